@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chance.h - jitter and backoff from a seeded generator (splitmix64; Steele, Lea, Flood, OOPSLA 2014).
+ * For spreading work in time only; tokens come from the operating system (clock.h).
+ */
+#ifndef GUARD_CHANCE_H
+#define GUARD_CHANCE_H
+
+#include <stdint.h>
+
+struct chance {
+    uint64_t state;
+};
+
+uint64_t chance_next(struct chance *chance);
+/* 0..bound-1; 0 when bound is 0. */
+uint64_t chance_below(struct chance *chance, uint64_t bound);
+
+/* The value shortened by a random 0..percent of itself, at least 1. */
+uint32_t chance_shorten(struct chance *chance, uint32_t value, uint32_t percent);
+
+/* Exponential backoff with jitter: first * 2^attempt, at most `most`, then +-50 %. The jitter keeps the
+ * waiters of a fleet from asking in step (Brooker, "Exponential Backoff And Jitter", AWS 2015). */
+uint32_t chance_backoff(struct chance *chance, uint32_t first, uint32_t most, uint32_t attempt);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* check.c - see check.h. */
+#include "check.h"
+#include "key.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    LEASE_MAX_MS = 3600000, /* seven digits in a token */
+    VALUE_MAX_MS = 2000000000,
+};
+
+enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
+{
+    if (error == NULL)
+        return status;
+    va_list args;
+    va_start(args, format);
+    error->status = status;
+    vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    return status;
+}
+
+/* A number with its limits. */
+struct range {
+    const char *name;
+    uint64_t value, least, most;
+    const char *why;
+};
+
+static enum guard_status check_ranges(const char *of, const struct range *ranges, size_t count,
+                                      struct guard_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct range *range = &ranges[i];
+        if (range->value < range->least || range->value > range->most)
+            return check_failed(error, GUARD_INVALID,
+                                "%s.%s is %" PRIu64 "; it must be %" PRIu64 "..%" PRIu64 "%s%s", of,
+                                range->name, range->value, range->least, range->most,
+                                range->why[0] != '\0' ? ": " : "", range->why);
+    }
+    return GUARD_OK;
+}
+
+enum guard_status check_config(const struct guard_config *config, struct guard_error *error)
+{
+    if (config == NULL || config->struct_size != sizeof *config)
+        return check_failed(error, GUARD_INVALID,
+                            "guard_config.struct_size is wrong; start from GUARD_CONFIG_DEFAULTS");
+    if (config->redis_url == NULL)
+        return check_failed(error, GUARD_INVALID, "guard_config.redis_url is NULL; e.g. redis://host:6379/0");
+    if (config->name_space == NULL || !key_namespace_valid(config->name_space))
+        return check_failed(error, GUARD_INVALID, "guard_config.name_space must be 1..%d of [A-Za-z0-9._-]",
+                            KEY_NAMESPACE_MAX);
+    if (config->mode < GUARD_MODE_FLEET || config->mode > GUARD_MODE_OFF)
+        return check_failed(error, GUARD_INVALID, "guard_config.mode %d is none of the three",
+                            (int)config->mode);
+    const struct range ranges[] = {
+        {"redis_limit_ms", config->redis_limit_ms, 1, 60000, ""},
+        {"connect_limit_ms", config->connect_limit_ms, 1, 60000, ""},
+        {"load_workers", config->load_workers, 1, 1024, "each is a thread"},
+        {"load_queue", config->load_queue, 0, 1000000, ""},
+        {"max_waiters", config->max_waiters, 1, 10000000, ""},
+        {"max_value_bytes", config->max_value_bytes, 1, CHECK_VALUE_MAX_BYTES, ""},
+        {"max_lease_ms", config->max_lease_ms, 10, LEASE_MAX_MS, ""},
+        {"max_value_ms", config->max_value_ms, 1, VALUE_MAX_MS, ""},
+    };
+    return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);
+}
+
+enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
+                               struct guard_error *error)
+{
+    if (policy == NULL || policy->struct_size != sizeof *policy)
+        return check_failed(error, GUARD_INVALID,
+                            "guard_policy.struct_size is wrong; start from GUARD_POLICY_DEFAULTS");
+    if (policy->loader == NULL)
+        return check_failed(error, GUARD_INVALID, "guard_policy.loader is NULL; nothing could be loaded");
+    uint64_t least_lease_ms = (uint64_t)config->redis_limit_ms * 3;
+    const struct range ranges[] = {
+        {"fresh_ms", policy->fresh_ms, 1, config->max_value_ms, "at most the guard's max_value_ms"},
+        {"fresh_ms + stale_ms", (uint64_t)policy->fresh_ms + policy->stale_ms, 1, config->max_value_ms,
+         "at most the guard's max_value_ms"},
+        {"absent_ms", policy->absent_ms, 1, config->max_value_ms, "at most the guard's max_value_ms"},
+        {"failure_ms", policy->failure_ms, 1, config->max_lease_ms, "at most the guard's max_lease_ms"},
+        {"jitter_percent", policy->jitter_percent, 0, 90, ""},
+        {"lease_ms", policy->lease_ms, least_lease_ms > 10 ? least_lease_ms : 10, config->max_lease_ms,
+         "at least three times redis_limit_ms, so that an unanswered renewal can be repeated"},
+        {"max_hold_ms", policy->max_hold_ms, policy->lease_ms, LEASE_MAX_MS, "at least lease_ms"},
+        {"load_limit_ms", policy->load_limit_ms, 1, policy->max_hold_ms, "at most max_hold_ms"},
+        {"deadline_ms", policy->deadline_ms, 1, LEASE_MAX_MS, ""},
+    };
+    return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core.h - everything that decides. A pure state machine: events in, actions out.
+ *
+ * Events are calls of the functions below; each takes the time. Between two events the owner (the shell of
+ * this process, or a simulator) drains core_next_action() and performs what it finds, and core_next_answer()
+ * and tells whom it finds. Every action that carries an `op` is answered by exactly one core_replied(),
+ * every CORE_LOAD by exactly one core_loaded(), whatever happens; never from inside the draining.
+ *
+ * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
+ * a get or an invalidation is accepted, and both can be refused.
+ *
+ * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
+ * Threads  none: one owner.
+ */
+#ifndef GUARD_CORE_H
+#define GUARD_CORE_H
+
+#include "alarm.h"
+#include "guard.h"
+#include "key.h"
+#include "table.h"
+#include "value.h"
+
+enum {
+    /* "<uuid 36> <tag 16> <lease_ms 7>" and up to 66 bytes for people; compared whole */
+    TOKEN_SIZE = 128,
+    TOKEN_UUID_BYTES = 36,
+    TOKEN_TAG_AT = 37,
+    TOKEN_TAG_BYTES = 16,
+};
+
+struct core;
+struct flight;
+
+struct core_config {
+    enum guard_mode mode;
+    uint32_t load_workers, load_queue, max_waiters;
+    uint32_t max_value_bytes;
+    uint8_t hash_key[16];
+    uint64_t seed;
+    /* A new unguessable token for one acquire attempt, in the layout above. Must not fail. */
+    void (*make_token)(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
+    void *token_context;
+};
+
+/* NULL: no memory. */
+struct core *core_new(const struct core_config *config);
+/* Only when core_idle(). Accepts NULL in *core. */
+void core_free(struct core **core);
+
+/* ---- waiters ---- */
+
+/* A key as the core needs it; both strings live as long as the call. */
+struct core_key {
+    const char *plain; /* the application's */
+    size_t plain_bytes;
+    const char *encoded; /* key_encode() of it */
+    size_t encoded_bytes;
+};
+
+/* One accepted get; embedded in the owner's request and the core's until it is answered. */
+struct core_waiter {
+    struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
+    struct flight *flight;           /* NULL once answered */
+    struct alarm deadline;
+    uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t start_us;          /* set by the owner, on the core's clock: when the caller asked */
+    bool looked_up_in_vain;     /* by the owner: Redis did not answer a lookup of this get within its limit */
+    uint32_t first_round;       /* of the flight when it joined */
+    struct guard_result result; /* once answered; one reference to result.value is the owner's then */
+};
+
+/* OK, SHED (max_waiters), CLOSING, NO_MEMORY. `policy` and `kind` live as long as the core. */
+enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
+                           const struct guard_policy *policy, struct core_waiter *waiter,
+                           uint64_t deadline_us);
+/* Answers it with CANCELLED unless it is answered already. */
+void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter);
+/* The next answered waiter, oldest first; it is the owner's again. */
+struct core_waiter *core_next_answer(struct core *core);
+
+/* ---- invalidations ---- */
+
+struct core_invalidation {
+    struct core_invalidation *prev, *next;
+    UT_hash_handle by_id;
+    bool unlisted; /* no memory for the table */
+    uint64_t id;
+    struct core_key key;      /* lent until it is answered */
+    struct alarm retry;       /* the next attempt, or the deadline while one is under way */
+    uint64_t op, deadline_us; /* op 0: none under way */
+    uint16_t attempts;
+    struct guard_invalidated result; /* once answered */
+};
+
+/* OK, CLOSING, NO_MEMORY. */
+enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct core_invalidation *invalidation);
+struct core_invalidation *core_next_invalidated(struct core *core);
+
+/* ---- actions ---- */
+
+enum core_action_kind {
+    CORE_ACQUIRE,    /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup */
+    CORE_RENEW,      /* script renew: key, token, lease_ms */
+    CORE_FILL,       /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
+    CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big */
+    CORE_INVALIDATE, /* script invalidate, hard: key */
+    CORE_LOAD,       /* run the loader: key, policy, load, deadline_us */
+    CORE_CANCEL,     /* tell the loader that its result is no longer wanted: load */
+};
+
+enum core_lookup {
+    LOOKUP_NORMAL = 'n',
+    LOOKUP_NO_STALE = 'x',
+    LOOKUP_PEEK = 'p', /* look, but never take the lease */
+};
+
+/* What it points to lives until the next event. */
+struct core_action {
+    enum core_action_kind kind;
+    uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
+    struct core_key key;
+    const char *token, *prev, *refused;
+    enum core_lookup lookup;
+    uint32_t lease_ms;
+    const struct value *value; /* FILL: NULL when absent */
+    uint64_t load_us;
+    uint32_t fresh_ms, stale_ms; /* FILL: jittered already */
+    enum guard_failure failure;
+    uint32_t failure_ms;
+    bool too_big;
+    const struct guard_policy *policy;
+    uint64_t load, deadline_us;
+};
+
+bool core_next_action(struct core *core, struct core_action *out);
+/* This one could not be performed. Needs no memory, for that may be why. */
+void core_unperformed(struct core *core, const struct core_action *action);
+/* One event: such a command is answered UNSENT, such a load has failed. Once no action is left to take, because
+ * what they point to lives until the next event. False: there is none to tell. */
+bool core_tell_unperformed(struct core *core, uint64_t now_us);
+
+/* ---- what came back ---- */
+
+enum core_reply_kind {
+    /* to ACQUIRE */
+    REPLY_FRESH,  /* value or absent, age_ms, left_ms */
+    REPLY_STALE,  /* likewise, and turn */
+    REPLY_LEASE,  /* granted */
+    REPLY_BUSY,   /* pttl_ms of somebody else's lease */
+    REPLY_FAILED, /* failure or too_big, pttl_ms */
+    REPLY_FREE,   /* to a peek: nothing there and nobody loads */
+    /* to the others */
+    REPLY_CODE, /* code, as the script returned it */
+    /* to any */
+    REPLY_REFUSED, /* Redis answered with an error: nothing ran */
+    REPLY_UNSENT,  /* it never left: nothing ran */
+    REPLY_UNKNOWN, /* it may have run, or may still run later */
+};
+
+enum core_turn { TURN_COOLING = -1, TURN_OTHERS = 0, TURN_OURS = 1 };
+
+struct core_reply {
+    enum core_reply_kind kind;
+    int64_t code;
+    struct value *value; /* lent */
+    bool absent;
+    bool damaged;     /* FRESH, STALE: something is there, but not a sound entry of this key */
+    const char *head; /* of a damaged one: its first TOKEN_UUID_BYTES; lent */
+    enum core_turn turn;
+    uint32_t age_ms, left_ms, pttl_ms;
+    enum guard_failure failure;
+    bool too_big;
+};
+
+void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
+
+enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED };
+
+struct core_loaded {
+    enum core_load_outcome outcome;
+    struct value *value; /* LOAD_OK; lent */
+    enum guard_failure failure;
+    uint64_t load_us;
+};
+
+void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
+
+/* ---- hints and time ---- */
+
+/* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
+void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
+/* Messages may have been lost: everybody who waits for one looks again, spread over 100 ms. */
+void core_resync(struct core *core, uint64_t now_us);
+/* The command connection came up or went down. */
+void core_link(struct core *core, uint64_t now_us, bool up);
+
+/* When core_tick() is due next; UINT64_MAX: never. */
+uint64_t core_next_us(const struct core *core);
+void core_tick(struct core *core, uint64_t now_us);
+
+/* ---- the end ---- */
+
+/* Answers everybody with CLOSING, cancels every load and releases every lease. Loads and replies still come
+ * back; when they have, core_idle(). */
+void core_close(struct core *core, uint64_t now_us);
+bool core_has_waiters(const struct core *core);
+/* Nothing is left that others could be waiting for: no load, no lease, no command under way. */
+bool core_drained(const struct core *core);
+bool core_idle(const struct core *core);
+
+/* Copies the counters the core keeps; leaves the others alone. */
+void core_stats(const struct core *core, struct guard_stats *out);
+
+#endif

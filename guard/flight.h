@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flight.h - one load in progress for one key, and those who wait for it. Private to core.c and flight.c.
+ */
+#ifndef GUARD_FLIGHT_H
+#define GUARD_FLIGHT_H
+
+#include "alarm.h"
+#include "breaker.h"
+#include "chance.h"
+#include "core.h"
+
+enum { CORE_OP_BITS = 16 }; /* an op is the flight's id above these bits and a count below */
+
+enum flight_state {
+    FLIGHT_NEW,       /* made by the get that joins it next */
+    FLIGHT_ASKING,    /* acquire sent: cached, leased, busy or failed? */
+    FLIGHT_WAITING,   /* another process has the lease: wake-up or poll */
+    FLIGHT_QUEUED,    /* may load, but all workers are busy */
+    FLIGHT_LOADING,   /* the loader runs */
+    FLIGHT_FILLING,   /* fill sent */
+    FLIGHT_RELEASING, /* release sent, everybody answered; whoever joins asks again behind it */
+    FLIGHT_COOLING,   /* a load without lease failed: nobody tries again before cool_until_us */
+    FLIGHT_ENDED,     /* out of the table; freed at the next event */
+    FLIGHT_STATES,
+};
+
+/* A load outlives its flight when the flight had to give it up. */
+struct load {
+    uint64_t id;
+    struct flight *flight; /* NULL: given up; its result is dropped */
+    struct load *prev, *next;
+    uint64_t deadline_us;
+    bool cancelled;
+    bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
+    size_t key_bytes;
+    char key[]; /* owned, encoded */
+};
+
+struct flight {
+    /* identity */
+    struct flight *prev, *next; /* all flights of the core; `next` also links the dead */
+    UT_hash_handle by_key;      /* only while joinable */
+    UT_hash_handle by_id;
+    struct core_key key; /* owned, in the same allocation */
+    const struct guard_policy *policy;
+    uint64_t id;
+    bool joinable;
+    bool unlisted; /* a table had no memory for it */
+
+    /* waiters, oldest first */
+    struct core_waiter *first;
+    uint32_t round; /* results delivered so far */
+
+    /* where it stands */
+    enum flight_state state;
+    struct alarm alarm;
+    uint64_t op, renew_op, peek_op; /* outstanding commands; 0: none */
+    uint16_t op_count;
+    bool latch;                         /* a wake-up came while the acquire was under way */
+    char refused[TOKEN_UUID_BYTES + 1]; /* head of a damaged entry to replace; "": none */
+    bool refreshing;                    /* a stale value is there: load on even if nobody waits */
+    bool peeked_in_vain;                /* it was */
+    uint32_t polls, wakes, unknowns, stores;
+    uint64_t waiting_since_us; /* first BUSY of this wait; 0: none */
+
+    /* join stamps: a result goes only to those who joined before what made it was sent */
+    uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
+    uint64_t busy_stamp;   /* who joined before it waited for the fleet */
+    uint64_t leader_stamp; /* `joined` of the oldest waiter when the query was sent */
+
+    /* the lease */
+    char token[TOKEN_SIZE];
+    char prev_token[TOKEN_SIZE]; /* an attempt of ours that may still hold the lease; "": none */
+    bool leased;
+    bool lost;                       /* while the load ran */
+    uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
+    uint64_t valid_until_us, hold_until_us, renew_at_us;
+
+    /* the load */
+    bool has_place; /* counted in core->places_used */
+    struct flight *queue_next;
+    struct load *load;
+    struct value *value; /* owned: the result while it is being filled */
+    bool absent;
+    uint64_t load_us;
+    uint32_t fresh_ms;
+    enum guard_failure failure; /* RELEASING, COOLING */
+    bool too_big;
+    uint32_t failure_ms;
+    uint64_t cool_until_us;
+};
+
+/* An action that the owner could not perform. */
+struct unperformed {
+    uint64_t op; /* 0: it was a load */
+    uint64_t load;
+};
+
+struct core {
+    struct core_config config;
+    struct chance chance;
+    struct breaker breaker;
+    struct alarms alarms;
+    uint64_t last_stamp, last_id;
+    bool closed;
+
+    struct flight *by_key, *by_id; /* uthash tables */
+    struct flight *flights;        /* all but the dead */
+    struct flight *dead;
+
+    /* the bulkhead (loads.c) */
+    struct flight *queue_first, *queue_last;
+    uint32_t places_used; /* <= load_workers + load_queue */
+    struct load *loads;   /* running, given-up ones too */
+
+    struct core_waiter *answered_first, *answered_last;
+    struct core_invalidation *invalidations_by_id; /* uthash table */
+    struct core_invalidation *invalidations, *invalidated_first, *invalidated_last;
+
+    struct core_action *actions; /* owned ring */
+    uint32_t action_first, action_count, action_capacity, action_owners;
+    struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
+    uint32_t unperformed_count;
+
+    struct guard_stats stats;
+};
+
+/* ---- core.c, for the two others ---- */
+
+uint64_t core_stamp(struct core *core);
+void core_emit(struct core *core, const struct core_action *action);
+/* Takes the waiter out of its flight and hands it to the owner with this result. */
+void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
+                 const struct guard_result *result);
+void core_end_flight(struct core *core, struct flight *flight);
+void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
+
+/* ---- flight.c: the events of one flight ---- */
+
+void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
+void flight_left(struct core *core, uint64_t now_us, struct flight *flight);
+void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, uint64_t op,
+                    const struct core_reply *reply);
+void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
+                   const struct core_loaded *loaded);
+void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone);
+void flight_resync(struct core *core, uint64_t now_us, struct flight *flight);
+void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight);
+void flight_close(struct core *core, uint64_t now_us, struct flight *flight);
+/* A worker is free for it. */
+void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight);
+
+/* ---- loads.c: the bulkhead ---- */
+
+/* A place among workers and queue, taken before anything that may lead to a load. False: full. */
+bool loads_take_place(struct core *core, struct flight *flight);
+void loads_give_place(struct core *core, struct flight *flight);
+void loads_enqueue(struct core *core, struct flight *flight);
+void loads_dequeue(struct core *core, struct flight *flight);
+/* Starts what can be started. Called at the end of every event. */
+void loads_pump(struct core *core, uint64_t now_us);
+/* NULL: no memory. The caller has a place and emits CORE_LOAD. */
+struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
+struct load *loads_find(struct core *core, uint64_t id);
+void loads_free(struct core *core, struct load *load);
+void loads_cancel(struct core *core, struct load *load, bool unwanted);
+/* A load of this key runs under a live lease. */
+bool loads_runs_key(const struct core *core, const struct core_key *key);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * get.h - one accepted get on its way through the guard.
+ *
+ *     NEW -> LOOKUP (on its loop) -> CORE (guard's thread) -> called back on its loop, freed
+ *               \_________________ hit _________________/
+ *
+ * It belongs to the thread of its stage; the hand-over is under a mutex. Small, because there is one for
+ * every waiting request.
+ */
+#ifndef GUARD_GET_H
+#define GUARD_GET_H
+
+#include "core.h"
+
+enum get_stage { GET_NEW, GET_LOOKUP, GET_CORE };
+
+struct lookup;
+
+struct get {
+    struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
+    struct get *prev, *next;   /* in the list of its stage */
+    struct get *cancel_prev, *cancel_next;
+    struct guard_kind *kind;
+    struct guard_loop *loop; /* where it is called back */
+    guard_answered *answered;
+    void *context;
+    guard_ticket ticket;
+    uint64_t deadline_us;
+    struct lookup *lookup; /* GET_LOOKUP: the one it waits for */
+    enum get_stage stage;
+    bool cancelling;               /* in the guard's list of cancels; under its mutex */
+    bool cancel_posted;            /* has ever been; the thread of its loop */
+    bool in_core, cancelled_early; /* guard's thread */
+    uint16_t plain_bytes, encoded_bytes;
+    char text[]; /* plain key, NUL, encoded key, NUL */
+};
+
+struct guard_kind {
+    struct guard_kind *next;
+    struct guard *guard;
+    struct guard_policy policy;
+};
+
+static inline struct core_key get_key(const struct get *get)
+{
+    return (struct core_key){get->text, get->plain_bytes, get->text + get->plain_bytes + 1,
+                             get->encoded_bytes};
+}
+
+#endif

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.c - the public functions: check, copy, hand over to the thread it belongs to. See guard.h.
+ *
+ * guard_get() -> mailbox -> shell.c enter_get() -> loop.c (hit) or core.c -> flight.c -> loop_return()
+ */
+#include "guard.h"
+#include "check.h"
+#include "clock.h"
+#include "shell.h"
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { INVALIDATE_DEADLINE_MS = 1000 };
+
+/* ---- opening ---- */
+
+static void free_guard(struct guard *guard)
+{
+    while (guard->kinds != NULL) {
+        struct guard_kind *kind = guard->kinds;
+        guard->kinds = kind->next;
+        free(kind);
+    }
+    pthread_mutex_destroy(&guard->mutex);
+    free((char *)(uintptr_t)guard->config.name_space);
+    redis_address_clear(&guard->address);
+    free(guard);
+}
+
+static struct guard *new_guard(const struct guard_config *config)
+{
+    struct guard *guard = calloc(1, sizeof *guard);
+    if (guard == NULL)
+        return NULL;
+    pthread_mutex_init(&guard->mutex, NULL);
+    guard->config = *config;
+    guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
+    guard->config.name_space = strdup(config->name_space);
+    return guard;
+}
+
+static enum guard_status start(struct guard *guard, const struct guard_config *config,
+                               struct guard_error *error)
+{
+    if (guard->config.name_space == NULL || !clock_random(guard->hash_key, sizeof guard->hash_key))
+        return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
+    if (!redis_address_parse(config->redis_url, &guard->address, error))
+        return GUARD_INVALID;
+    protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
+                  config->max_value_ms);
+    if (shell_start(guard) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had");
+    return GUARD_OK;
+}
+
+enum guard_status guard_open(const struct guard_config *config, struct guard **out, struct guard_error *error)
+{
+    enum guard_status status = check_config(config, error);
+    if (status != GUARD_OK)
+        return status;
+    struct guard *guard = new_guard(config);
+    if (guard == NULL)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory");
+    status = start(guard, config, error);
+    if (status != GUARD_OK) {
+        free_guard(guard);
+        return status;
+    }
+    *out = guard;
+    return GUARD_OK;
+}
+
+void guard_drain(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->mutex);
+    guard->draining = true;
+    atomic_store(&guard->refusing, true);
+    uv_async_send(&guard->async);
+    pthread_mutex_unlock(&guard->mutex);
+}
+
+enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
+{
+    struct guard *guard = *closing;
+    *closing = NULL;
+    if (guard == NULL)
+        return GUARD_OK;
+    if (!shell_stop(guard, drain_ms))
+        return GUARD_TIMEOUT;
+    free_guard(guard);
+    return GUARD_OK;
+}
+
+enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
+                                 struct guard_kind **out, struct guard_error *error)
+{
+    enum guard_status status = check_policy(policy, &guard->config, error);
+    if (status != GUARD_OK)
+        return status;
+    struct guard_kind *kind = calloc(1, sizeof *kind);
+    if (kind == NULL)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_kind_add: no memory");
+    kind->guard = guard;
+    kind->policy = *policy;
+    pthread_mutex_lock(&guard->mutex);
+    LL_PREPEND(guard->kinds, kind);
+    pthread_mutex_unlock(&guard->mutex);
+    *out = kind;
+    return GUARD_OK;
+}
+
+/* ---- getting ---- */
+
+/* On the thread of the loop; for the guard's own under the mutex. The core counts waiters too, but a get
+ * reaches it only after its lookup. */
+static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
+{
+    if (loop->tickets.used >= loop->guard->config.max_waiters) {
+        atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
+        return GUARD_SHED;
+    }
+    get->ticket = tickets_add(&loop->tickets, get);
+    return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
+}
+
+/* Under the mutex. */
+static enum guard_status admit(struct guard *guard, struct get *get)
+{
+    if (guard->draining)
+        return GUARD_CLOSING;
+    enum guard_status status = take_ticket(guard->own, get);
+    if (status != GUARD_OK)
+        return status;
+    DL_APPEND(guard->incoming, get);
+    uv_async_send(&guard->async);
+    return GUARD_OK;
+}
+
+enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
+{
+    struct get *get = NULL;
+    if (request == NULL || request->answered == NULL)
+        return GUARD_INVALID;
+    enum guard_status status = loop_new_get(guard->own, request, &get);
+    if (status != GUARD_OK)
+        return status;
+    pthread_mutex_lock(&guard->mutex);
+    status = admit(guard, get);
+    if (status == GUARD_OK && ticket != NULL)
+        *ticket = get->ticket;
+    pthread_mutex_unlock(&guard->mutex);
+    if (status != GUARD_OK)
+        free(get);
+    return status;
+}
+
+void guard_cancel(struct guard *guard, guard_ticket ticket)
+{
+    pthread_mutex_lock(&guard->mutex);
+    struct get *get = tickets_find(&guard->own->tickets, ticket);
+    if (get != NULL)
+        shell_post_cancel(guard, get);
+    pthread_mutex_unlock(&guard->mutex);
+}
+
+/* ---- the blocking forms ---- */
+
+struct blocking {
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    bool is_done;
+    struct guard_result *got;
+    struct guard_invalidated *invalidated;
+};
+
+static void blocking_init(struct blocking *blocking)
+{
+    memset(blocking, 0, sizeof *blocking);
+    pthread_mutex_init(&blocking->mutex, NULL);
+    pthread_cond_init(&blocking->done, NULL);
+}
+
+static void blocking_clear(struct blocking *blocking)
+{
+    pthread_cond_destroy(&blocking->done);
+    pthread_mutex_destroy(&blocking->mutex);
+}
+
+static void blocking_wait(struct blocking *blocking)
+{
+    pthread_mutex_lock(&blocking->mutex);
+    while (!blocking->is_done)
+        pthread_cond_wait(&blocking->done, &blocking->mutex);
+    pthread_mutex_unlock(&blocking->mutex);
+}
+
+/* Signals under the mutex: the waiting thread destroys both as soon as it has seen is_done. */
+static void got(void *context, const struct guard_result *result)
+{
+    struct blocking *blocking = context;
+    pthread_mutex_lock(&blocking->mutex);
+    *blocking->got = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    blocking->is_done = true;
+    pthread_cond_signal(&blocking->done);
+    pthread_mutex_unlock(&blocking->mutex);
+}
+
+static void invalidated(void *context, const struct guard_invalidated *result)
+{
+    struct blocking *blocking = context;
+    pthread_mutex_lock(&blocking->mutex);
+    *blocking->invalidated = *result;
+    blocking->is_done = true;
+    pthread_cond_signal(&blocking->done);
+    pthread_mutex_unlock(&blocking->mutex);
+}
+
+enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
+                                 struct guard_result *result)
+{
+    struct blocking blocking;
+    *result = (struct guard_result){.status = GUARD_INVALID};
+    if (request == NULL)
+        return GUARD_INVALID;
+    struct guard_request own = *request;
+    blocking_init(&blocking);
+    blocking.got = result;
+    own.answered = got;
+    own.context = &blocking;
+    enum guard_status status = guard_get(guard, &own, NULL);
+    if (status == GUARD_OK)
+        blocking_wait(&blocking);
+    else
+        result->status = status;
+    blocking_clear(&blocking);
+    return result->status;
+}
+
+/* ---- on a host's loop ---- */
+
+enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
+                                    struct guard_error *error)
+{
+    if (loop_open(guard, loop, out) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
+    (*out)->attached = true;
+    pthread_mutex_lock(&guard->mutex);
+    DL_APPEND(guard->loops, *out);
+    pthread_mutex_unlock(&guard->mutex);
+    return GUARD_OK;
+}
+
+void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *context), void *context)
+{
+    struct guard_loop *loop = *detaching;
+    *detaching = NULL;
+    loop_close(loop, detached, context);
+}
+
+enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
+                                 guard_ticket *ticket)
+{
+    struct get *get = NULL;
+    if (request == NULL || request->answered == NULL)
+        return GUARD_INVALID;
+    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
+        return GUARD_CLOSING;
+    enum guard_status status = loop_new_get(loop, request, &get);
+    if (status != GUARD_OK)
+        return status;
+    status = take_ticket(loop, get);
+    if (status != GUARD_OK) {
+        free(get);
+        return status;
+    }
+    if (ticket != NULL)
+        *ticket = get->ticket;
+    loop_accept(loop, get);
+    return GUARD_OK;
+}
+
+void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
+{
+    struct get *get = tickets_find(&loop->tickets, ticket);
+    if (get == NULL)
+        return;
+    pthread_mutex_lock(&loop->guard->mutex);
+    loop_cancel(loop, get);
+    pthread_mutex_unlock(&loop->guard->mutex);
+}
+
+/* ---- invalidating ---- */
+
+static struct invalidation *new_invalidation(const char *key, uint32_t deadline_ms,
+                                             guard_invalidate_done *done, void *context)
+{
+    char encoded[KEY_ENCODED_MAX + 1];
+    size_t plain_bytes = strlen(key);
+    size_t encoded_bytes = key_encode(key, plain_bytes, encoded);
+    struct invalidation *invalidation = calloc(1, sizeof *invalidation + plain_bytes + encoded_bytes + 2);
+    if (invalidation == NULL)
+        return NULL;
+    char *encoded_at = invalidation->text + plain_bytes + 1;
+    memcpy(invalidation->text, key, plain_bytes);
+    memcpy(encoded_at, encoded, encoded_bytes);
+    invalidation->core.key = (struct core_key){invalidation->text, plain_bytes, encoded_at, encoded_bytes};
+    uint32_t within_ms = deadline_ms != 0 ? deadline_ms : INVALIDATE_DEADLINE_MS;
+    invalidation->core.deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
+    invalidation->done = done;
+    invalidation->context = context;
+    return invalidation;
+}
+
+enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
+                                   guard_invalidate_done *done, void *context)
+{
+    if (key == NULL || !key_valid(key, strnlen(key, KEY_BYTES_MAX + 1)))
+        return GUARD_INVALID;
+    struct invalidation *invalidation = new_invalidation(key, deadline_ms, done, context);
+    if (invalidation == NULL)
+        return GUARD_NO_MEMORY;
+    enum guard_status status = shell_post_invalidation(guard, invalidation);
+    if (status != GUARD_OK)
+        free(invalidation);
+    return status;
+}
+
+enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
+                                        struct guard_invalidated *result)
+{
+    struct blocking blocking;
+    *result = (struct guard_invalidated){.status = GUARD_INVALID};
+    blocking_init(&blocking);
+    blocking.invalidated = result;
+    enum guard_status status = guard_invalidate(guard, key, deadline_ms, invalidated, &blocking);
+    if (status == GUARD_OK)
+        blocking_wait(&blocking);
+    else
+        result->status = status;
+    blocking_clear(&blocking);
+    return result->status;
+}
+
+/* ---- watching ---- */
+
+static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
+{
+    stats->hit += atomic_load_explicit(&counters->hit, memory_order_relaxed);
+    stats->absent_hit += atomic_load_explicit(&counters->absent_hit, memory_order_relaxed);
+    stats->cancelled += atomic_load_explicit(&counters->cancelled, memory_order_relaxed);
+    stats->closed += atomic_load_explicit(&counters->closed, memory_order_relaxed);
+    stats->failed += atomic_load_explicit(&counters->failed, memory_order_relaxed);
+    stats->entry_rejected += atomic_load_explicit(&counters->entry_rejected, memory_order_relaxed);
+    stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
+    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
+        stats->get_duration.count[i] +=
+            atomic_load_explicit(&counters->duration_count[i], memory_order_relaxed);
+}
+
+static void add_redis(struct guard_stats *stats, struct redis_counters *counters)
+{
+    stats->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
+    stats->redis_round_trips = atomic_load_explicit(&counters->round_trips, memory_order_relaxed);
+    stats->redis_timeouts = atomic_load_explicit(&counters->timeouts, memory_order_relaxed);
+    stats->redis_errors = atomic_load_explicit(&counters->errors, memory_order_relaxed);
+    stats->redis_connects = atomic_load_explicit(&counters->connects, memory_order_relaxed);
+}
+
+void guard_stats(struct guard *guard, struct guard_stats *out)
+{
+    pthread_mutex_lock(&guard->mutex);
+    *out = guard->published;
+    add_loop(out, &guard->own->counters);
+    add_loop(out, &guard->past_loops);
+    for (const struct guard_loop *loop = guard->loops; loop != NULL; loop = loop->next)
+        add_loop(out, &loop->counters);
+    pthread_mutex_unlock(&guard->mutex);
+    uint64_t beat_us = atomic_load_explicit(&guard->beat_us, memory_order_relaxed);
+    uint64_t now_us = clock_now_us();
+    out->beat_age_ms = now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
+    out->shed += atomic_load_explicit(&guard->shed, memory_order_relaxed);
+    add_redis(out, &guard->redis_counters);
+}
+
+const char *guard_status_name(enum guard_status status)
+{
+    static const char *const NAMES[] = {[GUARD_OK] = "ok",           [GUARD_ABSENT] = "absent",
+                                        [GUARD_FAILED] = "failed",   [GUARD_SHED] = "shed",
+                                        [GUARD_TIMEOUT] = "timeout", [GUARD_CANCELLED] = "cancelled",
+                                        [GUARD_CLOSING] = "closing", [GUARD_UNKNOWN] = "unknown",
+                                        [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no_memory"};
+    return (size_t)status < sizeof NAMES / sizeof *NAMES ? NAMES[status] : "?";
+}
+
+const char *guard_source_name(enum guard_source source)
+{
+    static const char *const NAMES[] = {
+        [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
+        [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet"};
+    return (size_t)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : "?";
+}
+
+const char *guard_failure_name(enum guard_failure failure)
+{
+    static const char *const NAMES[] = {[GUARD_FAILURE_NONE] = "none",
+                                        [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
+                                        [GUARD_FAILURE_TIMEOUT] = "timeout",
+                                        [GUARD_FAILURE_REJECTED] = "rejected",
+                                        [GUARD_FAILURE_INTERNAL] = "internal"};
+    return (size_t)failure < sizeof NAMES / sizeof *NAMES ? NAMES[failure] : "?";
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.h - the cache-stampede guard: one load per key, fleet-wide.
+ *
+ * Many processes share a Redis cache in front of a slow source. When an entry is missing, guard_get()
+ * lets exactly one caller of the whole fleet run the loader and hands its result to everybody else.
+ *
+ *     static void load_user(struct guard_load *load, void *context) {
+ *         ...query...                               guard_load_done(load, body, body_bytes, NULL);
+ *     }
+ *
+ *     struct guard_config config = GUARD_CONFIG_DEFAULTS;
+ *     struct guard_policy policy = GUARD_POLICY_DEFAULTS;
+ *     policy.loader = load_user;
+ *     guard_open(&config, &guard, &error);
+ *     guard_kind_add(guard, &policy, &users, &error);
+ *
+ *     guard_get_wait(guard, &(struct guard_request){.kind = users, .key = "user:7"}, &result);
+ *     if (result.status == GUARD_OK) use(result.value->body, result.value->body_bytes);
+ *     guard_value_unref(&result.value);
+ *
+ * Five promises, valid for every function below:
+ *
+ * Threads    Every function may be called from any thread unless it says otherwise. Callbacks of
+ *            guard_get() and guard_invalidate() run on the guard's own thread, callbacks of
+ *            guard_loop_get() on the thread of that loop: keep them short, never block in them.
+ *            Loaders run on the guard's load workers and may block.
+ * Once       An accepted get or invalidation calls back exactly once, never from inside the call that
+ *            started it, also when it is cancelled or the guard closes. A refused one (status other
+ *            than GUARD_OK) never calls back.
+ * Ownership  Arguments are *copied*, or *lent until X returns*. What is *yours* you give back with the
+ *            function named there. Handles are closed with **, which leaves NULL.
+ * Time       Spans are milliseconds and end in _ms. No wall clock takes part in any decision, neither
+ *            this machine's nor another's.
+ * Errors     0 is GUARD_OK. "No such row" (GUARD_ABSENT) is an answer, not an error. `struct
+ *            guard_error` is the caller's and may be NULL; it holds one line of text naming what is
+ *            wrong and what to do. Nothing here reads or sets errno, raises SIGPIPE or exits.
+ *
+ * After fork() the child must not touch a guard that its parent opened; open guards after forking.
+ */
+#ifndef GUARD_H
+#define GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GUARD_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define GUARD_API __attribute__((visibility("default")))
+#else
+#define GUARD_API
+#endif
+
+struct uv_loop_s; /* libuv's uv_loop_t */
+
+struct guard;      /* one per process and namespace; owns a thread, B workers, two Redis connections */
+struct guard_kind; /* one kind of data: a policy and its loader */
+struct guard_loop; /* a libuv loop of the host's that asks and is answered without changing thread */
+struct guard_load; /* one running load, as its loader sees it */
+
+/* ---- outcomes ---- */
+
+enum guard_status {
+    GUARD_OK = 0,    /* a value */
+    GUARD_ABSENT,    /* the source was asked (now or within absent_ms) and has no such row */
+    GUARD_FAILED,    /* the load failed, now or within failure_ms, anywhere in the fleet */
+    GUARD_SHED,      /* refused to protect the source: load queue or waiter limit full */
+    GUARD_TIMEOUT,   /* the request's deadline passed; the load goes on and will be cached */
+    GUARD_CANCELLED, /* guard_cancel() */
+    GUARD_CLOSING,   /* the guard is closing */
+    GUARD_UNKNOWN,   /* invalidate: Redis did not confirm in time; it may or may not have happened */
+    GUARD_INVALID,   /* an argument or a setting is wrong; the error text names it */
+    GUARD_NO_MEMORY, /* an allocation or a system resource failed */
+};
+
+/* Where an answer came from. */
+enum guard_source {
+    GUARD_FROM_NOWHERE = 0, /* no answer: shed, timed out, cancelled, closing */
+    GUARD_FROM_CACHE,       /* a fresh value, absent entry or remembered failure in Redis */
+    GUARD_FROM_STALE,       /* a value past fresh_ms, within stale_ms */
+    GUARD_FROM_LOAD,        /* this request started the load */
+    GUARD_FROM_FLIGHT,      /* collapsed: another request of this process loaded it */
+    GUARD_FROM_FLEET,       /* collapsed: another process loaded it while this request waited */
+};
+
+/* Why a load failed. Travels through Redis to the waiters of other processes. */
+enum guard_failure {
+    GUARD_FAILURE_NONE = 0,
+    GUARD_FAILURE_UNAVAILABLE, /* the source cannot be reached or refuses work; may pass */
+    GUARD_FAILURE_TIMEOUT,     /* the load ran into load_limit_ms */
+    GUARD_FAILURE_REJECTED,    /* the source refuses this load; will not pass by itself */
+    GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
+};
+
+struct guard_error {
+    enum guard_status status;
+    char text[256];
+};
+
+/* "ok", "absent", ...: the same words as in logs and metrics. Never NULL. */
+GUARD_API const char *guard_status_name(enum guard_status status);
+GUARD_API const char *guard_source_name(enum guard_source source);
+GUARD_API const char *guard_failure_name(enum guard_failure failure);
+
+/* ---- values ---- */
+
+/* Immutable, reference-counted, shared by all who wait for it. body[body_bytes] is always 0. */
+struct guard_value {
+    const char *body;
+    size_t body_bytes;
+    const char *validator; /* what the loader passed (an ETag, a version), "" if nothing */
+};
+
+/* Keeps a lent value beyond its callback; what it returns is yours. Any thread. */
+GUARD_API const struct guard_value *guard_value_ref(const struct guard_value *value);
+/* Gives one reference back and leaves NULL. Accepts NULL in *value. */
+GUARD_API void guard_value_unref(const struct guard_value **value);
+
+struct guard_result {
+    enum guard_status status;
+    enum guard_source source;
+    enum guard_failure failure;      /* GUARD_FAILED: why; else NONE */
+    const struct guard_value *value; /* GUARD_OK; else NULL */
+    uint32_t age_ms;                 /* OK, ABSENT: time since the entry was filled, an upper bound */
+    uint32_t left_ms;                /* OK, ABSENT: time for which it stays fresh; 0 if stale or uncached */
+    uint32_t retry_ms;               /* FAILED, SHED: asking again earlier is pointless */
+    bool stored;                     /* the answer is in the cache for the others */
+};
+
+/* ---- the loader ---- */
+
+/*
+ * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent and
+ * fail before it returns. Runs on a load worker, up to `load_workers` at a time. Returning without
+ * finishing, or ending the thread, fails the load as INTERNAL. The query must begin inside this call:
+ * that is after the lease was granted, which is what makes the value safe to cache.
+ */
+typedef void guard_loader(struct guard_load *load, void *context);
+
+GUARD_API const char *guard_load_key(const struct guard_load *load); /* lent until the loader returns */
+/* What is left of load_limit_ms (never more than the hold limit of the lease); 0 when over. For
+ * statement_timeout and poll(). */
+GUARD_API uint32_t guard_load_left_ms(const struct guard_load *load);
+/* True once the result is no longer wanted (lease lost, limit passed, guard closing). */
+GUARD_API bool guard_load_cancelled(const struct guard_load *load);
+/* A descriptor that becomes readable at that moment, to poll() beside the source's socket. Never read
+ * from it or close it. -1 if none could be made. */
+GUARD_API int guard_load_cancel_fd(const struct guard_load *load);
+
+/* body: copied, any bytes, may be empty. validator: copied, NULL or at most 127 bytes of printable ASCII,
+ * otherwise the load fails as INTERNAL. */
+GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
+                               const char *validator);
+GUARD_API void guard_load_absent(struct guard_load *load);
+GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
+
+/* ---- policy: how one kind of data is cached ---- */
+
+struct guard_policy {
+    size_t struct_size;      /* sizeof(struct guard_policy) */
+    guard_loader *loader;    /* required */
+    void *context;           /* lent until guard_close() has returned */
+    uint32_t fresh_ms;       /* a value is served without question for this long */
+    uint32_t stale_ms;       /* and for this much longer while one process refreshes it; 0 = never */
+    uint32_t absent_ms;      /* "no such row" is remembered for this long; at least 1 */
+    uint32_t failure_ms;     /* a failed load is not tried again for this long; at least 1 */
+    uint32_t jitter_percent; /* fresh, absent and failure_ms are shortened by a random 0..this; at most 90 */
+    uint32_t lease_ms;       /* TTL of the lease; renewed at a third of it while the load runs */
+    uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
+    uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
+    uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
+};
+
+#define GUARD_POLICY_DEFAULTS                                                                                \
+    {                                                                                                        \
+        .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
+        .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
+        .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000                                   \
+    }
+
+/* ---- the guard ---- */
+
+/* Who waits for whom when a key is missing. Fills are fenced by the lease in every mode. */
+enum guard_mode {
+    GUARD_MODE_FLEET = 0, /* one load in the whole fleet */
+    GUARD_MODE_LOCAL,     /* one load per process: nobody waits for another process */
+    GUARD_MODE_OFF,       /* one load per request: nobody waits for anybody */
+};
+
+/* One line about something an operator should know; `text` is lent until it returns. Any thread. */
+typedef void guard_log(void *context, const char *text);
+
+struct guard_config {
+    size_t struct_size;     /* sizeof(struct guard_config) */
+    const char *redis_url;  /* redis://[user[:password]@]host[:port][/db], unix:///path[?db=n]; copied */
+    const char *name_space; /* separates applications that share a Redis; 1..32 of [A-Za-z0-9._-]; copied */
+    enum guard_mode mode;
+    uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
+    uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
+    uint32_t load_workers;     /* B: loads at a time in this process; 1..1024 */
+    uint32_t load_queue;       /* further loads that may queue for a worker; beyond it requests are shed */
+    uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process; shed beyond */
+    uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
+    uint32_t max_lease_ms;     /* the same in the whole namespace; policies above it are refused */
+    uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
+    guard_log *log;            /* NULL: silent */
+    void *log_context;         /* lent until guard_close() has returned */
+};
+
+#define GUARD_CONFIG_DEFAULTS                                                                                \
+    {                                                                                                        \
+        .struct_size = sizeof(struct guard_config), .redis_url = "redis://127.0.0.1:6379/0",                 \
+        .name_space = "default", .mode = GUARD_MODE_FLEET, .redis_limit_ms = 250, .connect_limit_ms = 1000,  \
+        .load_workers = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,             \
+        .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL                    \
+    }
+
+/*
+ * Starts the guard's threads. Does not wait for Redis: a guard whose Redis is away works, uncached, with
+ * one load per key and process, and joins the fleet when Redis comes. INVALID, NO_MEMORY.
+ */
+GUARD_API enum guard_status guard_open(const struct guard_config *config, struct guard **out,
+                                       struct guard_error *error);
+
+/*
+ * Refuses new gets at once, lets running loads finish for drain_ms, then cancels them, answers everybody
+ * left with CLOSING, releases the leases still held and ends the threads. Blocks; not from a callback or a
+ * loader; only when every guard_loop has been detached. A loader that ignores its cancellation is waited
+ * for 5 s more; then the guard's memory is left to it and the call returns TIMEOUT. OK otherwise. A lookup of
+ * the Redis host's name in DNS cannot be interrupted: the call also waits for one that runs. Leaves NULL.
+ */
+GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
+
+/* First half of guard_close(): gets are refused with CLOSING from now on, running ones go on. Any number
+ * of times. */
+GUARD_API void guard_drain(struct guard *guard);
+
+/*
+ * Declares a kind of data. The policy is copied and checked against the guard's limits: INVALID with the
+ * field's name and the reason. The kind lives until guard_close(). All callers of one key must use the
+ * same kind; a load runs under the kind of the request that started it.
+ */
+GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
+                                           struct guard_kind **out, struct guard_error *error);
+
+/* ---- asking ---- */
+
+/* `result` is lent until the callback returns, its value too (guard_value_ref() keeps it). */
+typedef void guard_answered(void *context, const struct guard_result *result);
+
+struct guard_request {
+    struct guard_kind *kind;
+    const char *key;          /* 1..4096 bytes, NUL-terminated; copied */
+    uint32_t deadline_ms;     /* 0: the policy's */
+    guard_answered *answered; /* not used by guard_get_wait() */
+    void *context;
+};
+
+/* Names one accepted get for guard_cancel(); never 0, never used twice. */
+typedef uint64_t guard_ticket;
+
+/* OK: `answered` will be called once (with SHED if others took the last place meanwhile). SHED (max_waiters),
+ * INVALID, CLOSING, NO_MEMORY: it never will. `ticket` may be NULL. */
+GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
+                                      guard_ticket *ticket);
+
+/* The same for a thread that can block; not from a callback. `*result` is always set; its value is yours
+ * (guard_value_unref()). Returns result->status. */
+GUARD_API enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
+                                           struct guard_result *result);
+
+/* Answers the get with CANCELLED unless it has been answered already; the load goes on for the others. A
+ * ticket that is no longer waiting is ignored. */
+GUARD_API void guard_cancel(struct guard *guard, guard_ticket ticket);
+
+/*
+ * For a host that lives on libuv. A hit is looked up over a Redis connection of the loop's own and answered
+ * without a second thread; the rest goes the way of guard_get() and is answered back on this loop. All
+ * four: only on the thread that runs the loop.
+ */
+GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
+                                              struct guard_loop **out, struct guard_error *error);
+/* Answers what is still waiting here with CLOSING, closes the loop's handles and then calls `detached`;
+ * keep running the loop until then. Leaves NULL. */
+GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);
+GUARD_API enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
+                                           guard_ticket *ticket);
+GUARD_API void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket);
+
+/* ---- invalidating ---- */
+
+struct guard_invalidated {
+    enum guard_status status; /* OK; UNKNOWN: not confirmed, do it again; CLOSING */
+    bool value_dropped;       /* there was a value or an absent entry */
+    bool load_voided;         /* a load was running somewhere; its result will not be stored */
+};
+typedef void guard_invalidate_done(void *context, const struct guard_invalidated *result);
+
+/*
+ * Call after COMMIT. A get that starts after OK was reported never sees an older row, in any process.
+ * Unconfirmed attempts are repeated until deadline_ms has passed (0: 1 s). INVALID, CLOSING, NO_MEMORY, SHED
+ * (GUARD_INVALIDATIONS_MAX are under way): never calls back. `done` may be NULL.
+ */
+enum { GUARD_INVALIDATIONS_MAX = 10000 };
+
+GUARD_API enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
+                                             guard_invalidate_done *done, void *context);
+/* The same for a thread that can block; not from a callback. Returns result->status. */
+GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
+                                                  struct guard_invalidated *result);
+
+/* ---- watching ---- */
+
+enum guard_redis_state {
+    GUARD_REDIS_DOWN = 0, /* not connected */
+    GUARD_REDIS_DENIED,   /* connected, but Redis refuses us: password, ACL, database number */
+    GUARD_REDIS_UP,
+};
+
+/* Upper bounds of the histogram buckets below in microseconds; the last bucket has none. */
+#define GUARD_HISTOGRAM_BOUNDS_US                                                                            \
+    {                                                                                                        \
+        250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 500000, 1000000, 2500000, 5000000,  \
+            10000000                                                                                         \
+    }
+enum { GUARD_HISTOGRAM_BUCKETS = 16 };
+
+struct guard_histogram {
+    uint64_t count[GUARD_HISTOGRAM_BUCKETS]; /* per bucket, not cumulative */
+    uint64_t sum_us;
+};
+
+/* Counters since guard_open() and gauges of now. */
+struct guard_stats {
+    /* answers, each get in exactly one; `shed` also counts those refused at once */
+    uint64_t hit, stale, absent_hit, failed_hit; /* from Redis without waiting */
+    uint64_t loaded, collapsed_process, collapsed_fleet;
+    uint64_t failed, shed, timed_out, cancelled, closed;
+    /* loads of this process */
+    uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
+    uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
+    uint64_t load_duplicate; /* started while another load of the key ran here under a live lease: 0 */
+    struct guard_histogram load_duration, lease_wait, get_duration;
+    /* the lease */
+    uint64_t lease_acquired, lease_busy, lease_renewed, lease_lost, lease_released;
+    uint64_t fill_stored, fill_late, fill_refused, fill_unknown, fill_too_big;
+    uint64_t wake_messages, wake_polls, wake_resyncs;
+    uint64_t invalidated, invalidate_unknown;
+    uint64_t entry_rejected; /* entries in Redis that were not ours, damaged or of another key */
+    /* Redis */
+    uint64_t redis_commands, redis_round_trips, redis_timeouts, redis_errors, redis_connects;
+    uint64_t breaker_opened;
+    /* gauges */
+    uint32_t waiters, flights, loads_running, loads_queued;
+    uint32_t beat_age_ms; /* since the guard's thread last had a free moment; it has one every 500 ms */
+    enum guard_redis_state redis_state, wake_state;
+    bool breaker_open;
+};
+
+GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * key.c - the spelling of Redis keys; see key.h.
+ */
+#include "key.h"
+#include "digest.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char prefix[] = "csg1";
+static const char hash_mark[] = "%sha256:"; /* "%s" starts no percent-encoded byte */
+
+enum { ENCODED_HASH_BYTES = sizeof(hash_mark) - 1 + 2 * DIGEST_SHA256_BYTES };
+_Static_assert((int)ENCODED_HASH_BYTES <= (int)KEY_ENCODED_MAX, "a hashed key is an encoded key");
+/* prefix ":{" name space ":" encoded "}:" role, NUL */
+_Static_assert(sizeof(prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 2 + 1 < KEY_NAME_SIZE,
+               "the longest name fits");
+/* prefix ":wake:" name space ":" ten digits, NUL */
+_Static_assert(sizeof(prefix) - 1 + 6 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
+               "the longest channel fits");
+
+static bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+static bool is_plain(char c)
+{
+    return is_alphanumeric(c) || c == '.' || c == '_' || c == ':' || c == '-';
+}
+
+static char *write_hex(char *out, uint8_t byte, const char digits[16])
+{
+    *out++ = digits[byte >> 4];
+    *out++ = digits[byte & 15];
+    return out;
+}
+
+static size_t encode_hash(const char *key, size_t key_bytes, char *out)
+{
+    uint8_t digest[DIGEST_SHA256_BYTES];
+    digest_sha256(key, key_bytes, digest);
+    memcpy(out, hash_mark, sizeof(hash_mark) - 1);
+    out += sizeof(hash_mark) - 1;
+    for (size_t i = 0; i < sizeof(digest); i++)
+        out = write_hex(out, digest[i], "0123456789abcdef");
+    *out = '\0';
+    return ENCODED_HASH_BYTES;
+}
+
+bool key_valid(const char *key, size_t key_bytes)
+{
+    return key_bytes >= 1 && key_bytes <= KEY_BYTES_MAX && memchr(key, '\0', key_bytes) == NULL;
+}
+
+bool key_namespace_valid(const char *name_space)
+{
+    size_t bytes = 0;
+    for (; name_space[bytes] != '\0'; bytes++)
+        if (bytes == KEY_NAMESPACE_MAX || !is_plain(name_space[bytes]) || name_space[bytes] == ':')
+            return false;
+    return bytes > 0;
+}
+
+size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1])
+{
+    assert(key_valid(key, key_bytes));
+    const char *const limit = out + KEY_ENCODED_MAX;
+    char *at = out;
+    for (size_t i = 0; i < key_bytes; i++) {
+        const size_t needed = is_plain(key[i]) ? 1 : 3;
+        if ((size_t)(limit - at) < needed)
+            return encode_hash(key, key_bytes, out);
+        if (needed == 1) {
+            *at++ = key[i];
+        } else {
+            *at++ = '%';
+            at = write_hex(at, (uint8_t)key[i], "0123456789ABCDEF");
+        }
+    }
+    *at = '\0';
+    return (size_t)(at - out);
+}
+
+size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%s}:%c", prefix, name_space, encoded, role);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
+size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
+{
+    const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", prefix, name_space, database);
+    assert(bytes > 0 && bytes < KEY_CHANNEL_SIZE);
+    return (size_t)bytes;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * key.h - from an application's key to the names of its Redis keys.
+ *
+ * Bytes outside [A-Za-z0-9._:-] are percent-encoded, so no brace, space or newline reaches Redis. What is
+ * then longer than 200 bytes becomes "%sha256:" and 64 hex digits, which no encoded key can look like. All
+ * keys of one application key share a Cluster slot through the hash tag: csg1:{namespace:key}:v
+ *
+ * Pure, any thread.
+ */
+#ifndef GUARD_KEY_H
+#define GUARD_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    KEY_BYTES_MAX = 4096,  /* of an application key */
+    KEY_ENCODED_MAX = 200, /* of an encoded key */
+    KEY_NAMESPACE_MAX = 32,
+    KEY_NAME_SIZE = 256, /* of a Redis key, its NUL included */
+    KEY_CHANNEL_SIZE = 64,
+};
+
+enum key_role { KEY_VALUE = 'v', KEY_LEASE = 'l', KEY_FAILURE = 'e' };
+
+/* 1..KEY_BYTES_MAX bytes and no NUL among them. */
+bool key_valid(const char *key, size_t key_bytes);
+bool key_namespace_valid(const char *name_space);
+
+/* Writes the encoded key and its NUL; returns its length. */
+size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1]);
+
+/* Each writes a name and its NUL and returns the length. */
+size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE]);
+/* The static pub/sub channel; carries the database number because pub/sub ignores SELECT. */
+size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
+
+#endif

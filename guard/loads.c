@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loads.c - the bulkhead: at most B loads at a time, a bounded queue before them, refusal beyond.
+ *
+ * A flight takes its place before it asks Redis for the lease, because a lease that could only be queued
+ * and then shed would be waited for, woken for and shed again by the whole fleet. The place is kept until
+ * the load has come back: a load that its flight gave up still occupies a worker.
+ */
+#include "flight.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+bool loads_take_place(struct core *core, struct flight *flight)
+{
+    if (flight->has_place)
+        return true;
+    if (core->places_used >= core->config.load_workers + core->config.load_queue)
+        return false;
+    core->places_used++;
+    flight->has_place = true;
+    return true;
+}
+
+void loads_give_place(struct core *core, struct flight *flight)
+{
+    if (!flight->has_place)
+        return;
+    assert(core->places_used > 0);
+    core->places_used--;
+    flight->has_place = false;
+}
+
+void loads_enqueue(struct core *core, struct flight *flight)
+{
+    assert(flight->has_place);
+    flight->queue_next = NULL;
+    if (core->queue_last != NULL)
+        core->queue_last->queue_next = flight;
+    else
+        core->queue_first = flight;
+    core->queue_last = flight;
+    core->stats.loads_queued++;
+}
+
+void loads_dequeue(struct core *core, struct flight *flight)
+{
+    struct flight *before = NULL;
+    for (struct flight *at = core->queue_first; at != flight; at = at->queue_next)
+        before = at;
+    if (before != NULL)
+        before->queue_next = flight->queue_next;
+    else
+        core->queue_first = flight->queue_next;
+    if (core->queue_last == flight)
+        core->queue_last = before;
+    flight->queue_next = NULL;
+    core->stats.loads_queued--;
+}
+
+void loads_pump(struct core *core, uint64_t now_us)
+{
+    while (core->queue_first != NULL && core->stats.loads_running < core->config.load_workers) {
+        struct flight *flight = core->queue_first;
+        loads_dequeue(core, flight);
+        flight_start_load(core, now_us, flight);
+    }
+}
+
+struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us)
+{
+    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes);
+    if (load == NULL)
+        return NULL;
+    load->id = ++core->last_id;
+    load->flight = flight;
+    load->deadline_us = deadline_us;
+    load->key_bytes = flight->key.encoded_bytes;
+    memcpy(load->key, flight->key.encoded, load->key_bytes);
+    DL_APPEND(core->loads, load);
+    core->stats.loads_running++;
+    flight->has_place = false; /* the load's from here on */
+    return load;
+}
+
+struct load *loads_find(struct core *core, uint64_t id)
+{
+    struct load *load = core->loads;
+    while (load != NULL && load->id != id)
+        load = load->next;
+    return load;
+}
+
+void loads_free(struct core *core, struct load *load)
+{
+    DL_DELETE(core->loads, load);
+    core->stats.loads_running--;
+    core->places_used--;
+    free(load);
+}
+
+void loads_cancel(struct core *core, struct load *load, bool unwanted)
+{
+    if (load->cancelled)
+        return;
+    load->cancelled = true;
+    load->unwanted = unwanted;
+    core->stats.load_cancelled++;
+    core_emit(core, &(struct core_action){.kind = CORE_CANCEL, .load = load->id});
+}
+
+static bool is_of_key(const struct load *load, const struct core_key *key)
+{
+    return load->key_bytes == key->encoded_bytes && memcmp(load->key, key->encoded, load->key_bytes) == 0;
+}
+
+bool loads_runs_key(const struct core *core, const struct core_key *key)
+{
+    for (const struct load *load = core->loads; load != NULL; load = load->next)
+        if (load->flight != NULL && load->flight->leased && is_of_key(load, key))
+            return true;
+    return false;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* protocol.c - see protocol.h. */
+#include "protocol.h"
+#include "clock.h"
+#include "envelope.h"
+#include "script.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    ARGS_MAX = 10,
+    NUMBER_SIZE = 24,
+    MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8,
+};
+
+static const char TOO_BIG[] = "too_big";
+
+void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
+                   uint32_t max_lease_ms, uint32_t max_value_ms)
+{
+    char host[64] = "";
+    protocol->name_space = name_space;
+    protocol->max_lease_ms = max_lease_ms;
+    protocol->max_value_ms = max_value_ms;
+    key_channel(name_space, database, protocol->channel);
+    if (gethostname(host, sizeof host) != 0)
+        snprintf(host, sizeof host, "?");
+    host[sizeof host - 1] = '\0';
+    snprintf(protocol->process, sizeof protocol->process, "%.31s:%ld", host, (long)getpid());
+}
+
+void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
+                    uint64_t since_s, char token[TOKEN_SIZE])
+{
+    char uuid[CLOCK_UUID_SIZE];
+    uint64_t tag = 0;
+    clock_uuid(random, uuid);
+    memcpy(&tag, random + 16, sizeof tag);
+    snprintf(token, TOKEN_SIZE, "%s %016" PRIx64 " %07" PRIu32 " %.48s %" PRIu64, uuid, tag, lease_ms,
+             protocol->process, since_s);
+}
+
+/* ---- arguments ---- */
+
+/* KEYS, then ARGV, with room for what has to be printed. */
+struct arguments {
+    const char *at[ARGS_MAX];
+    size_t bytes[ARGS_MAX];
+    size_t count;
+    char names[3][KEY_NAME_SIZE];
+    char numbers[3][NUMBER_SIZE];
+    char message[MESSAGE_SIZE];
+    size_t name_count, number_count;
+};
+
+static void add(struct arguments *args, const char *text, size_t bytes)
+{
+    args->at[args->count] = text;
+    args->bytes[args->count++] = bytes;
+}
+
+static void add_text(struct arguments *args, const char *text)
+{
+    add(args, text, strlen(text));
+}
+
+static void add_key(struct arguments *args, const struct protocol *protocol, const struct core_key *key,
+                    enum key_role role)
+{
+    char *name = args->names[args->name_count++];
+    add(args, name, key_name(protocol->name_space, key->encoded, role, name));
+}
+
+static void add_number(struct arguments *args, uint64_t number)
+{
+    char *text = args->numbers[args->number_count++];
+    int bytes = snprintf(text, NUMBER_SIZE, "%" PRIu64, number);
+    add(args, text, (size_t)bytes);
+}
+
+static void add_message(struct arguments *args, const struct protocol *protocol, char operation,
+                        const struct core_action *action)
+{
+    const char *tag = action->token != NULL ? action->token + TOKEN_TAG_AT : "-";
+    int tag_bytes = action->token != NULL ? TOKEN_TAG_BYTES : 1;
+    int bytes = snprintf(args->message, sizeof args->message, "%c %.*s %s", operation, tag_bytes, tag,
+                         action->key.encoded);
+    add_text(args, protocol->channel);
+    add(args, args->message, (size_t)bytes);
+}
+
+static bool run(struct redis *redis, enum script script, size_t key_count, const struct arguments *args,
+                redis_replied *replied, void *context)
+{
+    return redis_run(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
+}
+
+static bool send_acquire(const struct protocol *protocol, struct redis *redis,
+                         const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    char mode[2] = {(char)action->lookup, '\0'};
+    add_key(&args, protocol, &action->key, KEY_VALUE);
+    add_key(&args, protocol, &action->key, KEY_LEASE);
+    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_text(&args, action->token);
+    add_text(&args, action->prev);
+    add_number(&args, action->lease_ms);
+    add_number(&args, protocol->max_lease_ms);
+    add_number(&args, protocol->max_value_ms);
+    add(&args, mode, 1);
+    add_text(&args, action->refused);
+    return run(redis, SCRIPT_ACQUIRE, 3, &args, replied, context);
+}
+
+static bool send_renew(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                       redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_key(&args, protocol, &action->key, KEY_LEASE);
+    add_text(&args, action->token);
+    add_number(&args, action->lease_ms);
+    return run(redis, SCRIPT_RENEW, 1, &args, replied, context);
+}
+
+static struct envelope envelope_of(const struct core_action *action)
+{
+    struct envelope envelope = {
+        .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
+        .stale_ms = action->stale_ms,
+        .absent = action->value == NULL,
+        .load_us = action->load_us,
+        .key = action->key.plain,
+        .key_bytes = action->key.plain_bytes,
+        .validator = "",
+        .body = "",
+    };
+    memcpy(envelope.filler, action->token, ENVELOPE_UUID_BYTES);
+    envelope.filler[ENVELOPE_UUID_BYTES] = '\0';
+    if (action->value != NULL) {
+        envelope.validator = action->value->public.validator;
+        envelope.validator_bytes = action->value->validator_bytes;
+        envelope.body = action->value->public.body;
+        envelope.body_bytes = action->value->public.body_bytes;
+    }
+    return envelope;
+}
+
+static bool send_fill(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                      redis_replied *replied, void *context)
+{
+    struct envelope envelope = envelope_of(action);
+    size_t bytes = envelope_size(&envelope);
+    char *text = malloc(bytes);
+    if (text == NULL)
+        return false;
+    envelope_write(&envelope, text);
+    struct arguments args = {.count = 0};
+    add_key(&args, protocol, &action->key, KEY_VALUE);
+    add_key(&args, protocol, &action->key, KEY_LEASE);
+    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_text(&args, action->token);
+    add(&args, text, bytes);
+    add_number(&args, envelope.px_ms);
+    add_message(&args, protocol, 'f', action);
+    bool sent = run(redis, SCRIPT_FILL, 3, &args, replied, context);
+    free(text);
+    return sent;
+}
+
+static const char *failure_code(const struct core_action *action)
+{
+    if (action->too_big)
+        return TOO_BIG;
+    return action->failure != GUARD_FAILURE_NONE ? guard_failure_name(action->failure) : "";
+}
+
+static bool send_release(const struct protocol *protocol, struct redis *redis,
+                         const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_key(&args, protocol, &action->key, KEY_LEASE);
+    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_text(&args, action->token);
+    add_message(&args, protocol, 'r', action);
+    add_text(&args, failure_code(action));
+    add_number(&args, action->failure_ms);
+    return run(redis, SCRIPT_RELEASE, 2, &args, replied, context);
+}
+
+static bool send_invalidate(const struct protocol *protocol, struct redis *redis,
+                            const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_key(&args, protocol, &action->key, KEY_VALUE);
+    add_key(&args, protocol, &action->key, KEY_LEASE);
+    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_message(&args, protocol, 'i', action);
+    add_text(&args, "h");
+    add_number(&args, 0);
+    return run(redis, SCRIPT_INVALIDATE, 3, &args, replied, context);
+}
+
+bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                   redis_replied *replied, void *context)
+{
+    switch (action->kind) {
+    case CORE_ACQUIRE:
+        return send_acquire(protocol, redis, action, replied, context);
+    case CORE_RENEW:
+        return send_renew(protocol, redis, action, replied, context);
+    case CORE_FILL:
+        return send_fill(protocol, redis, action, replied, context);
+    case CORE_RELEASE:
+        return send_release(protocol, redis, action, replied, context);
+    case CORE_INVALIDATE:
+        return send_invalidate(protocol, redis, action, replied, context);
+    case CORE_LOAD:
+    case CORE_CANCEL:
+        break;
+    }
+    return false;
+}
+
+/* ---- replies ---- */
+
+static uint32_t span(int64_t ms)
+{
+    if (ms < 0)
+        return 0;
+    return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
+/* The n-th element if it is of this type, else NULL. */
+static const struct redisReply *element(const struct redisReply *reply, size_t n, int type)
+{
+    if (n >= reply->elements || reply->element[n]->type != type)
+        return NULL;
+    return reply->element[n];
+}
+
+static int64_t number(const struct redisReply *reply, size_t n)
+{
+    const struct redisReply *at = element(reply, n, REDIS_REPLY_INTEGER);
+    return at != NULL ? at->integer : 0;
+}
+
+static enum core_turn turn_of(int64_t turn)
+{
+    if (turn == 1)
+        return TURN_OURS;
+    return turn == -1 ? TURN_COOLING : TURN_OTHERS;
+}
+
+static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const char *key, size_t key_bytes,
+                       struct core_reply *out, struct value **value)
+{
+    struct envelope envelope;
+    enum envelope_fault fault = envelope_read(entry->str, entry->len, key, key_bytes, &envelope);
+    out->head = entry->str;
+    out->damaged = fault != ENVELOPE_OK;
+    if (out->damaged)
+        return;
+    out->absent = envelope.absent;
+    out->age_ms = span((int64_t)envelope.px_ms - pttl_ms);
+    out->left_ms = span(pttl_ms - (int64_t)envelope.stale_ms);
+    if (envelope.absent)
+        return;
+    *value = value_new(envelope.body, envelope.body_bytes, envelope.validator, envelope.validator_bytes);
+    out->value = *value;
+    if (*value == NULL)
+        out->kind = REPLY_UNKNOWN; /* no memory for it: ask again, and give back a lease that came with it */
+}
+
+static void read_failure(const struct redisReply *code, struct core_reply *out)
+{
+    out->kind = REPLY_FAILED;
+    out->failure = GUARD_FAILURE_INTERNAL;
+    out->too_big = strcmp(code->str, TOO_BIG) == 0;
+    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_INTERNAL; failure++)
+        if (strcmp(code->str, guard_failure_name((enum guard_failure)failure)) == 0)
+            out->failure = (enum guard_failure)failure;
+}
+
+static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
+                       struct core_reply *out, struct value **value)
+{
+    const struct redisReply *entry = element(reply, 1, REDIS_REPLY_STRING);
+    if (entry == NULL || entry->len < TOKEN_UUID_BYTES)
+        return;
+    out->kind = what == 'H' ? REPLY_FRESH : REPLY_STALE;
+    out->turn = turn_of(number(reply, 3));
+    read_entry(entry, number(reply, 2), key, key_bytes, out, value);
+}
+
+static void read_acquire(const char *key, size_t key_bytes, const struct redisReply *reply,
+                         struct core_reply *out, struct value **value)
+{
+    const struct redisReply *what = element(reply, 0, REDIS_REPLY_STRING);
+    const struct redisReply *code = element(reply, 1, REDIS_REPLY_STRING);
+    if (what == NULL || what->len != 1)
+        return;
+    switch (what->str[0]) {
+    case 'H':
+    case 'S':
+        read_found(what->str[0], key, key_bytes, reply, out, value);
+        break;
+    case 'L':
+        out->kind = REPLY_LEASE;
+        break;
+    case 'B':
+        out->kind = REPLY_BUSY;
+        out->pttl_ms = span(number(reply, 1));
+        break;
+    case 'E':
+        out->pttl_ms = span(number(reply, 2));
+        if (code != NULL)
+            read_failure(code, out);
+        break;
+    case 'M':
+        out->kind = REPLY_FREE;
+        break;
+    }
+}
+
+void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes, enum redis_outcome outcome,
+                   const struct redisReply *reply, struct core_reply *out, struct value **value)
+{
+    *value = NULL;
+    *out = (struct core_reply){.kind = REPLY_REFUSED};
+    if (outcome == REDIS_UNSENT)
+        out->kind = REPLY_UNSENT;
+    else if (outcome == REDIS_UNKNOWN)
+        out->kind = REPLY_UNKNOWN;
+    else if (kind == CORE_ACQUIRE && reply->type == REDIS_REPLY_ARRAY)
+        read_acquire(key, key_bytes, reply, out, value);
+    else if (kind != CORE_ACQUIRE && reply->type == REDIS_REPLY_INTEGER)
+        *out = (struct core_reply){.kind = REPLY_CODE, .code = reply->integer};
+}
+
+/* ---- messages ---- */
+
+static enum message_kind message_kind(char operation)
+{
+    switch (operation) {
+    case 'f':
+        return MESSAGE_FILLED;
+    case 'r':
+        return MESSAGE_RELEASED;
+    case 'i':
+        return MESSAGE_INVALIDATED;
+    case 'c':
+        return MESSAGE_CANARY;
+    }
+    return MESSAGE_NONE;
+}
+
+struct message protocol_message(const char *payload, size_t payload_bytes)
+{
+    struct message none = {.kind = MESSAGE_NONE};
+    if (payload_bytes < 3 || payload[1] != ' ')
+        return none;
+    struct message message = {message_kind(payload[0]), payload + 2, payload_bytes - 2};
+    if (message.kind == MESSAGE_CANARY || message.kind == MESSAGE_NONE)
+        return message;
+    const char *space = memchr(message.subject, ' ', message.subject_bytes);
+    if (space == NULL)
+        return none;
+    message.subject_bytes -= (size_t)(space + 1 - message.subject);
+    message.subject = space + 1;
+    return message.subject_bytes > 0 ? message : none;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * protocol.h - the core's actions as Redis scripts, and Redis's replies as the core's.
+ *
+ * The only file that knows the order of KEYS and ARGV (scripts/) and the text of a message. No I/O of its
+ * own; used on the guard's thread.
+ *
+ * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
+ * (invalidated; tag "-"); or "c <process> <number>", the canary.
+ */
+#ifndef GUARD_PROTOCOL_H
+#define GUARD_PROTOCOL_H
+
+#include "core.h"
+#include "redis.h"
+
+struct protocol {
+    const char *name_space;
+    char channel[KEY_CHANNEL_SIZE];
+    uint32_t max_lease_ms, max_value_ms;
+    char process[96]; /* "host:pid", readable in a lease */
+};
+
+void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
+                   uint32_t max_lease_ms, uint32_t max_value_ms);
+
+/* "<uuid 36> <tag 16> <lease_ms 7> <host:pid> <since>"; `random` comes from the operating system. */
+void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
+                    uint64_t since_s, char token[TOKEN_SIZE]);
+
+/* Sends the script of an ACQUIRE, RENEW, FILL, RELEASE or INVALIDATE. False: it could not be sent. */
+bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                   redis_replied *replied, void *context);
+
+/* What came back. `key` is the application's, to check entries against; *value holds a reference for the
+ * caller to give back, or NULL. */
+void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes, enum redis_outcome outcome,
+                   const struct redisReply *reply, struct core_reply *out, struct value **value);
+
+enum message_kind { MESSAGE_NONE, MESSAGE_FILLED, MESSAGE_RELEASED, MESSAGE_INVALIDATED, MESSAGE_CANARY };
+struct message {
+    enum message_kind kind;
+    const char *subject; /* encoded key, or the canary's "<process> <number>"; points into the payload */
+    size_t subject_bytes;
+};
+/* Anything that is not one of ours is MESSAGE_NONE. */
+struct message protocol_message(const char *payload, size_t payload_bytes);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis_greeting.h - what a new connection says first, all in one write, and what the answers make of it.
+ *
+ *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  SCRIPT LOAD ...
+ *   subscriber  AUTH  CLIENT SETNAME  SUBSCRIBE
+ *
+ * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
+ * reads with old values. An ACL may forbid SETNAME, ROLE and SCRIPT LOAD: then there is no name, no check,
+ * and EVAL in place of EVALSHA.
+ *
+ * Pure; the owner's thread.
+ */
+#ifndef GUARD_REDIS_GREETING_H
+#define GUARD_REDIS_GREETING_H
+
+#include "redis_buffer.h"
+#include "redis_script.h"
+#include "redis_socket.h"
+
+enum redis_verdict {
+    REDIS_GREETING_GOES_ON,
+    REDIS_GREETING_DONE,
+    REDIS_GREETING_FAILED, /* may be different next time: loading, a replica, too many clients */
+    REDIS_GREETING_DENIED, /* an operator must act */
+};
+
+struct redis_greeting_step {
+    const struct redis_greeting_rule *rule;
+    unsigned script; /* SCRIPT LOAD: which */
+};
+
+struct redis_greeting {
+    struct redis_greeting_step steps[5 + SCRIPT_COUNT];
+    size_t asked, answered;
+    char digests[SCRIPT_COUNT][REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
+};
+
+/* Appends the commands. False: no memory. */
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
+                          const char *client_name, const char *channel, struct redis_buffer *out);
+
+/* Takes the next reply. *why is set on FAILED and DENIED. */
+enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
+                                       char why[REDIS_WHY_SIZE]);
+
+/* Puts an error text of the server's into a line for people: printable and short. */
+void redis_quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE]);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * script.h - the Lua scripts of scripts/, embedded by the build (scripts/embed.sh). Their heads say what
+ * KEYS, ARGV and the replies are.
+ *
+ * A lease token is one string, compared whole: "<uuid, 36> <tag, 16 hex digits> <lease_ms, 7 digits>", then
+ * optionally a space and text for people (host, process, since when).
+ */
+#ifndef GUARD_SCRIPT_H
+#define GUARD_SCRIPT_H
+
+#include <stddef.h>
+
+enum script { SCRIPT_ACQUIRE, SCRIPT_RENEW, SCRIPT_FILL, SCRIPT_RELEASE, SCRIPT_INVALIDATE, SCRIPT_COUNT };
+
+/* NUL-terminated source with its comments taken out. */
+const char *script_source(enum script script);
+size_t script_source_bytes(enum script script);
+
+#endif

@@ -1,0 +1,108 @@
+-- acquire: looks a key up and, if it must be loaded and nobody does, grants the lease, in one step.
+--
+-- KEYS  value, lease, failure
+-- ARGV  1 token         "<uuid> <tag> <lease_ms>", bytes as below; used in one acquire only
+--       2 prev          token of an attempt of mine whose reply never came, or ""
+--       3 lease_ms      4 max_lease_ms      5 max_value_ms
+--       6 mode          n  a stale value will do
+--                       x  it will not: stale counts as missing
+--                       r  as n, and refresh a fresh value before its time if nobody else does
+--                       p  peek: as n, but never take the lease
+--       7 refused       optional: the first 36 bytes of a value I found damaged or of another key; as long
+--                       as that one stands there, it counts as missing
+--
+-- Replies
+--   {H, value, ttl_ms}                     fresh
+--   {S, value, ttl_ms, 1}                  stale (r: or fresh); the lease is mine, I refresh it
+--   {S, value, ttl_ms, 0}                  stale; not mine to refresh: someone does (p: or nobody)
+--   {S, value, ttl_ms, -1, failure_ttl_ms} stale; the last load failed, cooling down
+--   {L, lease_ms}                          missing; the lease is mine, I load it
+--   {B, lease_ttl_ms, tag}                 missing; someone else loads it
+--   {E, code, failure_ttl_ms}              missing; the last load failed, cooling down
+--   {M}                                    missing, nobody loads it (p only)
+--
+-- Why one script: between a lookup and a lease asked for afterwards another process fills and releases,
+-- and the row would be loaded twice.
+--
+-- Why prev: the same token sent twice could arrive twice, the second time after an invalidation has voided
+-- it, and would make its stale fill acceptable again. A new token that removes the old one cannot.
+--
+-- Why clamps: no client's clock takes part, but Redis's own may step back, which lengthens every TTL, and
+-- a key may have lost its TTL by hand. Each key carries the longest TTL it can rightly have.
+
+local value_key, lease_key, failure_key = KEYS[1], KEYS[2], KEYS[3]
+local token, prev, mode, refused = ARGV[1], ARGV[2], ARGV[6], ARGV[7] or ''
+local max_lease_ms, max_value_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+-- The string under a key; nil if there is none or something of another type, which our next SET overwrites.
+local function get(key)
+  local reply = redis.pcall('GET', key)
+  if type(reply) == 'string' then return reply end
+end
+
+-- The number in a fixed-width decimal field; nil if it is not one.
+local function digits(text, first, last)
+  local field = string.sub(text, first, last)
+  if #field == last - first + 1 and not string.find(field, '%D') then return tonumber(field) end
+end
+
+-- The remaining TTL, made to be at most limit_ms.
+local function clamp(key, limit_ms)
+  local ttl_ms = redis.call('PTTL', key)
+  if ttl_ms >= 0 and ttl_ms <= limit_ms then return ttl_ms end
+  redis.call('PEXPIRE', key, limit_ms)
+  return limit_ms
+end
+
+-- The same for a field that holds a TTL, which is never 0.
+local function ttl(text, first, last)
+  local ms = digits(text, first, last)
+  if ms and ms > 0 then return ms end
+end
+
+-- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms. Whatever has no digits there is not ours. In
+-- its last millisecond it is as good as gone.
+local value, value_ttl_ms, is_fresh = get(value_key), 0, false
+if value then
+  local px_ms, stale_ms = ttl(value, 38, 50), digits(value, 52, 64)
+  if px_ms and stale_ms and string.sub(value, 1, 36) ~= refused then
+    value_ttl_ms = clamp(value_key, math.min(px_ms, max_value_ms))
+    is_fresh = value_ttl_ms > stale_ms
+  end
+  if value_ttl_ms < 1 or (mode == 'x' and not is_fresh) then value = nil end
+end
+
+-- The lease: bytes 1-36 UUID, 38-53 tag, 55-61 lease_ms, then what people may want to know.
+local lease, lease_ttl_ms = get(lease_key), 0
+if lease and prev ~= '' and lease == prev then
+  redis.call('DEL', lease_key)
+  lease = nil
+end
+if lease then lease_ttl_ms = clamp(lease_key, ttl(lease, 55, 61) or max_lease_ms) end
+
+-- The failure lease, as release writes it: bytes 1-10 its own TTL, from 12 the code.
+local failure, failure_ttl_ms = get(failure_key), 0
+if failure then
+  local own_ms = ttl(failure, 1, 10)
+  failure_ttl_ms = clamp(failure_key, own_ms or max_lease_ms)
+  if own_ms then failure = string.sub(failure, 12) end
+end
+
+if is_fresh and (mode ~= 'r' or lease or failure) then return {'H', value, value_ttl_ms} end
+
+if lease then
+  if value then return {'S', value, value_ttl_ms, 0} end
+  return {'B', lease_ttl_ms, string.match(string.sub(lease, 38, 53), '^%x+$') or ''}
+end
+if failure then
+  if value then return {'S', value, value_ttl_ms, -1, failure_ttl_ms} end
+  return {'E', failure, failure_ttl_ms}
+end
+if mode == 'p' then
+  if value then return {'S', value, value_ttl_ms, 0} end
+  return {'M'}
+end
+
+redis.call('SET', lease_key, token, 'PX', ARGV[3])
+if value then return {'S', value, value_ttl_ms, 1} end
+return {'L', tonumber(ARGV[3])}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shell.h - the guard's thread: performs what the core decides. Private to shell.c, guard.c and loop.c.
+ *
+ *    guard_get(), workers,        async       +------+   actions   protocol.c -> Redis
+ *    loops, invalidations  -- mailbox ------> | core | ----------> workers.c -> loader
+ *    Redis replies, messages, timer --------> |      |   answers   loop_return() -> callback
+ *                                             +------+ ---------->
+ *
+ * Locking   `mutex` guards the mailbox and what is grouped below it; nobody else's code runs under it. The
+ *           order is guard's mutex, then a loop's.
+ * Lifetime  made by guard_open(), freed by guard_close() after the thread has ended.
+ */
+#ifndef GUARD_SHELL_H
+#define GUARD_SHELL_H
+
+#include "loop.h"
+#include "protocol.h"
+#include "wake.h"
+#include "workers.h"
+
+struct invalidation {
+    struct core_invalidation core; /* first */
+    struct invalidation *prev, *next;
+    guard_invalidate_done *done;
+    void *context;
+    char text[]; /* plain key, NUL, encoded key, NUL */
+};
+
+struct guard {
+    /* constant once open */
+    struct guard_config config; /* redis_url and name_space are owned copies */
+    struct redis_address address;
+    struct protocol protocol;
+    uint8_t hash_key[16];
+
+    /* any thread, without the mutex */
+    atomic_uint loop_count; /* ever made */
+    atomic_bool refusing;   /* `draining`, for the loops */
+    _Atomic uint64_t shed;  /* gets refused before they were anybody's */
+    _Atomic uint64_t beat_us;
+    struct redis_counters redis_counters;
+
+    /* any thread, under the mutex */
+    pthread_mutex_t mutex;
+    struct get *incoming, *cancels;
+    struct invalidation *invalidations;
+    uint32_t invalidation_count; /* accepted and not yet told */
+    struct finished_load *finished;
+    struct guard_kind *kinds;
+    struct guard_loop *loops;        /* attached by the host */
+    struct loop_counters past_loops; /* of those that were */
+    struct guard_stats published;
+    bool draining, closing_asked, ended;
+    uint32_t drain_ms;
+
+    /* the guard's thread */
+    pthread_t thread;
+    uv_loop_t loop;
+    uv_async_t async;
+    uv_timer_t timer, limit, beat;
+    struct core *core;
+    struct guard_loop *own;
+    struct wake *wake;
+    struct workers *workers;
+    enum { SHELL_RUNNING, SHELL_DRAINING, SHELL_CANCELLING, SHELL_ENDING } phase;
+};
+
+/* Starts the thread. NO_MEMORY. */
+enum guard_status shell_start(struct guard *guard);
+/* Drains, ends the thread and waits for it. False: a loader did not end and must keep the memory. */
+bool shell_stop(struct guard *guard, uint32_t drain_ms);
+/* The own loop has called back all it had. */
+void shell_rested(struct guard *guard);
+/* The own connection came up or went down. */
+void shell_link(struct guard *guard, bool up);
+/* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
+void shell_redis_config(struct guard *guard, struct redis_config *config);
+
+/* Any thread. */
+void shell_post_get(struct guard *guard, struct get *get);
+/* OK, CLOSING, SHED. */
+enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation);
+/* The caller holds the guard's mutex. */
+void shell_post_cancel(struct guard *guard, struct get *get);
+void shell_forget_cancel(struct guard *guard, struct get *get);
+
+void shell_log(const struct guard *guard, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

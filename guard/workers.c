@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/* workers.c - see workers.h. */
+#include "workers.h"
+#include "clock.h"
+#include "envelope.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+enum { STACK_BYTES = 1 << 20 };
+
+struct guard_load {
+    struct finished_load result;    /* first: what the owner gets is freed as a guard_load */
+    struct guard_load *prev, *next; /* queued or running; under the mutex */
+    uint64_t deadline_us, start_us;
+    const struct guard_policy *policy;
+    int cancel_fd; /* the worker's; -1: none */
+    atomic_bool cancelled;
+    bool finished; /* only on the worker's thread */
+    char key[];    /* owned */
+};
+
+struct worker {
+    struct workers *workers;
+    pthread_t thread;
+    bool made, over;         /* under the mutex */
+    int cancel_fd;           /* an eventfd; readable while its job is cancelled */
+    struct guard_load *load; /* running; only on its own thread */
+};
+
+struct workers {
+    workers_done *done;
+    void *context;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct guard_load *queued, *running;
+    struct worker *all; /* owned, `count` of them */
+    uint32_t count, idle;
+    bool closing, abandoned;
+};
+
+/* ---- what a loader sees ---- */
+
+const char *guard_load_key(const struct guard_load *load)
+{
+    return load->key;
+}
+
+uint32_t guard_load_left_ms(const struct guard_load *load)
+{
+    uint64_t now_us = clock_now_us();
+    if (now_us >= load->deadline_us)
+        return 0;
+    return (uint32_t)((load->deadline_us - now_us + 999) / 1000);
+}
+
+bool guard_load_cancelled(const struct guard_load *load)
+{
+    return atomic_load(&load->cancelled);
+}
+
+int guard_load_cancel_fd(const struct guard_load *load)
+{
+    return load->cancel_fd;
+}
+
+static void finish(struct guard_load *load, enum core_load_outcome outcome, struct value *value,
+                   enum guard_failure failure)
+{
+    if (load->finished) { /* a second verdict on one load: the first stands */
+        value_unref(&value);
+        return;
+    }
+    load->finished = true;
+    load->result.loaded = (struct core_loaded){outcome, value, failure, clock_now_us() - load->start_us};
+}
+
+static bool validator_valid(const char *validator, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (validator[i] < 0x20 || validator[i] > 0x7e)
+            return false;
+    return bytes <= ENVELOPE_VALIDATOR_MAX;
+}
+
+void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes, const char *validator)
+{
+    size_t validator_bytes = validator != NULL ? strnlen(validator, ENVELOPE_VALIDATOR_MAX + 1) : 0;
+    struct value *value = NULL;
+    if (validator_valid(validator, validator_bytes))
+        value = value_new(body, body_bytes, validator, validator_bytes);
+    finish(load, value != NULL ? LOAD_OK : LOAD_FAILED, value,
+           value != NULL ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
+}
+
+void guard_load_absent(struct guard_load *load)
+{
+    finish(load, LOAD_ABSENT, NULL, GUARD_FAILURE_NONE);
+}
+
+void guard_load_fail(struct guard_load *load, enum guard_failure failure)
+{
+    bool known = failure > GUARD_FAILURE_NONE && failure <= GUARD_FAILURE_INTERNAL;
+    finish(load, LOAD_FAILED, NULL, known ? failure : GUARD_FAILURE_INTERNAL);
+}
+
+void finished_load_free(struct finished_load *finished)
+{
+    value_unref(&finished->loaded.value);
+    free(finished);
+}
+
+/* ---- one worker ---- */
+
+static void quiet_cancel_fd(int fd)
+{
+    uint64_t count = 0;
+    if (fd >= 0 && read(fd, &count, sizeof count) < 0)
+        return; /* was not set */
+}
+
+static struct guard_load *next_job(struct worker *worker)
+{
+    struct workers *workers = worker->workers;
+    pthread_mutex_lock(&workers->mutex);
+    workers->idle++;
+    while (workers->queued == NULL && !workers->closing)
+        pthread_cond_wait(&workers->work, &workers->mutex);
+    workers->idle--;
+    struct guard_load *load = workers->queued;
+    if (load != NULL) {
+        DL_DELETE(workers->queued, load);
+        DL_APPEND(workers->running, load);
+        load->cancel_fd = worker->cancel_fd;
+        if (atomic_load(&load->cancelled) && worker->cancel_fd >= 0)
+            eventfd_write(worker->cancel_fd, 1);
+    }
+    pthread_mutex_unlock(&workers->mutex);
+    return load;
+}
+
+/* After this nobody else knows the job, and the place of a thread that is over can be used again: the job
+ * must not be reported before that, because the next one may come at once. False: nobody wants the report. */
+static bool retire(struct worker *worker, struct guard_load *load, bool over)
+{
+    struct workers *workers = worker->workers;
+    pthread_mutex_lock(&workers->mutex);
+    if (load != NULL)
+        DL_DELETE(workers->running, load);
+    worker->over = over;
+    bool abandoned = workers->abandoned;
+    pthread_mutex_unlock(&workers->mutex);
+    quiet_cancel_fd(worker->cancel_fd);
+    return !abandoned;
+}
+
+static void report(struct worker *worker, bool over)
+{
+    struct guard_load *load = worker->load;
+    worker->load = NULL;
+    bool wanted = retire(worker, load, over);
+    if (load == NULL)
+        return;
+    if (!load->finished)
+        guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+    if (wanted)
+        worker->workers->done(worker->workers->context, &load->result);
+    else
+        finished_load_free(&load->result);
+}
+
+/* Also when a loader ends the thread: then its job has failed. */
+static void worker_over(void *context)
+{
+    report(context, true);
+}
+
+static void *worker_run(void *context)
+{
+    struct worker *worker = context;
+    pthread_cleanup_push(worker_over, worker);
+    for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
+        worker->load = load;
+        load->start_us = clock_now_us();
+        load->policy->loader(load, load->policy->context);
+        report(worker, false);
+    }
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+/* ---- the pool ---- */
+
+struct workers *workers_open(uint32_t count, workers_done *done, void *context)
+{
+    struct workers *workers = calloc(1, sizeof *workers);
+    struct worker *all = calloc(count, sizeof *all);
+    if (workers == NULL || all == NULL) {
+        free(workers);
+        free(all);
+        return NULL;
+    }
+    workers->done = done;
+    workers->context = context;
+    workers->all = all;
+    workers->count = count;
+    pthread_mutex_init(&workers->mutex, NULL);
+    pthread_cond_init(&workers->work, NULL);
+    for (uint32_t i = 0; i < count; i++)
+        all[i] = (struct worker){.workers = workers, .cancel_fd = -1};
+    return workers;
+}
+
+/* Loaders get no signals of the host's: those belong to threads that expect them. */
+static bool make_thread(struct worker *worker)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    worker->over = false;
+    worker->made = pthread_create(&worker->thread, &attributes, worker_run, worker) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return worker->made;
+}
+
+/* A place whose thread was never made, or is over. Under the mutex. */
+static struct worker *vacancy(struct workers *workers)
+{
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct worker *worker = &workers->all[i];
+        if (worker->made && worker->over) {
+            pthread_join(worker->thread, NULL);
+            worker->made = false;
+        }
+        if (!worker->made)
+            return worker;
+    }
+    return NULL;
+}
+
+static uint32_t made_count(const struct workers *workers)
+{
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < workers->count; i++)
+        made += workers->all[i].made && !workers->all[i].over;
+    return made;
+}
+
+/* Under the mutex: a thread for the newest job, unless one is idle. False: nobody will ever take it. */
+static bool staff(struct workers *workers, uint32_t queued)
+{
+    if (workers->idle >= queued)
+        return true;
+    struct worker *worker = vacancy(workers);
+    if (worker == NULL)
+        return true;
+    if (worker->cancel_fd < 0)
+        worker->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return make_thread(worker) || made_count(workers) > 0;
+}
+
+bool workers_start(struct workers *workers, uint64_t id, const char *key, size_t key_bytes,
+                   const struct guard_policy *policy, uint64_t deadline_us)
+{
+    struct guard_load *load = calloc(1, sizeof *load + key_bytes + 1);
+    if (load == NULL)
+        return false;
+    load->result.load = id;
+    load->policy = policy;
+    load->deadline_us = deadline_us;
+    load->cancel_fd = -1;
+    memcpy(load->key, key, key_bytes);
+    pthread_mutex_lock(&workers->mutex);
+    DL_APPEND(workers->queued, load);
+    int queued = 0;
+    struct guard_load *each = NULL;
+    DL_COUNT(workers->queued, each, queued);
+    bool staffed = staff(workers, (uint32_t)queued);
+    if (staffed)
+        pthread_cond_signal(&workers->work);
+    else
+        DL_DELETE(workers->queued, load);
+    pthread_mutex_unlock(&workers->mutex);
+    if (!staffed)
+        free(load);
+    return staffed;
+}
+
+static void cancel_in(struct guard_load *list, uint64_t id)
+{
+    for (struct guard_load *load = list; load != NULL; load = load->next) {
+        if (load->result.load != id)
+            continue;
+        atomic_store(&load->cancelled, true);
+        if (load->cancel_fd >= 0)
+            eventfd_write(load->cancel_fd, 1);
+    }
+}
+
+void workers_cancel(struct workers *workers, uint64_t id)
+{
+    pthread_mutex_lock(&workers->mutex);
+    cancel_in(workers->queued, id);
+    cancel_in(workers->running, id);
+    pthread_mutex_unlock(&workers->mutex);
+}
+
+/* Whose loader still runs keeps what it uses; nobody will join it. */
+static void abandon(struct workers *workers)
+{
+    workers->abandoned = true;
+    for (uint32_t i = 0; i < workers->count; i++)
+        if (workers->all[i].made)
+            pthread_detach(workers->all[i].thread);
+}
+
+/* False: a loader still runs. */
+static bool end_all(struct workers *workers)
+{
+    pthread_mutex_lock(&workers->mutex);
+    workers->closing = true;
+    pthread_cond_broadcast(&workers->work);
+    bool ended = workers->running == NULL && workers->queued == NULL;
+    if (!ended)
+        abandon(workers);
+    pthread_mutex_unlock(&workers->mutex);
+    return ended;
+}
+
+static void join_all(struct workers *workers)
+{
+    for (uint32_t i = 0; i < workers->count; i++)
+        if (workers->all[i].made)
+            pthread_join(workers->all[i].thread, NULL);
+}
+
+bool workers_close(struct workers **closing)
+{
+    struct workers *workers = *closing;
+    if (workers == NULL)
+        return true;
+    if (!end_all(workers))
+        return false;
+    *closing = NULL;
+    join_all(workers);
+    for (uint32_t i = 0; i < workers->count; i++)
+        if (workers->all[i].cancel_fd >= 0)
+            close(workers->all[i].cancel_fd);
+    pthread_cond_destroy(&workers->work);
+    pthread_mutex_destroy(&workers->mutex);
+    free(workers->all);
+    free(workers);
+    return true;
+}
