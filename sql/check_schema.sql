@@ -1,0 +1,26 @@
+-- What the loads need and this database lacks: one row per missing, mistyped or unreadable thing; no row if
+-- all is well.
+/* check schema */
+WITH want (relation, attribute, type) AS (
+    VALUES ('categories', 'id', 'bigint'), ('categories', 'level', 'smallint'),
+           ('categories', 'parent_id', 'bigint'), ('categories', 'name', 'text'),
+           ('products', 'id', 'bigint'), ('products', 'category_id', 'bigint'), ('products', 'sku', 'text'),
+           ('products', 'name', 'text'), ('products', 'description', 'text'),
+           ('products', 'price_cents', 'bigint'), ('products', 'stock', 'integer'),
+           ('products', 'version', 'bigint'), ('products', 'updated_at', 'timestamp with time zone')
+)
+SELECT DISTINCT
+       CASE WHEN to_regclass(relation) IS NULL THEN 'table ' || relation
+            WHEN a.attname IS NULL THEN 'column ' || relation || '.' || attribute
+            WHEN format_type(a.atttypid, NULL) <> type
+                THEN 'column ' || relation || '.' || attribute || ' of type ' || type
+            ELSE 'privilege to read ' || relation
+       END AS missing
+  FROM want
+  LEFT JOIN pg_catalog.pg_attribute AS a
+         ON a.attrelid = to_regclass(relation) AND a.attname = attribute AND a.attnum > 0
+            AND NOT a.attisdropped
+ WHERE a.attname IS NULL
+    OR format_type(a.atttypid, NULL) <> type
+    OR NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+ ORDER BY missing
