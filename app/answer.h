@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * answer.h - what a guard result means in HTTP.
+ *
+ *     result                       status   with
+ *     OK                           200      the body, or 304 without it if the client holds the same ETag
+ *     ABSENT                       404      a problem document
+ *     FAILED, SHED, NO_MEMORY      503      Retry-After
+ *     TIMEOUT                      504
+ *     CLOSING                      503      Retry-After, and the connection closes
+ *     the rest                     500      our bug
+ *
+ * Refusals are problem documents too (RFC 9457). Every answer that the guard had a part in carries
+ * Cache-Status (RFC 9211): "catalogd; hit; ttl=57", "catalogd; fwd=miss; stored; collapsed; ttl=60", ...
+ *
+ * Pure, any thread. An answer lends its value from the result it was made of.
+ */
+#ifndef APP_ANSWER_H
+#define APP_ANSWER_H
+
+#include "guard/guard.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Refusals that are not the guard's. */
+enum problem {
+    PROBLEM_UNKNOWN_PATH,
+    PROBLEM_ENCODED_PATH,
+    PROBLEM_BAD_ID,
+    PROBLEM_BAD_QUERY,
+    PROBLEM_METHOD,
+    PROBLEM_BODY,    /* a body where none is taken */
+    PROBLEM_FRAMING, /* Transfer-Encoding, or more than one Content-Length */
+    PROBLEM_HOST,    /* HTTP/1.1 without exactly one Host */
+    PROBLEM_ABSENT,
+    PROBLEM_FAILED,
+    PROBLEM_SHED,
+    PROBLEM_TIMEOUT,
+    PROBLEM_CLOSING,
+    PROBLEM_INTERNAL,
+    PROBLEM_COUNT
+};
+
+struct answer {
+    unsigned status;
+    const char *content_type;        /* NULL: 304, which has no body */
+    const char *cache_control;       /* never NULL */
+    const char *allow;               /* 405; else NULL */
+    const struct guard_value *value; /* 200, 304: its body is the body; lent from the result */
+    size_t text_bytes;               /* otherwise the body is `text` */
+    bool close;                      /* the connection ends with this answer */
+    char cache_status[128];          /* this and the following: "" for none */
+    char etag[132];
+    char age[12];
+    char retry_after[12];
+    char text[512];
+};
+
+/* `path`: what "instance" says, NULL for nothing; left out too if it holds more than an innocent path does.
+ * `fresh_ms`: of the policy, for the ttl of a stale answer. */
+void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
+                        struct answer *out);
+void answer_problem(enum problem problem, const char *path, struct answer *out);
+
+/* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,
+ * 13.1.2). */
+bool answer_etag_matches(const struct answer *answer, const char *if_none_match);
+/* Makes a 200 a 304. It keeps its value, which is not sent: Content-Length is to be that of the 200. */
+void answer_not_modified(struct answer *answer);
+
+#endif

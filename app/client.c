@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.c - the states of client.h, one function each.
+ */
+#include "app/client.h"
+
+#include "app/answer.h"
+#include "app/loop.h"
+#include "app/reply.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+enum { FIN_LOOK_MS = 500 };
+
+static const char PONG[] = "pong\n";
+
+#define BIT(state) (1u << (state))
+
+/* Where each state may come from. */
+static const unsigned LEGAL_FROM[CLIENT_STATE_COUNT] = {
+    [CLIENT_HEAD] = BIT(CLIENT_FRESH) | BIT(CLIENT_IDLE),
+    [CLIENT_READY] = BIT(CLIENT_HEAD),
+    [CLIENT_ASKED] = BIT(CLIENT_READY),
+    [CLIENT_PARKED] = BIT(CLIENT_ASKED),
+    [CLIENT_WAKING] = BIT(CLIENT_PARKED),
+    [CLIENT_ANSWERED] = BIT(CLIENT_ASKED) | BIT(CLIENT_WAKING),
+    [CLIENT_SENDING] = BIT(CLIENT_HEAD) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED),
+    [CLIENT_IDLE] = BIT(CLIENT_HEAD) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED) | BIT(CLIENT_SENDING),
+    [CLIENT_GONE] = BIT(CLIENT_ASKED),
+};
+
+/* How long a client may stay in a state; 0: its end is not up to him. */
+static const uint32_t LIMIT_MS[CLIENT_STATE_COUNT] = {
+    [CLIENT_FRESH] = 10000,   [CLIENT_HEAD] = 10000, [CLIENT_READY] = 10000,
+    [CLIENT_SENDING] = 60000, [CLIENT_IDLE] = 60000,
+};
+
+static const enum problem VERDICT_PROBLEMS[] = {
+    [ROUTE_UNKNOWN] = PROBLEM_UNKNOWN_PATH,
+    [ROUTE_ENCODED] = PROBLEM_ENCODED_PATH,
+    [ROUTE_BAD_ID] = PROBLEM_BAD_ID,
+    [ROUTE_BAD_QUERY] = PROBLEM_BAD_QUERY,
+};
+
+/* Counters have one writer, the loop's thread: a load and a store are enough, and no locked instruction. */
+static void add_u32(_Atomic uint32_t *counter, uint32_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+static void add_u64(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static uint32_t count_of(const struct server_loop *loop, enum client_state state)
+{
+    return atomic_load_explicit(&loop->clients.count[state], memory_order_relaxed);
+}
+
+/* ---- states ---- */
+
+static void list_in(struct client *client, enum client_state state)
+{
+    struct clients *clients = &client->loop->clients;
+
+    client->state = (uint8_t)state;
+    client->since_ms = uv_now(&client->loop->uv);
+    client->looked_at = false;
+    DL_APPEND(clients->list[state], client);
+    add_u32(&clients->count[state], 1);
+}
+
+static void list_out(struct client *client)
+{
+    struct clients *clients = &client->loop->clients;
+
+    DL_DELETE(clients->list[client->state], client);
+    add_u32(&clients->count[client->state], UINT32_MAX);
+}
+
+static void move(struct client *client, enum client_state state)
+{
+    assert((LEGAL_FROM[state] & BIT(client->state)) != 0);
+    list_out(client);
+    list_in(client, state);
+}
+
+static void drop_result(struct client *client)
+{
+    guard_value_unref(&client->result.value);
+}
+
+static void client_free(struct client *client)
+{
+    list_out(client);
+    drop_result(client);
+    free(client);
+}
+
+uint32_t client_busy_count(const struct server_loop *loop)
+{
+    uint32_t count = 0;
+
+    for (enum client_state state = CLIENT_HEAD; state <= CLIENT_SENDING; state++)
+        count += count_of(loop, state);
+    return count;
+}
+
+/* ---- connections ---- */
+
+void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,
+                     enum MHD_ConnectionNotificationCode code)
+{
+    struct server_loop *loop = context;
+    struct client *client = *client_slot;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        atomic_fetch_add_explicit(&loop->shared->connection_count, 1, memory_order_relaxed);
+        client = calloc(1, sizeof(*client));
+        if (client == NULL)
+            return; /* its first request will be refused */
+        client->loop = loop;
+        client->connection = connection;
+        list_in(client, CLIENT_FRESH);
+        *client_slot = client;
+        return;
+    }
+    atomic_fetch_sub_explicit(&loop->shared->connection_count, 1, memory_order_relaxed);
+    *client_slot = NULL;
+    if (client != NULL && client->state != CLIENT_GONE)
+        client_free(client);
+}
+
+static int socket_of(const struct client *client)
+{
+    return MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+static void end(struct client *client)
+{
+    client->ended = true;
+    shutdown(socket_of(client), SHUT_RDWR); /* libmicrohttpd notices, and closes it */
+}
+
+/* A client who has finished sending in these has nothing left to be answered. In SENDING he may be
+ * reading. */
+static bool fin_means_gone(enum client_state state)
+{
+    return state == CLIENT_FRESH || state == CLIENT_HEAD || state == CLIENT_IDLE;
+}
+
+/* A FIN that came together with the last bytes is lost on libmicrohttpd 0.9.75: it polls edge-triggered and
+ * stops reading when a read comes up short. One look a little later finds it; any later FIN is an edge of its
+ * own. */
+static void look_for_fin(struct client *client)
+{
+    char byte;
+
+    client->looked_at = true;
+    if (recv(socket_of(client), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        end(client);
+}
+
+static void sweep_state(struct server_loop *loop, enum client_state state)
+{
+    const uint64_t now_ms = uv_now(&loop->uv);
+
+    for (struct client *client = loop->clients.list[state]; client != NULL; client = client->next) {
+        const uint64_t age_ms = now_ms - client->since_ms;
+
+        if (age_ms < FIN_LOOK_MS)
+            return; /* the rest came later */
+        if (client->ended)
+            continue;
+        if (age_ms >= LIMIT_MS[state]) {
+            end(client);
+            add_u64(&loop->counters.expired);
+        } else if (!client->looked_at && fin_means_gone(state)) {
+            look_for_fin(client);
+        }
+    }
+}
+
+void client_sweep(struct server_loop *loop)
+{
+    for (enum client_state state = 0; state < CLIENT_STATE_COUNT; state++) {
+        if (LIMIT_MS[state] != 0)
+            sweep_state(loop, state);
+    }
+}
+
+/* ---- answering ---- */
+
+static enum MHD_Result finish(struct client *client, bool queued, unsigned status)
+{
+    drop_result(client);
+    if (!queued)
+        return MHD_NO;
+    add_u64(&client->loop->counters.answers[client->route.target][status / 100]);
+    move(client, CLIENT_SENDING);
+    return MHD_YES;
+}
+
+static enum MHD_Result send_answer(struct client *client, struct answer *answer)
+{
+    unsigned status = 0;
+
+    answer->close = answer->close || client->loop->phase != LOOP_RUNNING;
+    const bool queued = reply_queue(client->connection, answer, &status);
+    return finish(client, queued, status);
+}
+
+static enum MHD_Result send_problem(struct client *client, enum problem problem, const char *path, bool close)
+{
+    struct answer answer;
+
+    answer_problem(problem, path, &answer);
+    answer.close = answer.close || close;
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
+{
+    struct server_loop *loop = client->loop;
+    struct answer answer;
+    unsigned status = 0;
+
+    if (result->status == GUARD_OK && loop->phase == LOOP_RUNNING) {
+        const bool queued =
+            reply_queue_value(client->connection, &loop->memo, result, loop->shared->fresh_ms, &status);
+        return finish(client, queued, status);
+    }
+    answer_from_result(result, path, loop->shared->fresh_ms, &answer);
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_pong(struct client *client)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(sizeof(PONG) - 1, (void *)(uintptr_t)PONG, MHD_RESPMEM_PERSISTENT);
+    bool queued = false;
+
+    if (response != NULL) {
+        queued = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
+                 MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
+        MHD_destroy_response(response);
+    }
+    return finish(client, queued, MHD_HTTP_OK);
+}
+
+/* ---- asking ---- */
+
+/* A hit that had to be parked in the meantime goes ahead of those who were woken together. */
+static void wake_first(struct client *client)
+{
+    struct clients *clients = &client->loop->clients;
+
+    DL_DELETE(clients->list[CLIENT_WAKING], client);
+    DL_PREPEND(clients->list[CLIENT_WAKING], client);
+}
+
+/* The guard's callback, on this loop's thread. The value is lent: keep it. */
+static void answered(void *context, const struct guard_result *result)
+{
+    struct client *client = context;
+
+    if (client->state == CLIENT_GONE) {
+        client_free(client);
+        return;
+    }
+    client->result = *result;
+    if (result->value != NULL)
+        client->result.value = guard_value_ref(result->value);
+    move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
+    if (client->state == CLIENT_WAKING && result->source == GUARD_FROM_CACHE)
+        wake_first(client);
+    loop_due(client->loop);
+}
+
+static enum MHD_Result park(struct client *client)
+{
+    move(client, CLIENT_PARKED);
+    MHD_suspend_connection(client->connection);
+    return MHD_YES;
+}
+
+static enum MHD_Result ask(struct client *client, const char *path)
+{
+    struct server_loop *loop = client->loop;
+    char key[ROUTE_KEY_SIZE];
+    const struct guard_request request = {.kind = loop->shared->kinds[client->route.target],
+                                          .key = key,
+                                          .answered = answered,
+                                          .context = client};
+
+    route_key(&client->route, key);
+    const enum guard_status status =
+        loop->guard != NULL ? guard_loop_get(loop->guard, &request, &client->ticket) : GUARD_CLOSING;
+    if (status != GUARD_OK)
+        return send_result(client, &(struct guard_result){.status = status}, path);
+    move(client, CLIENT_ASKED);
+    return count_of(loop, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+}
+
+/* ---- requests ---- */
+
+void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    struct client *client =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+
+    (void)context;
+    if (client != NULL) {
+        client->verdict = (uint8_t)route_parse(uri, &client->route);
+        client->uri_end = uri + strlen(uri);
+        move(client, CLIENT_HEAD);
+    }
+    return client;
+}
+
+static bool method_is_known(const char *method)
+{
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+/* What is wrong with path or method; PROBLEM_COUNT: nothing. */
+static enum problem refusal(const struct client *client, const char *method)
+{
+    if (client->verdict != ROUTE_OK)
+        return VERDICT_PROBLEMS[client->verdict];
+    return method_is_known(method) ? PROBLEM_COUNT : PROBLEM_METHOD;
+}
+
+/* libmicrohttpd cuts the request line where its spaces are, so the version follows the URI. If it does not,
+ * the URI has a NUL within, and would be taken for a shorter one than its sender wrote. */
+static bool uri_has_nul(const struct client *client, const char *version)
+{
+    return version != client->uri_end + 1;
+}
+
+/* First call: only what cannot be kept open is answered here, for an answer given here closes the
+ * connection. */
+static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
+                                   const char *version)
+{
+    enum problem problem;
+
+    if (uri_has_nul(client, version))
+        return send_problem(client, PROBLEM_FRAMING, NULL, true);
+    if (!reply_refuses_head(client->connection, version, &problem)) {
+        move(client, CLIENT_READY);
+        return MHD_YES;
+    }
+    if (problem == PROBLEM_BODY && refusal(client, method) != PROBLEM_COUNT)
+        problem = refusal(client, method);
+    return send_problem(client, problem, path, true);
+}
+
+static enum MHD_Result handle_ready(struct client *client, const char *path, const char *method)
+{
+    const enum problem problem = refusal(client, method);
+
+    if (problem != PROBLEM_COUNT)
+        return send_problem(client, problem, path, false);
+    return client->route.target == ROUTE_PING ? send_pong(client) : ask(client, path);
+}
+
+static enum MHD_Result handle_asked(struct client *client)
+{
+    return uv_now(&client->loop->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
+}
+
+enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *body, size_t *body_bytes,
+                              void **client_slot)
+{
+    struct client *client = *client_slot;
+
+    (void)context, (void)connection, (void)body, (void)body_bytes;
+    if (client == NULL)
+        return MHD_NO; /* no memory when it connected */
+    switch ((enum client_state)client->state) {
+    case CLIENT_HEAD:
+        return handle_head(client, path, method, version);
+    case CLIENT_READY:
+        return handle_ready(client, path, method);
+    case CLIENT_ASKED:
+        return handle_asked(client);
+    case CLIENT_ANSWERED:
+        return send_result(client, &client->result, path);
+    case CLIENT_FRESH:
+    case CLIENT_PARKED:
+    case CLIENT_WAKING:
+    case CLIENT_SENDING:
+    case CLIENT_IDLE:
+    case CLIENT_GONE:
+    case CLIENT_STATE_COUNT:
+        break;
+    }
+    assert(false); /* libmicrohttpd does not call here in these */
+    return MHD_NO;
+}
+
+void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
+                      enum MHD_RequestTerminationCode code)
+{
+    struct server_loop *loop = context;
+    struct client *client = *client_slot;
+
+    (void)connection, (void)code;
+    if (client == NULL)
+        return;
+    if (client->state != CLIENT_ASKED) {
+        drop_result(client);
+        move(client, CLIENT_IDLE);
+        return;
+    }
+    move(client, CLIENT_GONE);
+    client->connection = NULL;
+    if (loop->guard != NULL) /* else it is detaching, and about to answer everybody anyway */
+        guard_loop_cancel(loop->guard, client->ticket);
+}
+
+unsigned client_wake(struct server_loop *loop, unsigned count_max)
+{
+    unsigned count = 0;
+
+    while (count < count_max && loop->clients.list[CLIENT_WAKING] != NULL) {
+        struct client *client = loop->clients.list[CLIENT_WAKING];
+
+        move(client, CLIENT_ANSWERED);
+        MHD_resume_connection(client->connection);
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from
+ * stampeding.
+ *
+ *     settings -> limits -> guard -> catalog (kinds and loaders) -> server -> operations listener -> ready
+ *
+ * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server
+ * finishes its running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at
+ * once, leaving its leases to their TTL.
+ *
+ * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong
+ * settings, 130 or 143 for a second signal.
+ */
+#include "app/catalog.h"
+#include "app/log.h"
+#include "app/ops.h"
+#include "app/server.h"
+#include "app/settings.h"
+#include "guard/guard.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum {
+    EXIT_SETTINGS = 2,
+    SPARE_FDS = 64,     /* logs, listeners, epoll, Redis, DNS */
+    FDS_PER_LOOP = 16,  /* libuv's and libmicrohttpd's own, a Redis connection */
+    FDS_PER_WORKER = 4, /* a database connection, a cancellation pipe */
+};
+
+struct service {
+    struct guard *guard;
+    struct catalog *catalog;
+    struct server *server;
+    struct ops *ops;
+};
+
+static uint64_t now_ms(void)
+{
+    return uv_hrtime() / 1000000;
+}
+
+/* ---- the process ---- */
+
+static uint32_t loop_count(const struct settings *settings)
+{
+    return settings->server_loops != 0 ? settings->server_loops : uv_available_parallelism();
+}
+
+static bool raise_limits(const struct settings *settings)
+{
+    const uint64_t needed = (uint64_t)settings->max_connections +
+                            (uint64_t)loop_count(settings) * FDS_PER_LOOP +
+                            (uint64_t)settings->load_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
+    const struct rlimit no_core = {0, 0}; /* values and passwords would be in it */
+    struct rlimit files;
+
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return false;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= needed)
+        return true;
+    log_event(LOG_LEVEL_ERROR, "limits",
+              "reason=\"MAX_CONNECTIONS=%" PRIu32 " needs %" PRIu64 " file descriptors but only %" PRIu64
+              " may be open: lower it or raise ulimit -n\"",
+              settings->max_connections, needed, (uint64_t)files.rlim_cur);
+    return false;
+}
+
+/* Before any thread: they inherit the mask, so that only wait_for_signal() takes these two. */
+static void prepare_signals(sigset_t *endings)
+{
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(endings);
+    sigaddset(endings, SIGTERM);
+    sigaddset(endings, SIGINT);
+    sigprocmask(SIG_BLOCK, endings, NULL);
+}
+
+static void leave_at_once(int number)
+{
+    _exit(128 + number);
+}
+
+static int wait_for_signal(const sigset_t *endings)
+{
+    const struct sigaction second = {.sa_handler = leave_at_once};
+    int number = 0;
+
+    while (sigwait(endings, &number) != 0)
+        continue;
+    sigaction(SIGTERM, &second, NULL);
+    sigaction(SIGINT, &second, NULL);
+    sigprocmask(SIG_UNBLOCK, endings, NULL);
+    return number;
+}
+
+/* ---- the service ---- */
+
+static void log_guard(void *context, const char *text)
+{
+    (void)context;
+    log_event(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
+}
+
+static bool open_guard(const struct settings *settings, struct guard **out)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_error error = {.text = ""};
+
+    config.redis_url = settings->redis_url;
+    config.name_space = settings->name_space;
+    config.mode = settings->guard_mode;
+    config.redis_limit_ms = settings->redis_limit_ms;
+    config.load_workers = settings->load_workers;
+    config.load_queue = settings->load_queue;
+    config.max_waiters = settings->max_waiters;
+    config.max_value_bytes = settings->max_value_bytes;
+    config.log = log_guard;
+    if (guard_open(&config, out, &error) == GUARD_OK)
+        return true;
+    log_event(LOG_LEVEL_ERROR, "guard_open", "reason=\"%s\"", error.text);
+    return false;
+}
+
+static bool open_catalog(const struct settings *settings, struct service *service)
+{
+    struct guard_error error = {.text = ""};
+
+    if (catalog_open(settings, service->guard, &service->catalog, &error))
+        return true;
+    log_event(LOG_LEVEL_ERROR, "catalog_open", "reason=\"%s\"", error.text);
+    return false;
+}
+
+static bool open_server(const struct settings *settings, struct service *service)
+{
+    const struct server_config config = {
+        .listen = settings->listen,
+        .loops = loop_count(settings),
+        .connections_max = settings->max_connections,
+        .fresh_ms = settings->fresh_ms,
+        .guard = service->guard,
+        .catalog = catalog_kind(service->catalog, CATALOG_TREE),
+        .category = catalog_kind(service->catalog, CATALOG_CATEGORY),
+        .product = catalog_kind(service->catalog, CATALOG_PRODUCT),
+    };
+
+    return server_open(&config, &service->server);
+}
+
+static bool service_open(const struct settings *settings, struct service *service)
+{
+    return open_guard(settings, &service->guard) && open_catalog(settings, service) &&
+           open_server(settings, service) &&
+           ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
+}
+
+/* Also for a half-open one. False: a loader never came back, and may still use what the catalog has. */
+static bool service_close(struct service *service, uint32_t drain_ms)
+{
+    const uint64_t end_ms = now_ms() + drain_ms;
+
+    ops_drain(service->ops);
+    if (service->guard != NULL)
+        guard_drain(service->guard);
+    if (service->server != NULL)
+        server_stop(service->server, drain_ms);
+    ops_close(&service->ops);
+    if (service->server != NULL)
+        server_close(&service->server);
+    const uint64_t now = now_ms();
+    if (service->guard != NULL &&
+        guard_close(&service->guard, now < end_ms ? (uint32_t)(end_ms - now) : 0) != GUARD_OK)
+        return false;
+    catalog_close(&service->catalog);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings;
+    struct service service = {0};
+    sigset_t endings;
+
+    switch (settings_read(argc, argv, environ, &settings, stderr)) {
+    case SETTINGS_OK:
+        break;
+    case SETTINGS_HELP:
+        return EXIT_SUCCESS;
+    case SETTINGS_WRONG:
+        return EXIT_SETTINGS;
+    }
+    umask(S_IWGRP | S_IRWXO);
+    prepare_signals(&endings);
+    json_object_seed(0); /* before there are threads */
+    if (!raise_limits(&settings))
+        return EXIT_FAILURE;
+
+    const bool opened = service_open(&settings, &service);
+    if (opened) {
+        log_event(LOG_LEVEL_INFO, "ready", "address=%s pid=%ld", server_address(service.server),
+                  (long)getpid());
+        const int number = wait_for_signal(&endings);
+        log_event(LOG_LEVEL_INFO, "drain", "signal=%d drain_ms=%" PRIu32, number, settings.drain_ms);
+    }
+    const bool closed = service_close(&service, opened ? settings.drain_ms : 0);
+    log_event(LOG_LEVEL_INFO, "stopped", "clean=%s", closed ? "yes" : "no");
+    log_flush();
+    return opened && closed ? EXIT_SUCCESS : EXIT_FAILURE;
+}

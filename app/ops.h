@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask.
+ *
+ *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503;
+ *                                      nothing else matters
+ *     GET  /readyz                     200 if requests can be answered: the database is reached and the
+ *                                      process is not shutting down. Redis away, or refusing us, is
+ *                                      "degraded": right but uncached
+ *     GET  /metrics                    Prometheus text; with the token, if there is one
+ *     POST /invalidate?key=product:7   drops an entry and voids its running load; with the token, if there is
+ *                                      one. 503: not confirmed, do it again
+ *
+ * A thread per connection, at most OPS_CONNECTIONS: an invalidation blocks while Redis is slow, and a stuck
+ * server loop must not take this listener with it.
+ *
+ * Threads: open, close and drain on one thread.
+ */
+#ifndef APP_OPS_H
+#define APP_OPS_H
+
+#include "app/catalog.h"
+#include "app/server.h"
+#include "app/settings.h"
+#include "guard/guard.h"
+
+enum { OPS_CONNECTIONS = 32 };
+
+struct ops;
+
+/* Everything is lent until ops_close() returns. False: the reason was logged. *out is NULL for "off". */
+bool ops_open(const struct settings *settings, struct guard *guard, const struct catalog *catalog,
+              const struct server *server, struct ops **out);
+/* /readyz says no from now on. Accepts NULL. */
+void ops_drain(struct ops *ops);
+/* Leaves NULL. Accepts NULL in *ops. */
+void ops_close(struct ops **ops);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * route.h - from a request target to what is asked for, and from that to a guard key.
+ *
+ *     target                          guard key
+ *     /catalog                        catalog
+ *     /categories/{id}                category:{id}
+ *     /categories/{id}?after={id}     category:{id}:after:{id}
+ *     /products/{id}                  product:{id}
+ *     /ping                           none: answered without the guard, for load balancers
+ *
+ * An id is ^[1-9][0-9]{0,17}$. A row has one spelling and so one key: anything percent-encoded is refused,
+ * never decoded, and the key is printed from numbers, never copied from the target.
+ *
+ * Pure, any thread.
+ */
+#ifndef APP_ROUTE_H
+#define APP_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum route_target {
+    ROUTE_CATALOG,
+    ROUTE_CATEGORY,
+    ROUTE_PRODUCT,
+    ROUTE_PING,
+    ROUTE_OTHER, /* none of ours; also the label of such requests in metrics */
+    ROUTE_TARGET_COUNT
+};
+
+enum route_verdict {
+    ROUTE_OK = 0,
+    ROUTE_UNKNOWN, /* no such path */
+    ROUTE_ENCODED, /* a '%' somewhere */
+    ROUTE_BAD_ID,
+    ROUTE_BAD_QUERY, /* a query where none is taken, or another one than after={id} */
+};
+
+struct route {
+    enum route_target target;
+    uint64_t id;    /* 0: the target has none */
+    uint64_t after; /* 0: from the start */
+};
+
+enum { ROUTE_KEY_SIZE = 64 }; /* the longest key and its NUL */
+
+/* `uri` as it came on the request line, query included; also in absolute form. Always sets *out: with the
+ * target at least, as far as it was recognised. */
+enum route_verdict route_parse(const char *uri, struct route *out);
+
+/* Writes the key and its NUL; returns its length. 0 if the route has none. */
+size_t route_key(const struct route *route, char out[ROUTE_KEY_SIZE]);
+
+/* True if `key` is exactly what route_key() writes for some route. */
+bool route_key_valid(const char *key);
+
+/* "catalog", "category", ...: the words of metrics. Never NULL. */
+const char *route_target_name(enum route_target target);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rows.h - the rows a query returned, as texts, in two blocks of memory and within a byte limit.
+ *
+ * Pure: no database, no I/O. One thread at a time.
+ */
+#ifndef APP_ROWS_H
+#define APP_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rows {
+    size_t column_count, row_count;
+    size_t limit_bytes; /* of all texts together, each with its NUL */
+    char *texts;        /* owned */
+    size_t texts_bytes, texts_size;
+    size_t *cells; /* owned; where in `texts` a cell begins, or ROWS_NULL */
+    size_t cell_count, cells_size;
+    bool over_limit; /* why the last rows_add() failed; else for want of memory */
+};
+
+void rows_init(struct rows *rows, size_t limit_bytes);
+/* Works on a half-filled one, and twice. */
+void rows_clear(struct rows *rows);
+/* Forgets the rows, keeps the memory; the next rows have this many columns. */
+void rows_reset(struct rows *rows, size_t column_count);
+
+/* Appends one cell, row by row; text: copied, NULL for SQL's. False: over the limit or no memory. */
+bool rows_add(struct rows *rows, const char *text, size_t text_bytes);
+
+/* NULL for SQL's; lent until the next rows_reset(), rows_add() or rows_clear(). */
+const char *rows_text(const struct rows *rows, size_t row, size_t column);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * settings.h - what catalogd is told: by flags, by the environment, by defaults, in this order.
+ *
+ * One table in settings.c holds every setting's name, kind, default, range and meaning; flags (--fresh-ms 5,
+ * --fresh-ms=5), environment (FRESH_MS=5), --help and the error messages are all made from it. 0 means 0.
+ *
+ * Every wrong setting is reported, not only the first, with its name, where it came from, its value and what
+ * is allowed. The value of a setting that may hold a password is never printed.
+ */
+#ifndef APP_SETTINGS_H
+#define APP_SETTINGS_H
+
+#include "guard/guard.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Texts are lent from argv, env or the table; none is NULL. */
+struct settings {
+    const char *listen;     /* host:port, [v6]:port or unix:PATH */
+    const char *ops_listen; /* the same, or "off" */
+    const char *redis_url;
+    const char *database_url; /* postgresql://... or libpq's keyword=value form */
+    enum guard_mode guard_mode;
+    const char *name_space;
+    uint32_t fresh_ms, stale_ms, absent_ms, failure_ms; /* how long entries serve */
+    uint32_t jitter_percent;
+    uint32_t lease_ms, max_hold_ms, load_limit_ms; /* the lease and the load under it */
+    uint32_t deadline_ms;                          /* a request is answered within this */
+    uint32_t redis_limit_ms;                       /* one Redis command */
+    uint32_t load_workers, load_queue;
+    uint32_t max_waiters, max_connections, max_value_bytes;
+    uint32_t server_loops; /* as configured; 0: one per core */
+    uint32_t drain_ms;
+    bool prepare;               /* off: for a pooler that cannot keep prepared statements */
+    const char *ops_token_file; /* "": the operations listener asks for no token */
+    uint32_t load_delay_ms;     /* PostgreSQL sleeps this long inside every load */
+};
+
+enum settings_verdict {
+    SETTINGS_OK = 0, /* *out is set */
+    SETTINGS_HELP,   /* --help: the manual was written to `messages` */
+    SETTINGS_WRONG,  /* every reason was written to `messages`, one line each */
+};
+
+/* argv[0] is not looked at; argv and env end with NULL. *out is set only on SETTINGS_OK. */
+enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages);
+
+/* A checked listen address taken apart; for unix:PATH `host` is the path and `port` is 0. */
+struct settings_address {
+    bool is_unix;
+    char host[108]; /* fits sockaddr_un.sun_path; an IPv6 address has lost its brackets */
+    uint16_t port;  /* 0: any free one */
+};
+
+/* False: not host:port, [v6]:port or unix:PATH. "off" is no address. */
+bool settings_address_parse(const char *text, struct settings_address *out);
+
+#endif
