@@ -1,0 +1,144 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# deps.sh - installs the Debian packages that are missing, and nothing else.
+#
+#   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
+#   sh load/deps.sh client             psql
+#   sh load/deps.sh lint | fuzz | valgrind | model | bench  what these targets need on top
+#   sh load/deps.sh --list WHAT        prints the packages, installs nothing
+#
+# A need is met by a command, header or server binary that is there, however it came; only what is absent
+# is installed. Installing leaves the system as it was otherwise: no service is started or enabled at boot,
+# no database cluster is created.
+set -eu
+
+# package  what proves it: a command, or a file (patterns allowed)
+build_needs='
+gcc               gcc
+libc6-dev         /usr/include/stdlib.h
+pkg-config        pkg-config
+libuv1-dev        /usr/include/uv.h
+libhiredis-dev    /usr/include/hiredis/hiredis.h
+libmicrohttpd-dev /usr/include/microhttpd.h
+libjansson-dev    /usr/include/jansson.h
+libpq-dev         /usr/include/postgresql/libpq-fe.h
+libcmocka-dev     /usr/include/cmocka.h
+uthash-dev        /usr/include/uthash.h
+redis-server      redis-server
+postgresql        /usr/lib/postgresql/*/bin/initdb
+'
+client_needs='
+postgresql-client psql
+'
+lint_needs='
+clang-format clang-format
+clang-tidy   clang-tidy
+cppcheck     cppcheck
+'
+fuzz_needs='
+clang           clang
+libclang-rt-dev /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
+'
+valgrind_needs='
+valgrind valgrind
+'
+model_needs='
+gcc  gcc
+spin spin
+'
+bench_needs='
+nginx nginx
+wrk   wrk
+'
+
+# is_met COMMAND-OR-PATTERN
+is_met() {
+    case $1 in
+    /*) for file in $1; do [ -e "$file" ] && return 0; done; return 1 ;;
+    *) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+needs_of() {
+    case $1 in
+    build) echo "$build_needs" ;;
+    client) echo "$client_needs" ;;
+    lint) echo "$lint_needs" ;;
+    fuzz) echo "$fuzz_needs" ;;
+    valgrind) echo "$valgrind_needs" ;;
+    model) echo "$model_needs" ;;
+    bench) echo "$bench_needs" ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench)" >&2; exit 2 ;;
+    esac
+    case ${2:-gcc} in
+    clang*) echo "$(basename "$2") $2" ;;
+    esac
+}
+
+missing_of() {
+    needs_of "$@" | while read -r package proof; do
+        [ -z "$package" ] || is_met "$proof" || echo "$package"
+    done
+}
+
+if [ "${1:-}" = --list ]; then
+    needs_of "${2:-build}" | while read -r package proof; do [ -z "$package" ] || echo "$package"; done
+    exit 0
+fi
+
+missing=$(missing_of "$@" | tr '\n' ' ')
+[ -n "$missing" ] || exit 0
+
+refuse() {
+    echo "$1. Install these Debian packages, then try again:" >&2
+    echo "    apt-get install --no-install-recommends $missing" >&2
+    exit 1
+}
+
+command -v apt-get >/dev/null 2>&1 || refuse "Packages are missing and there is no apt-get here"
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || refuse "Packages are missing, and there is no sudo to install them with"
+    as_root=sudo
+    if ! sudo -n true 2>/dev/null; then
+        [ -t 0 ] || refuse "Packages are missing, and sudo wants a password"
+    fi
+fi
+
+echo "installing: $missing" >&2
+
+# The rest runs as root in one shell, so that sudo asks at most once. Two temporary files keep the packages
+# quiet while they are set up: policy-rc.d (answer 101) is Debian's way to say "start nothing", a drop-in in
+# createcluster.d its way to say "create no cluster". Where the administrator has a policy-rc.d of their own
+# it stays untouched, whatever it says. Both files are gone again when this ends, however it ends.
+# shellcheck disable=SC2016,SC2086
+$as_root sh -euc '
+policy=/usr/sbin/policy-rc.d
+clusters=/etc/postgresql-common/createcluster.d
+made=
+trap "rm -f \$made" EXIT
+trap "exit 1" HUP INT TERM
+if [ ! -e "$policy" ]; then
+    made="$made $policy"
+    printf "#!/bin/sh\nexit 101\n" >"$policy"
+    chmod 755 "$policy"
+fi
+mkdir -p "$clusters"
+made="$made $clusters/stampede-guard.conf"
+echo "create_main_cluster = false" >"$clusters/stampede-guard.conf"
+
+export DEBIAN_FRONTEND=noninteractive
+install() {
+    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends "$@"
+}
+install "$@" || { apt-get -qq update && install "$@"; }
+
+for service in redis-server nginx; do
+    case " $* " in
+    *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
+    esac
+done
+' deps.sh $missing >&2 || refuse "Packages are missing and apt-get failed"
+
+still=$(missing_of "$@" | tr '\n' ' ')
+[ -z "$still" ] || refuse "apt-get succeeded, but these are still missing: $still"

@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# lint.sh - who may include whom: guard/ nothing of ours outside its own folder, app/ only guard/guard.h of
+# guard/ and nothing of load/, load/ nothing of the two.
+set -u
+
+found=0
+
+# forbid FOLDER PATTERN EXCEPT WHY
+forbid() {
+    bad=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]$2" "$1"/*.[ch] /dev/null | grep -vE "[\"<]$3[\">]")
+    [ -z "$bad" ] || { echo "$bad" >&2; echo "lint: $4" >&2; found=1; }
+}
+
+none='nothing is excepted'
+forbid guard '(guard|app|load|sql|tests)/' "$none" 'guard/ must be copyable: include its own files by bare name, nothing else of ours'
+forbid guard '\.\./' "$none" 'guard/ must be copyable: nothing above it'
+forbid app 'guard/' 'guard/guard\.h' 'app/ may use only guard/guard.h of guard/'
+forbid app '(load|tests)/' "$none" 'app/ may not include load/ or tests/'
+forbid load '(guard|app|tests)/' "$none" 'load/ speaks HTTP, Redis and SQL only'
+exit $found
