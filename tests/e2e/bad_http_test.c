@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bad_http_test.c - requests that are wrong, hostile or merely unusual, byte for byte.
+ *
+ * Each gets the right status and, where the service itself refuses, a problem document; none reaches Redis or
+ * PostgreSQL; and clients beside it keep their connections and their answers.
+ */
+#include "tests/support/fleet.h"
+
+#include "load/net.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    NEIGHBOURS = 8,
+    ASK_LIMIT_MS = 10000,
+    LONG_PATH_BYTES = 9 * 1024,
+    LONG_HEADER_BYTES = 40 * 1024,
+    HALF_OPEN = 300,
+    CROWD = 400,
+};
+
+/* ---- sending bytes ---- */
+
+static void send_bytes(const struct fleet *fleet, const char *bytes, size_t count, struct http_raw *out)
+{
+    http_raw_ask("127.0.0.1", fleet->catalogd[0].port, bytes, count, ASK_LIMIT_MS, out);
+    assert_true(out->connected);
+}
+
+/* Status of the answer that begins at `from`; 0: that is none. */
+static unsigned status_at(const char *from)
+{
+    static const char version[] = "HTTP/1.1 ";
+    if (strncmp(from, version, sizeof version - 1) != 0)
+        return 0;
+    return (unsigned)strtoul(from + sizeof version - 1, NULL, 10);
+}
+
+static unsigned count_text(const char *text, const char *wanted)
+{
+    unsigned count = 0;
+    for (const char *at = strstr(text, wanted); at != NULL; at = strstr(at + 1, wanted))
+        count++;
+    return count;
+}
+
+/* ---- those beside it ---- */
+
+static struct burst_target neighbour_target;
+
+static struct burst *open_neighbours(struct fleet *fleet, const char *path)
+{
+    struct burst *neighbours = NULL;
+    neighbour_target = (struct burst_target){.host = "127.0.0.1", .port = fleet->catalogd[0].port};
+    const struct burst_options options = {.targets = &neighbour_target,
+                                          .target_count = 1,
+                                          .connection_count = NEIGHBOURS,
+                                          .connect_limit_ms = FLEET_LIMIT_MS,
+                                          .request_limit_ms = FLEET_LIMIT_MS,
+                                          .path = path};
+    assert_true(burst_open(&options, &neighbours));
+    return neighbours;
+}
+
+static void assert_neighbours_are_well(struct burst *neighbours)
+{
+    struct burst_summary summary;
+    assert_true(burst_run(neighbours));
+    burst_summarise(neighbours, &summary);
+    assert_int_equal(summary.statuses[200], NEIGHBOURS);
+    assert_int_equal(summary.bodies, 1);
+}
+
+/* ---- one wrong thing each ---- */
+
+#define HOST "Host: shop\r\n"
+#define LAST "Connection: close\r\n\r\n"
+#define GET(path) "GET " path " HTTP/1.1\r\n" HOST LAST
+
+struct bad {
+    const char *name, *bytes;
+    unsigned status;
+    const char *contains; /* in head or body of the answer; NULL: libmicrohttpd refuses without a document */
+};
+
+static const struct bad WRONG[] = {
+    {"id 0", GET("/products/0"), 400, "/problems/bad-id"},
+    {"id -1", GET("/products/-1"), 400, "/problems/bad-id"},
+    {"id +1", GET("/products/+1"), 400, "/problems/bad-id"},
+    {"id 042", GET("/products/042"), 400, "/problems/bad-id"},
+    {"id 1e3", GET("/products/1e3"), 400, "/problems/bad-id"},
+    {"id 0x7", GET("/products/0x7"), 400, "/problems/bad-id"},
+    {"id of 20 digits", GET("/products/99999999999999999999"), 400, "/problems/bad-id"},
+    {"id of 19 digits", GET("/categories/1000000000000000000"), 400, "/problems/bad-id"},
+    {"no id", GET("/products/"), 400, "/problems/bad-id"},
+    {"full-width digits", GET("/products/\xef\xbc\x97"), 400, "/problems/bad-id"},
+    {"not UTF-8", GET("/products/\xff\xfe"), 400, "/problems/bad-id"},
+    {"SQL", GET("/products/7;DROP+TABLE+products"), 400, "/problems/bad-id"},
+    {"a Redis key", GET("/products/7}:v"), 400, "/problems/bad-id"},
+    {"encoded NUL", GET("/products/%00"), 400, "/problems/encoded-path"},
+    {"NUL behind an id", GET("/products/7%00"), 400, "/problems/encoded-path"},
+    {"encoded digit", GET("/products/%37"), 400, "/problems/encoded-path"},
+    {"half an escape", GET("/products/7%"), 400, "/problems/encoded-path"},
+    {"query where none is", GET("/products/7?after=1"), 400, "/problems/bad-query"},
+    {"empty query", GET("/products/7?"), 400, "/problems/bad-query"},
+    {"unknown parameter", GET("/categories/3?before=1"), 400, "/problems/bad-query"},
+    {"parameter twice", GET("/categories/3?after=1&after=2"), 400, "/problems/bad-query"},
+    {"after=0", GET("/categories/3?after=0"), 400, "/problems/bad-query"},
+    {"unknown path", GET("/basket"), 404, "/problems/unknown-path"},
+    {"the root", GET("/"), 404, "/problems/unknown-path"},
+    {"path below", GET("/products/7/reviews"), 404, "/problems/unknown-path"},
+    {"dot segments", GET("/products/../catalog"), 404, "/problems/unknown-path"},
+    {"other letters", GET("/Products/7"), 404, "/problems/unknown-path"},
+    {"operations path", GET("/metrics"), 404, "/problems/unknown-path"},
+    {"POST", "POST /products/7 HTTP/1.1\r\n" HOST "Content-Length: 0\r\n" LAST, 405, "Allow: GET, HEAD"},
+    {"DELETE", "DELETE /products/7 HTTP/1.1\r\n" HOST LAST, 405, "/problems/method"},
+    {"OPTIONS", "OPTIONS /products/7 HTTP/1.1\r\n" HOST LAST, 405, "/problems/method"},
+    {"TRACE", "TRACE /products/7 HTTP/1.1\r\n" HOST LAST, 405, "/problems/method"},
+    {"a made-up method", "BREW /products/7 HTTP/1.1\r\n" HOST LAST, 405, "/problems/method"},
+    {"small letters", "get /products/7 HTTP/1.1\r\n" HOST LAST, 405, "/problems/method"},
+    {"a body", "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello", 413, "/problems/body"},
+    {"a body to come", "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 999999999\r\n\r\n", 413,
+     "/problems/body"},
+    {"a body announced",
+     "GET /products/7 HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n", 413,
+     "/problems/body"},
+    {"POST with a body", "POST /products/7 HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello", 405,
+     "/problems/method"},
+    {"chunks", "GET /products/7 HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+     "/problems/framing"},
+    {"an unknown coding", "GET /products/7 HTTP/1.1\r\n" HOST "Transfer-Encoding: cow\r\n\r\n", 400, NULL},
+    {"chunks and a length",
+     "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+     400, NULL},
+    {"two lengths", "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello",
+     400, NULL},
+    {"length -1", "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\n", 400, NULL},
+    {"length of words", "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: five\r\n\r\nhello", 400, NULL},
+    {"length beyond 64 bits",
+     "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999\r\n\r\n", 413, NULL},
+    {"no Host", "GET /products/7 HTTP/1.1\r\n" LAST, 400, NULL},
+    {"two Hosts", "GET /products/7 HTTP/1.1\r\n" HOST HOST LAST, 400, "/problems/host"},
+    {"HTTP/2.0", "GET /products/7 HTTP/2.0\r\n" HOST LAST, 505, NULL},
+    {"no version at all", "GET /products/7 nonsense\r\n" HOST LAST, 400, NULL},
+};
+
+/* libmicrohttpd 0.9.75 writes the head of some refusals of its own twice; the connection ends behind it. */
+static void assert_refused(const struct fleet *fleet, const struct bad *bad)
+{
+    struct http_raw raw;
+    send_bytes(fleet, bad->bytes, strlen(bad->bytes), &raw);
+    bool has_document = strstr(raw.bytes, "application/problem+json") != NULL;
+    if (status_at(raw.bytes) != bad->status || !raw.closed || (bad->contains != NULL && !has_document) ||
+        (bad->contains != NULL && strstr(raw.bytes, bad->contains) == NULL) ||
+        (bad->contains != NULL && count_text(raw.bytes, "\nDate: ") != 1))
+        fail_msg("%s: %s%s", bad->name, raw.bytes, raw.closed ? "" : " (left open)");
+    http_raw_clear(&raw);
+}
+
+static void what_is_wrong_is_refused_and_nobody_else_notices(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, 1, NULL));
+    fleet_cold_product(fleet, path);
+    struct burst *neighbours = open_neighbours(fleet, path);
+    assert_neighbours_are_well(neighbours);
+    fleet_mark(fleet);
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        assert_refused(fleet, &WRONG[i]);
+        assert_neighbours_are_well(neighbours);
+    }
+    burst_close(&neighbours);
+    assert_int_equal(fleet_loads(fleet, "load"), 0);
+}
+
+/* ---- too long ---- */
+
+static char *filled(const char *before, char filler, size_t count, const char *after)
+{
+    size_t before_bytes = strlen(before);
+    char *text = malloc(before_bytes + count + strlen(after) + 1);
+    assert_non_null(text);
+    memcpy(text, before, before_bytes);
+    memset(text + before_bytes, filler, count);
+    strcpy(text + before_bytes + count, after);
+    return text;
+}
+
+static void assert_too_long(const struct fleet *fleet, char *bytes, unsigned status)
+{
+    struct http_raw raw;
+    send_bytes(fleet, bytes, strlen(bytes), &raw);
+    if (raw.count > 0) /* it may close so early that its answer is lost to the reset */
+        assert_int_equal(status_at(raw.bytes), status);
+    assert_true(raw.closed);
+    http_raw_clear(&raw);
+    free(bytes);
+}
+
+static char *many_headers(void)
+{
+    char *text = filled("GET /products/7 HTTP/1.1\r\n" HOST, 'x', LONG_HEADER_BYTES, "\r\n\r\n");
+    for (char *at = text + strlen("GET /products/7 HTTP/1.1\r\n" HOST); at + 8 < text + strlen(text) - 4;
+         at += 8)
+        memcpy(at, "a: 123\r\n", 8);
+    return text;
+}
+
+static void what_is_too_long_is_refused_and_nobody_else_notices(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, 1, NULL));
+    fleet_cold_product(fleet, path);
+    struct burst *neighbours = open_neighbours(fleet, path);
+    assert_neighbours_are_well(neighbours);
+    fleet_mark(fleet);
+    assert_too_long(fleet, filled("GET /products/", '7', LONG_PATH_BYTES, " HTTP/1.1\r\n" HOST LAST), 414);
+    assert_neighbours_are_well(neighbours);
+    assert_too_long(fleet, filled("GET /products/7?", 'a', LONG_PATH_BYTES, " HTTP/1.1\r\n" HOST LAST), 414);
+    assert_neighbours_are_well(neighbours);
+    assert_too_long(
+        fleet, filled("GET /products/7 HTTP/1.1\r\n" HOST "X: ", 'x', LONG_HEADER_BYTES, "\r\n" LAST), 431);
+    assert_neighbours_are_well(neighbours);
+    assert_too_long(fleet, many_headers(), 431);
+    assert_neighbours_are_well(neighbours);
+    assert_too_long(fleet, filled("", 'A', LONG_HEADER_BYTES, ""), 414);
+    assert_neighbours_are_well(neighbours);
+    burst_close(&neighbours);
+    assert_int_equal(fleet_loads(fleet, "load"), 0);
+}
+
+/* ---- not HTTP at all ---- */
+
+#define BYTES(text) text, sizeof(text) - 1
+
+static void what_is_no_request_ends_without_harm(void **state)
+{
+    struct fleet *fleet = *state;
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } noise[] = {
+        {BYTES("\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03 a TLS hello\r\n\r\n")},
+        {BYTES("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
+        {BYTES("*1\r\n$4\r\nPING\r\n\r\n")},
+        {BYTES("GET /products/7\0 HTTP/1.1\r\n" HOST LAST)},
+        {BYTES("GET /products/7\0HTTP/1.1 HTTP/1.1\r\n" HOST LAST)},
+        {BYTES("GET /products/7  HTTP/1.1\r\n" HOST LAST)},
+        {BYTES("GET /products/7\r\n\r\n")},
+    };
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, 1, NULL));
+    fleet_cold_product(fleet, path);
+    struct burst *neighbours = open_neighbours(fleet, path);
+    for (size_t i = 0; i < sizeof noise / sizeof *noise; i++) {
+        struct http_raw raw;
+        send_bytes(fleet, noise[i].bytes, noise[i].count, &raw);
+        unsigned status = raw.count > 0 ? status_at(raw.bytes) : 400;
+        if (status < 400 || status > 505 || !raw.closed)
+            fail_msg("noise %zu: %s%s", i, raw.bytes, raw.closed ? "" : " (left open)");
+        http_raw_clear(&raw);
+        assert_neighbours_are_well(neighbours);
+    }
+    burst_close(&neighbours);
+    assert_int_equal(fleet_loads(fleet, "load"), 1); /* the neighbours' */
+}
+
+/* ---- unusual, and right ---- */
+
+struct answer_at {
+    unsigned status;
+    const char *from;
+};
+
+/* Where the answers begin, in order. */
+static size_t find_answers(const struct http_raw *raw, struct answer_at *out, size_t most)
+{
+    size_t count = 0;
+    for (const char *at = strstr(raw->bytes, "HTTP/1.1 "); at != NULL && count < most;
+         at = strstr(at + 1, "HTTP/1.1 "))
+        out[count++] = (struct answer_at){.status = status_at(at), .from = at};
+    return count;
+}
+
+/* The first one is suspended until its load is done; what follows on its connection waits behind it. */
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    struct fleet *fleet = *state;
+    char first[BURST_PATH_BYTES], second[BURST_PATH_BYTES], bytes[4 * BURST_PATH_BYTES], id[40];
+    struct answer_at answers[5] = {{0}};
+    struct http_raw raw;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=100", NULL}));
+    uint32_t first_id = fleet_cold_product(fleet, first), second_id = fleet_cold_product(fleet, second);
+    int count = snprintf(bytes, sizeof bytes,
+                         "GET %s HTTP/1.1\r\n" HOST "\r\n"
+                         "GET /products/987654321 HTTP/1.1\r\n" HOST "\r\n"
+                         "HEAD %s HTTP/1.1\r\n" HOST "\r\n"
+                         "GET %s HTTP/1.1\r\n" HOST LAST,
+                         first, first, second);
+    send_bytes(fleet, bytes, (size_t)count, &raw);
+    assert_true(raw.closed);
+    assert_int_equal(find_answers(&raw, answers, 5), 4);
+    assert_int_equal(answers[0].status, 200);
+    assert_int_equal(answers[1].status, 404);
+    assert_int_equal(answers[2].status, 200);
+    assert_int_equal(answers[3].status, 200);
+    snprintf(id, sizeof id, "{\"id\":%u,", (unsigned)first_id);
+    assert_int_equal(count_text(raw.bytes, id), 1); /* the HEAD has none */
+    assert_true(strstr(raw.bytes, id) < answers[1].from);
+    snprintf(id, sizeof id, "{\"id\":%u,", (unsigned)second_id);
+    assert_true(strstr(raw.bytes, id) > answers[3].from);
+    http_raw_clear(&raw);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 3);
+}
+
+/* A request hidden in a body must not be answered: whoever sits before us would take it for another's. */
+static void a_request_inside_a_body_is_not_answered(void **state)
+{
+    struct fleet *fleet = *state;
+    static const char *const hiding[] = {
+        "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 41\r\n\r\n" GET("/catalog"),
+        "GET /products/7 HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" GET("/catalog"),
+        "POST /products/7 HTTP/1.1\r\n" HOST "Content-Length: 41\r\n\r\n" GET("/catalog"),
+    };
+    assert_true(fleet_start(fleet, 1, NULL));
+    for (size_t i = 0; i < sizeof hiding / sizeof *hiding; i++) {
+        struct http_raw raw;
+        send_bytes(fleet, hiding[i], strlen(hiding[i]), &raw);
+        assert_in_range(status_at(raw.bytes), 400, 413);
+        assert_int_equal(count_text(raw.bytes, "\nDate: "), 1);
+        assert_true(raw.closed);
+        http_raw_clear(&raw);
+    }
+    assert_int_equal(fleet_loads(fleet, "load"), 0);
+}
+
+static void an_older_client_is_answered_and_left(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES], bytes[BURST_PATH_BYTES * 2];
+    struct http_raw raw;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=50", NULL}));
+    fleet_cold_product(fleet, path);
+    int count = snprintf(bytes, sizeof bytes, "GET %s HTTP/1.0\r\n\r\n", path);
+    for (int round = 0; round < 2; round++) { /* loaded, then cached */
+        send_bytes(fleet, bytes, (size_t)count, &raw);
+        assert_int_equal(strtoul(strchr(raw.bytes, ' ') + 1, NULL, 10), 200);
+        assert_true(raw.closed);
+        assert_null(strstr(raw.bytes, "chunked"));
+        http_raw_clear(&raw);
+    }
+    count = snprintf(bytes, sizeof bytes, "GET http://shop%s HTTP/1.1\r\n" HOST LAST, path);
+    send_bytes(fleet, bytes, (size_t)count, &raw);
+    assert_int_equal(status_at(raw.bytes), 200);
+    http_raw_clear(&raw);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+}
+
+static void who_holds_the_version_gets_it_confirmed(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct http_answer answer;
+    assert_true(fleet_start(fleet, 1, NULL));
+    fleet_cold_product(fleet, path);
+    struct http_request request = {.host = "127.0.0.1",
+                                   .port = fleet->catalogd[0].port,
+                                   .path = path,
+                                   .headers = "If-None-Match: \"0\", W/\"1\"\r\n",
+                                   .deadline_ms = ASK_LIMIT_MS};
+    for (int round = 0; round < 2; round++) { /* loaded, then cached */
+        assert_true(http_ask(&request, &answer));
+        assert_int_equal(answer.status, 304);
+        assert_int_equal(answer.body_bytes, 0);
+        http_answer_clear(&answer);
+    }
+    request.headers = "If-None-Match: \"2\"\r\n";
+    assert_true(http_ask(&request, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_clear(&answer);
+}
+
+/* ---- those who do not finish ---- */
+
+static void half_open_connections_hold_nobody_up(void **state)
+{
+    struct fleet *fleet = *state;
+    static const char half[] = "GET /products/7 HTTP/1.1\r\nHost: sh";
+    struct net_address address;
+    char path[BURST_PATH_BYTES];
+    int fds[HALF_OPEN];
+    assert_true(fleet_start(fleet, 1, NULL));
+    fleet_cold_product(fleet, path);
+    struct burst *neighbours = open_neighbours(fleet, path);
+    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
+    for (size_t i = 0; i < HALF_OPEN; i++) {
+        fds[i] = net_connect_start(&address);
+        assert_true(fds[i] != -1 && net_wait(fds[i], POLLOUT, net_now_us() + 10000000));
+        assert_int_equal(write(fds[i], half, i % sizeof half), i % sizeof half);
+    }
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_connections", HALF_OPEN));
+    assert_neighbours_are_well(neighbours);
+    for (size_t i = 0; i < HALF_OPEN; i++)
+        close(fds[i]);
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_metric(fleet, 0, "catalogd_connections") > NEIGHBOURS) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(2);
+    }
+    assert_neighbours_are_well(neighbours);
+    burst_close(&neighbours);
+}
+
+/* Past MAX_WAITERS a request is refused at once, and the rest is served. */
+static void past_the_limit_of_waiters_requests_are_shed(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=1000", "MAX_WAITERS=100", NULL}));
+    fleet_cold_product(fleet, path);
+    assert_true(fleet_burst(fleet, path, CROWD, NULL, &summary));
+    assert_int_equal(summary.statuses[200], 100);
+    assert_int_equal(summary.statuses[503], CROWD - 100);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(what_is_wrong_is_refused_and_nobody_else_notices, fleet_end),
+        cmocka_unit_test_teardown(what_is_too_long_is_refused_and_nobody_else_notices, fleet_end),
+        cmocka_unit_test_teardown(what_is_no_request_ends_without_harm, fleet_end),
+        cmocka_unit_test_teardown(pipelined_requests_are_answered_in_order, fleet_end),
+        cmocka_unit_test_teardown(a_request_inside_a_body_is_not_answered, fleet_end),
+        cmocka_unit_test_teardown(an_older_client_is_answered_and_left, fleet_end),
+        cmocka_unit_test_teardown(who_holds_the_version_gets_it_confirmed, fleet_end),
+        cmocka_unit_test_teardown(half_open_connections_hold_nobody_up, fleet_end),
+        cmocka_unit_test_teardown(past_the_limit_of_waiters_requests_are_shed, fleet_end),
+    };
+    return cmocka_run_group_tests_name("bad HTTP", tests, fleet_up, fleet_down);
+}

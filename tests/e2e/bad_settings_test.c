@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bad_settings_test.c - catalogd started with something wrong: a setting, an address, a file, a server.
+ *
+ * A wrong setting ends the start with status 2 and a line that names it; an address or a file that cannot be
+ * used ends it with status 1 or 2 and the reason; a server that is away or not as it should be does not: the
+ * service starts, says so, answers as well as it can, and recovers.
+ */
+#include "tests/support/fleet.h"
+
+#include "load/net.h"
+#include "tests/support/probe.h"
+
+#include <hiredis/hiredis.h>
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { END_LIMIT_MS = 20000, OUTPUT_BYTES = 32768, EXIT_WRONG_SETTINGS = 2, REQUESTS = 100 };
+
+/* ---- a start that fails ---- */
+
+struct start {
+    int status;                /* exit status; -1: it did not end by itself */
+    char output[OUTPUT_BYTES]; /* what it wrote, cut to fit */
+};
+
+static char folder[PROC_PATH_BYTES];
+
+static const char *program(void)
+{
+    const char *given = getenv("CATALOGD");
+    return given != NULL ? given : "build/catalogd";
+}
+
+static void read_output(const char *path, struct start *out)
+{
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    out->output[fread(out->output, 1, sizeof out->output - 1, file)] = '\0';
+    fclose(file);
+}
+
+/* `argument`: one more, or NULL. Ports are free ones unless the settings say otherwise. */
+static void start_catalogd(const char *const *settings, const char *argument, struct start *out)
+{
+    char path[PROC_PATH_BYTES + 16];
+    int status = 0;
+    snprintf(path, sizeof path, "%s/output", folder);
+    unlink(path);
+    const char *const argv[] = {program(), argument, NULL};
+    const struct proc_options options = {.argv = argv, .settings = settings, .output_path = path};
+    pid_t pid = proc_start(&options);
+    assert_true(pid > 0);
+    bool ended = proc_wait(pid, END_LIMIT_MS, &status);
+    if (!ended)
+        proc_kill_tree(&pid);
+    out->status = ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    read_output(path, out);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return proc_folder("settings", NULL, folder) ? 0 : -1;
+}
+
+static int up(void **state)
+{
+    return make_folder(state) == 0 ? fleet_up(state) : -1;
+}
+
+/* ---- every setting, wrong in turn ---- */
+
+static const struct {
+    const char *name;
+    const char *wrong[8];
+} SETTINGS[] = {
+    {"LISTEN", {"", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "[::1:80", "unix:", "a b:80"}},
+    {"OPS_LISTEN", {"", "on", "localhost", "localhost:x", "[fe80]:1", "unix:"}},
+    {"OPS_TOKEN_FILE", {"/nonexistent/token"}},
+    {"REDIS_URL", {"", "127.0.0.1:6379", "http://127.0.0.1", "redis://", "unix://", "redis://a b"}},
+    {"DATABASE_URL", {"", "postgresql://[", "host", "nonsense=1"}},
+    {"PREPARE", {"", "yes", "ON"}},
+    {"GUARD_MODE", {"", "Fleet", "none"}},
+    {"NAMESPACE", {"", "a b", "a{b", "a:b", "123456789012345678901234567890123"}},
+    {"FRESH_MS", {"", "0", "-1", "60s", "86400001", "1e3", "99999999999", " 5"}},
+    {"STALE_MS", {"", "-1", "86400001", "0x10"}},
+    {"ABSENT_MS", {"", "0", "86400001"}},
+    {"FAILURE_MS", {"", "0", "60001"}},
+    {"JITTER_PERCENT", {"", "91", "10%"}},
+    {"LEASE_MS", {"", "0", "29", "60001"}},
+    {"MAX_HOLD_MS", {"", "29", "3600001"}},
+    {"LOAD_LIMIT_MS", {"", "0", "3600001"}},
+    {"DEADLINE_MS", {"", "0", "3600001"}},
+    {"REDIS_LIMIT_MS", {"", "0", "20001"}},
+    {"LOAD_WORKERS", {"", "0", "1025"}},
+    {"LOAD_QUEUE", {"", "-1", "1000001"}},
+    {"MAX_WAITERS", {"", "0", "1000001"}},
+    {"MAX_CONNECTIONS", {"", "0", "1000001"}},
+    {"MAX_VALUE_BYTES", {"", "0", "67108865", "1M"}},
+    {"SERVER_LOOPS", {"", "257", "auto"}},
+    {"DRAIN_MS", {"", "-5", "3600001"}},
+    {"LOAD_DELAY_MS", {"", "-1", "3600001"}},
+};
+enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
+
+/* One line says which setting, where it came from and what it must be. */
+static void assert_named(const struct start *start, const char *name, const char *wrong)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s (environment): ", name);
+    const char *at = strstr(start->output, line);
+    if (start->status != EXIT_WRONG_SETTINGS || at == NULL || strstr(at, "is wrong; must be ") == NULL ||
+        strchr(start->output, '\n') != start->output + strlen(start->output) - 1)
+        fail_msg("%s=%s: status %d: %s", name, wrong, start->status, start->output);
+}
+
+static void each_wrong_setting_is_named_in_one_line(void **state)
+{
+    (void)state;
+    struct start start;
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        for (size_t j = 0; j < 8 && SETTINGS[i].wrong[j] != NULL; j++) {
+            char setting[128];
+            snprintf(setting, sizeof setting, "%s=%s", SETTINGS[i].name, SETTINGS[i].wrong[j]);
+            start_catalogd((const char *[]){setting, NULL}, NULL, &start);
+            assert_named(&start, SETTINGS[i].name, SETTINGS[i].wrong[j]);
+        }
+    }
+}
+
+/* So that a new setting cannot be forgotten above. */
+static void the_manual_names_exactly_these_settings(void **state)
+{
+    (void)state;
+    struct start start;
+    size_t flags = 0;
+    start_catalogd(NULL, "--help", &start);
+    assert_int_equal(start.status, 0);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        char entry[40];
+        snprintf(entry, sizeof entry, "\n  %-16s --", SETTINGS[i].name);
+        assert_non_null(strstr(start.output, entry));
+    }
+    for (const char *at = start.output; (at = strstr(at, "\n      default ")) != NULL; at++)
+        flags++;
+    assert_int_equal(flags, SETTING_COUNT);
+}
+
+static void settings_that_contradict_each_other_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *left, *right, *named;
+    } pairs[] = {
+        {"REDIS_LIMIT_MS=334", "LEASE_MS=1000", "REDIS_LIMIT_MS"},
+        {"LOAD_LIMIT_MS=20000", "MAX_HOLD_MS=19999", "LOAD_LIMIT_MS"},
+        {"LEASE_MS=20000", "MAX_HOLD_MS=10000", "LEASE_MS"},
+        {"FRESH_MS=86400000", "STALE_MS=1", "FRESH_MS"},
+        {"REDIS_LIMIT_MS=250", "DEADLINE_MS=249", "REDIS_LIMIT_MS"},
+        {"MAX_WAITERS=101", "MAX_CONNECTIONS=100", "MAX_WAITERS"},
+        {"OPS_LISTEN=127.0.0.1:8080", "LISTEN=127.0.0.1:8080", "OPS_LISTEN"},
+    };
+    struct start start;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        start_catalogd((const char *[]){pairs[i].left, pairs[i].right, NULL}, NULL, &start);
+        if (start.status != EXIT_WRONG_SETTINGS || strstr(start.output, pairs[i].named) == NULL)
+            fail_msg("%s %s: status %d: %s", pairs[i].left, pairs[i].right, start.status, start.output);
+    }
+}
+
+static void several_mistakes_are_told_together_and_no_password(void **state)
+{
+    (void)state;
+    struct start start;
+    start_catalogd((const char *[]){"FRESH_MS=soon", "LEASE_MS=never", "REDIS_URL=http://me:hunter2@host",
+                                    "DATABASE_URL=postgresql://me:hunter2@[", NULL},
+                   "--no-such-flag=hunter2", &start);
+    assert_int_equal(start.status, EXIT_WRONG_SETTINGS);
+    static const char *const named[] = {"FRESH_MS", "LEASE_MS", "REDIS_URL", "DATABASE_URL",
+                                        "--no-such-flag"};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        assert_non_null(strstr(start.output, named[i]));
+    assert_null(strstr(start.output, "hunter2"));
+}
+
+/* ---- addresses and files ---- */
+
+/* "NAME=127.0.0.1:port" */
+static const char *at_port(char text[64], const char *name, unsigned port)
+{
+    snprintf(text, 64, "%s=127.0.0.1:%u", name, port);
+    return text;
+}
+
+static void assert_not_started(const struct start *start, const char *reason, const char *about)
+{
+    if (start->status != EXIT_FAILURE || strstr(start->output, reason) == NULL ||
+        strstr(start->output, about) == NULL || strstr(start->output, "event=ready") != NULL)
+        fail_msg("status %d: %s", start->status, start->output);
+}
+
+/* Both listeners share their port between threads (SO_REUSEPORT), which must not let a second copy in. */
+static void a_second_copy_on_the_same_address_does_not_start(void **state)
+{
+    struct fleet *fleet = *state;
+    char listen[64], ops[64];
+    struct start start;
+    assert_true(fleet_start(fleet, 1, NULL));
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->catalogd[0].port),
+                                    at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
+                   NULL, &start);
+    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", net_free_port()),
+                                    at_port(ops, "OPS_LISTEN", fleet->catalogd[0].ops_port), NULL},
+                   NULL, &start);
+    assert_not_started(&start, "somebody already listens there", strchr(ops, '=') + 1);
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->redis.port), "OPS_LISTEN=off", NULL},
+                   NULL, &start);
+    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200); /* the first one never noticed */
+}
+
+static void a_socket_path_that_cannot_be_written_is_named(void **state)
+{
+    (void)state;
+    char text[PROC_PATH_BYTES + 32], path[PROC_PATH_BYTES + 16];
+    struct start start;
+    start_catalogd((const char *[]){"LISTEN=unix:/nonexistent/catalogd.sock", "OPS_LISTEN=off", NULL}, NULL,
+                   &start);
+    assert_not_started(&start, "No such file", "/nonexistent/catalogd.sock");
+    snprintf(path, sizeof path, "%s/file", folder);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd != -1);
+    close(fd);
+    snprintf(text, sizeof text, "LISTEN=unix:%s", path);
+    start_catalogd((const char *[]){text, "OPS_LISTEN=off", NULL}, NULL, &start);
+    assert_not_started(&start, "not a socket", path);
+    assert_int_equal(access(path, F_OK), 0); /* and it was left alone */
+    start_catalogd((const char *[]){"LISTEN=203.0.113.1:8080", "OPS_LISTEN=off", NULL}, NULL, &start);
+    assert_not_started(&start, "Cannot assign", "203.0.113.1");
+}
+
+static void write_file(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void a_token_file_that_will_not_do_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        mode_t mode;
+        const char *reason;
+    } files[] = {
+        {"", 0600, "16 to 256"},
+        {"short\n", 0600, "16 to 256"},
+        {"a token with spaces in it\n", 0600, "16 to 256"},
+        {"0123456789abcdef\n", 0644, "others may read"},
+        {"0123456789abcdef\n", 0620, "others may read or write"},
+    };
+    char path[PROC_PATH_BYTES + 16], setting[PROC_PATH_BYTES + 48], listen[64], ops[64];
+    struct start start;
+    snprintf(path, sizeof path, "%s/token", folder);
+    snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file(path, files[i].text, files[i].mode);
+        start_catalogd((const char *[]){setting, at_port(listen, "LISTEN", net_free_port()),
+                                        at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
+                       NULL, &start);
+        assert_not_started(&start, files[i].reason, path);
+        assert_null(strstr(start.output, "0123456789abcdef"));
+    }
+}
+
+static unsigned invalidate_with(const struct fleet *fleet, const char *headers)
+{
+    struct http_answer answer;
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = fleet->catalogd[0].ops_port,
+                                    .method = "POST",
+                                    .path = "/invalidate?key=product:1",
+                                    .headers = headers,
+                                    .deadline_ms = FLEET_LIMIT_MS},
+             &answer);
+    unsigned status = answer.status;
+    http_answer_clear(&answer);
+    return status;
+}
+
+static void without_the_token_nothing_is_invalidated(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[PROC_PATH_BYTES + 16], setting[PROC_PATH_BYTES + 48];
+    snprintf(path, sizeof path, "%s/token", folder);
+    snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
+    write_file(path, "0123456789abcdef\n", 0600);
+    assert_true(fleet_add(fleet, (const char *[]){setting, NULL}));
+    assert_int_equal(invalidate_with(fleet, NULL), 401);
+    assert_int_equal(invalidate_with(fleet, "Authorization: Bearer 0123456789abcdeF\r\n"), 401);
+    assert_int_equal(invalidate_with(fleet, "Authorization: Bearer 0123456789abcde\r\n"), 401);
+    assert_int_equal(invalidate_with(fleet, "Authorization: Basic 0123456789abcdef\r\n"), 401);
+    assert_int_equal(invalidate_with(fleet, "Authorization: Bearer 0123456789abcdef\r\n"), 200);
+}
+
+/* ---- servers ---- */
+
+static bool log_has(const struct fleet *fleet, size_t process, const char *text)
+{
+    return stack_log_count(fleet->catalogd[process].log_path, 0, text) > 0;
+}
+
+struct expected_line {
+    const struct fleet *fleet;
+    const char *text;
+};
+
+static bool line_is_there(void *context)
+{
+    const struct expected_line *line = context;
+    return log_has(line->fleet, 0, line->text);
+}
+
+static bool log_comes_to_have(const struct fleet *fleet, const char *text)
+{
+    return probe_wait(text, line_is_there, &(struct expected_line){fleet, text});
+}
+
+static bool readyz_has(const struct fleet *fleet, const char *text)
+{
+    struct http_answer answer;
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = fleet->catalogd[0].ops_port,
+                                    .path = "/readyz",
+                                    .deadline_ms = FLEET_LIMIT_MS},
+             &answer);
+    bool has = strstr(answer.body, text) != NULL;
+    http_answer_clear(&answer);
+    return has;
+}
+
+static void wait_readyz(const struct fleet *fleet, const char *text)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (!readyz_has(fleet, text)) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(2);
+    }
+}
+
+/* One query for the process, everybody answered, nothing stored. */
+static void assert_answered_uncached(struct fleet *fleet)
+{
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(fleet_burst(fleet, path, REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(summary.bodies, 1);
+    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2);
+    assert_int_equal(fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}"), 0);
+}
+
+static void a_wrong_redis_password_is_told_and_the_service_answers_uncached(void **state)
+{
+    struct fleet *fleet = *state;
+    struct stack_redis locked;
+    char url[128];
+    static const char *const users[] = {"", ":hunter2@", "default:hunter2@", "nobody:hunter2@"};
+    assert_true(stack_redis_start(&locked, (const char *[]){"--requirepass", "sesame-sesame", NULL}));
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        snprintf(url, sizeof url, "REDIS_URL=redis://%s127.0.0.1:%u/0", users[i], (unsigned)locked.port);
+        assert_true(fleet_add(fleet, (const char *[]){url, "LOAD_DELAY_MS=300", NULL}));
+        assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
+        wait_readyz(fleet, "\"redis\":\"denied\"");
+        assert_true(readyz_has(fleet, "\"degraded\":true"));
+        assert_answered_uncached(fleet);
+        assert_true(log_has(fleet, 0, i == 0 ? "NOAUTH" : "WRONGPASS"));
+        assert_false(log_has(fleet, 0, "hunter2"));
+        assert_true(fleet_stop(fleet));
+    }
+    snprintf(url, sizeof url, "REDIS_URL=redis://:sesame-sesame@127.0.0.1:%u/0", (unsigned)locked.port);
+    assert_true(fleet_add(fleet, (const char *[]){url, NULL}));
+    assert_true(fleet_wait_ready(fleet, 0));
+    assert_true(fleet_stop(fleet));
+    stack_redis_stop(&locked);
+}
+
+static void a_redis_that_is_nowhere_is_told_and_found_when_it_comes(void **state)
+{
+    struct fleet *fleet = *state;
+    stack_redis_kill(&fleet->redis);
+    assert_true(fleet_add(fleet, (const char *[]){"LOAD_DELAY_MS=300", NULL}));
+    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
+    wait_readyz(fleet, "\"redis\":\"down\"");
+    assert_answered_uncached(fleet);
+    assert_true(log_has(fleet, 0, "refused"));
+    assert_true(stack_redis_restart(&fleet->redis));
+    assert_true(fleet_wait_ready(fleet, 0));
+    char path[BURST_PATH_BYTES];
+    fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}") < 1) { /* until it is tried again */
+        assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+        assert_true(net_now_us() < end_us);
+    }
+}
+
+/* A database number that does not exist, an unreachable name: told, never a crash. */
+static void a_redis_url_that_leads_nowhere_is_told(void **state)
+{
+    struct fleet *fleet = *state;
+    char far_database[96];
+    snprintf(far_database, sizeof far_database, "REDIS_URL=redis://127.0.0.1:%u/99",
+             (unsigned)fleet->redis.port);
+    const struct {
+        const char *setting, *state, *log;
+    } urls[] = {
+        {far_database, "\"redis\":\"denied\"", "DB index is out of range"},
+        {"REDIS_URL=redis://no-such-host.invalid", "\"redis\":\"down\"", "no-such-host.invalid"},
+        {"REDIS_URL=unix:///nonexistent/redis.sock", "\"redis\":\"down\"", "/nonexistent/redis.sock"},
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        assert_true(fleet_add(fleet, (const char *[]){urls[i].setting, "LOAD_DELAY_MS=300", NULL}));
+        assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
+        wait_readyz(fleet, urls[i].state);
+        assert_answered_uncached(fleet);
+        if (!log_comes_to_have(fleet, urls[i].log)) {
+            proc_show_tail(fleet->catalogd[0].log_path);
+            fail_msg("%s is not in the log", urls[i].log);
+        }
+        assert_true(fleet_stop(fleet));
+    }
+}
+
+/* Redis answers and cannot be written: full, or somebody's replica. */
+static void a_redis_that_cannot_be_written_costs_the_cache_only(void **state)
+{
+    struct fleet *fleet = *state;
+    static const char *const make[] = {"CONFIG SET maxmemory 1", "REPLICAOF 127.0.0.1 1"};
+    static const char *const undo[] = {"CONFIG SET maxmemory 0", "REPLICAOF NO ONE"};
+    for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
+        assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=300", NULL}));
+        freeReplyObject(stack_redis_command(&fleet->redis, make[i]));
+        assert_answered_uncached(fleet);
+        freeReplyObject(stack_redis_command(&fleet->redis, undo[i]));
+        assert_true(fleet_wait_ready(fleet, 0));
+        assert_true(fleet_stop(fleet));
+    }
+}
+
+static void a_database_without_our_schema_is_named_and_used_once_it_has_it(void **state)
+{
+    struct fleet *fleet = *state;
+    struct http_answer answer;
+    char url[160], setting[200], retry_s[32];
+    assert_true(fleet_start(fleet, 0, NULL)); /* an empty Redis */
+    assert_true(fleet_sql(fleet, NULL, 0, "CREATE DATABASE bare"));
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/bare", (unsigned)fleet->postgres.port);
+    snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
+    assert_true(fleet_add(fleet, (const char *[]){setting, "FAILURE_MS=50", NULL}));
+    wait_readyz(fleet, "\"database\":\"down\"");
+    assert_false(readyz_has(fleet, "\"ready\":true"));
+    assert_false(fleet_ask(fleet, 0, NULL, "/products/1", &answer) && answer.status != 503);
+    assert_int_equal(strtol(http_header(&answer, "Retry-After", retry_s, sizeof retry_s), NULL, 10), 1);
+    http_answer_clear(&answer);
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (!log_has(fleet, 0, "table products") || !log_has(fleet, 0, "table categories"))
+        assert_true(net_now_us() < end_us);
+    assert_true(stack_postgres_load(url, 100));
+    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
+    while (fleet_ask_status(fleet, 0, "/products/1") != 200)
+        assert_true(net_now_us() < end_us);
+}
+
+static void a_database_that_is_nowhere_or_refuses_us_is_told(void **state)
+{
+    struct fleet *fleet = *state;
+    char refused[160], absent[160], role[160];
+    unsigned port = fleet->postgres.port;
+    assert_true(fleet_start(fleet, 0, NULL)); /* an empty Redis */
+    snprintf(refused, sizeof refused, "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres",
+             (unsigned)net_free_port());
+    snprintf(absent, sizeof absent, "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/no_such_database", port);
+    snprintf(role, sizeof role, "DATABASE_URL=postgresql://no_such_role:hunter2@127.0.0.1:%u/postgres", port);
+    const struct {
+        const char *setting, *log;
+    } urls[] = {{refused, "refused"}, {absent, "no_such_database"}, {role, "no_such_role"}};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        assert_true(fleet_add(fleet, (const char *[]){urls[i].setting, NULL}));
+        assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 503);
+        assert_true(readyz_has(fleet, "\"ready\":false"));
+        if (!log_comes_to_have(fleet, urls[i].log)) { /* the failure lease may have answered the request */
+            proc_show_tail(fleet->catalogd[0].log_path);
+            fail_msg("%s is not in the log", urls[i].log);
+        }
+        assert_false(log_has(fleet, 0, "hunter2"));
+        assert_true(fleet_stop(fleet));
+    }
+}
+
+/* Loads only read: a role that may nothing else, in a session that cannot write, is enough. */
+static void a_database_that_cannot_be_written_is_enough(void **state)
+{
+    struct fleet *fleet = *state;
+    char setting[200];
+    assert_true(fleet_sql(fleet, NULL, 0, "CREATE ROLE reader LOGIN"));
+    assert_true(fleet_sql(fleet, NULL, 0, "ALTER ROLE reader SET default_transaction_read_only = on"));
+    assert_true(fleet_sql(fleet, NULL, 0, "GRANT SELECT ON products, categories TO reader"));
+    snprintf(setting, sizeof setting, "DATABASE_URL=postgresql://reader@127.0.0.1:%u/postgres",
+             (unsigned)fleet->postgres.port);
+    assert_true(fleet_start(fleet, 1, (const char *[]){setting, NULL}));
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200);
+    assert_int_equal(fleet_ask_status(fleet, 0, "/catalog"), 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest starts[] = {
+        cmocka_unit_test(each_wrong_setting_is_named_in_one_line),
+        cmocka_unit_test(the_manual_names_exactly_these_settings),
+        cmocka_unit_test(settings_that_contradict_each_other_are_refused),
+        cmocka_unit_test(several_mistakes_are_told_together_and_no_password),
+        cmocka_unit_test(a_socket_path_that_cannot_be_written_is_named),
+        cmocka_unit_test(a_token_file_that_will_not_do_is_named),
+    };
+    const struct CMUnitTest servers[] = {
+        cmocka_unit_test_teardown(a_second_copy_on_the_same_address_does_not_start, fleet_end),
+        cmocka_unit_test_teardown(without_the_token_nothing_is_invalidated, fleet_end),
+        cmocka_unit_test_teardown(a_wrong_redis_password_is_told_and_the_service_answers_uncached, fleet_end),
+        cmocka_unit_test_teardown(a_redis_that_is_nowhere_is_told_and_found_when_it_comes, fleet_end),
+        cmocka_unit_test_teardown(a_redis_url_that_leads_nowhere_is_told, fleet_end),
+        cmocka_unit_test_teardown(a_redis_that_cannot_be_written_costs_the_cache_only, fleet_end),
+        cmocka_unit_test_teardown(a_database_without_our_schema_is_named_and_used_once_it_has_it, fleet_end),
+        cmocka_unit_test_teardown(a_database_that_is_nowhere_or_refuses_us_is_told, fleet_end),
+        cmocka_unit_test_teardown(a_database_that_cannot_be_written_is_enough, fleet_end),
+    };
+    int failed = cmocka_run_group_tests_name("bad settings", starts, make_folder, NULL);
+    failed += cmocka_run_group_tests_name("bad servers", servers, up, fleet_down);
+    return failed;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * faults_clients_test.c - clients that leave, that do not read, and very many of them.
+ *
+ * A client of its own (struct lone) is a socket that asks and is then at the test's mercy: it hangs up or
+ * does not read when the test says so, not when a clock does.
+ */
+#include "tests/support/probe.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PROCESSES = 2,
+    REQUESTS = 1000,
+    CROWD = 10000,
+    CROWD_DESCRIPTORS = CROWD + 200,
+    WAITER_BYTES = 10 * 1024,
+};
+
+static const char *const settings[] = {"LOAD_DELAY_MS=150", NULL};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+#else
+enum { SANITIZED = 0 };
+#endif
+
+/* ---- a client of its own ---- */
+
+struct lone {
+    int fd;
+    size_t sent, answers; /* bytes written; whole answers read */
+};
+
+static struct lone lone_connect(const struct fleet *fleet, size_t process, int receive_bytes)
+{
+    struct net_address address;
+    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[process].port));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (receive_bytes > 0)
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
+    return (struct lone){.fd = fd};
+}
+
+static size_t lone_request(const char *path, char *text, size_t text_bytes)
+{
+    return (size_t)snprintf(text, text_bytes, "GET %s HTTP/1.1\r\nHost: shop\r\n\r\n", path);
+}
+
+static void lone_ask(struct lone *lone, const char *path)
+{
+    char text[BURST_PATH_BYTES + 64];
+    size_t bytes = lone_request(path, text, sizeof text);
+    assert_int_equal(send(lone->fd, text, bytes, MSG_NOSIGNAL), bytes);
+}
+
+/* So many requests, as far as the socket takes them. */
+static void lone_ask_without_reading(struct lone *lone, const char *path, size_t count)
+{
+    char text[BURST_PATH_BYTES + 64];
+    size_t bytes = lone_request(path, text, sizeof text);
+    for (size_t i = 0; i < count; i++) {
+        ssize_t put = send(lone->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put != (ssize_t)bytes)
+            return;
+        lone->sent += bytes;
+    }
+}
+
+/* Reads what comes until `wanted` answers have begun. */
+static void lone_read(struct lone *lone, size_t wanted)
+{
+    static char text[1 << 16];
+    static const char status_line[] = "HTTP/1.1 200 OK\r\n";
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    size_t kept = 0; /* a status line may be cut */
+    while (lone->answers < wanted) {
+        assert_true(net_wait(lone->fd, POLLIN, end_us));
+        ssize_t got = recv(lone->fd, text + kept, sizeof text - 1 - kept, 0);
+        assert_true(got > 0);
+        size_t count = kept + (size_t)got;
+        const char *at = text, *end = text + count, *found;
+        while ((found = memmem(at, (size_t)(end - at), status_line, sizeof status_line - 1)) != NULL) {
+            lone->answers++;
+            at = found + sizeof status_line - 1;
+        }
+        kept = (size_t)(end - at) < sizeof status_line - 2 ? (size_t)(end - at) : sizeof status_line - 2;
+        memmove(text, end - kept, kept);
+    }
+}
+
+static void lone_hang_up(struct lone *lone)
+{
+    close(lone->fd);
+    lone->fd = -1;
+}
+
+/* ---- those who leave ---- */
+
+struct departure {
+    struct fleet *fleet;
+    struct lone *leader;
+    struct pg_conn **gate;
+    bool went;
+};
+
+/* Everybody waits and the load is held: now the leader's own client goes, then (leave_ms) half of the
+ * rest. */
+static void leave_all_together(void *context)
+{
+    struct departure *departure = context;
+    departure->went = fleet_wait_waiters(departure->fleet, REQUESTS + 1);
+    lone_hang_up(departure->leader);
+}
+
+static void let_the_load_go_on(void *context)
+{
+    struct departure *departure = context;
+    probe_gate_open(departure->gate);
+}
+
+static void half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load(void **state)
+{
+    enum { LEAVE_MS = 20, OPEN_MS = 200 };
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct probe_burst burst;
+    struct pg_conn *gate = NULL;
+    size_t leader_process = 0;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    uint32_t product = fleet_cold_product(fleet, path);
+    assert_true(probe_gate_shut(fleet, &gate));
+    struct lone leader = lone_connect(fleet, 0, 0);
+    lone_ask(&leader, path);
+    assert_true(probe_find_leader(fleet, &leader_process));
+    assert_int_equal(leader_process, 0);
+    struct departure departure = {.fleet = fleet, .leader = &leader, .gate = &gate};
+    const struct burst_event events[] = {
+        {.run = leave_all_together, .context = &departure},
+        {.after_ms = OPEN_MS, .run = let_the_load_go_on, .context = &departure},
+    };
+    struct burst_options options = fleet_options(fleet, targets, path, REQUESTS);
+    options.leave_count = REQUESTS / 2;
+    options.leave_ms = LEAVE_MS;
+    options.events = events;
+    options.event_count = sizeof events / sizeof *events;
+    assert_true(probe_burst(&options, &burst));
+    assert_true(departure.went);
+    assert_int_equal(burst.summary.outcomes[BURST_LEFT], REQUESTS / 2);
+    assert_int_equal(burst.summary.statuses[200], REQUESTS / 2);
+    assert_int_equal(burst.summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(probe_has(fleet, product, PROBE_VALUE));
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(probe_wait_quiet(fleet, i));
+        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
+    }
+}
+
+/* ---- those who do not read ---- */
+
+static void clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end(void **state)
+{
+    enum { SLOW = 64, ASKED_MAX = 4000, READ_MAX = 50, RECEIVE_BYTES = 2048, BUFFERS_BYTES = 8 << 20 };
+    struct fleet *fleet = *state;
+    struct lone slow[SLOW];
+    char path[BURST_PATH_BYTES], request[BURST_PATH_BYTES + 64];
+    struct probe_burst burst;
+    struct http_answer catalog;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    assert_true(fleet_ask(fleet, 0, NULL, "/catalog", &catalog));
+    assert_int_equal(catalog.status, 200);
+    size_t answer_bytes = catalog.body_bytes;
+    http_answer_clear(&catalog);
+    size_t request_bytes = lone_request("/catalog", request, sizeof request);
+    for (size_t i = 0; i < SLOW; i++) {
+        slow[i] = lone_connect(fleet, i % PROCESSES, RECEIVE_BYTES);
+        lone_ask_without_reading(&slow[i], "/catalog", ASKED_MAX);
+        assert_true(slow[i].sent / request_bytes * answer_bytes > BUFFERS_BYTES);
+    }
+    fleet_mark(fleet);
+    fleet_cold_product(fleet, path);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    assert_int_equal(burst.summary.statuses[200], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    for (size_t i = 0; i < SLOW; i++) {
+        size_t asked = slow[i].sent / request_bytes;
+        lone_read(&slow[i], asked < READ_MAX ? asked : READ_MAX);
+        lone_hang_up(&slow[i]);
+    }
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_true(probe_wait_quiet(fleet, i));
+}
+
+static void waiters_of_the_burst_itself_may_read_as_late_as_they_like(void **state)
+{
+    enum { SLOW = 200 };
+    struct fleet *fleet = *state;
+    struct lone slow[SLOW];
+    char path[BURST_PATH_BYTES];
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    fleet_cold_product(fleet, path);
+    for (size_t i = 0; i < SLOW; i++) {
+        slow[i] = lone_connect(fleet, i % PROCESSES, 0);
+        lone_ask(&slow[i], path);
+    }
+    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    assert_int_equal(burst.summary.statuses[200], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    for (size_t i = 0; i < SLOW; i++) {
+        lone_read(&slow[i], 1);
+        lone_hang_up(&slow[i]);
+    }
+}
+
+/* ---- a crowd on one key ---- */
+
+struct crowd {
+    struct fleet *fleet;
+    struct pg_conn *gate;
+    bool all_waited;
+    uint64_t resident_kib, threads; /* while everybody waits */
+};
+
+static void look_at_the_crowd(void *context)
+{
+    struct crowd *crowd = context;
+    pid_t pid = crowd->fleet->catalogd[0].pid;
+    crowd->all_waited = fleet_wait_waiters(crowd->fleet, CROWD);
+    crowd->resident_kib = proc_status(pid, "VmRSS");
+    crowd->threads = probe_thread_count(pid);
+    probe_gate_open(&crowd->gate);
+}
+
+static int64_t realtime_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Redis's clock when the fill was done: the instant of expiry less the TTL, which the envelope repeats. */
+static int64_t filled_at_ms(struct fleet *fleet, uint32_t product)
+{
+    enum { PX_BEGIN = 37, PX_END = 49 };
+    char name[PROBE_KEY_BYTES];
+    probe_key_name(product, PROBE_VALUE, name);
+    long long expires_ms = fleet_redis_number(fleet, "PEXPIRETIME", name);
+    struct redisReply *reply =
+        stack_redis_command(&fleet->redis, "GETRANGE %s %d %d", name, PX_BEGIN, PX_END);
+    assert_non_null(reply);
+    long long px_ms = strtoll(reply->str, NULL, 10);
+    freeReplyObject(reply);
+    assert_true(expires_ms > px_ms && px_ms > 0);
+    return expires_ms - px_ms;
+}
+
+static uint64_t last_answer_us(const struct burst *burst)
+{
+    uint64_t last_us = 0;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        if (burst_answers(burst)[i].end_us > last_us)
+            last_us = burst_answers(burst)[i].end_us;
+    }
+    return last_us;
+}
+
+static void report_crowd(struct fleet *fleet, uint32_t product, const struct burst *burst,
+                         double waiter_bytes)
+{
+    int64_t ago_ms = (int64_t)((net_now_us() - last_answer_us(burst)) / 1000);
+    int64_t took_ms = realtime_ms() - ago_ms - filled_at_ms(fleet, product);
+    print_message("%d waiters: %.0f bytes each; last answer %" PRId64 " ms after the fill%s\n", CROWD,
+                  waiter_bytes, took_ms, SANITIZED ? " (sanitized build: memory is not judged)" : "");
+}
+
+static void ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread(void **state)
+{
+    struct fleet *fleet = *state;
+    const char *const crowd_settings[] = {"DEADLINE_MS=60000", "LOAD_LIMIT_MS=30000", "LOAD_WORKERS=1", NULL};
+    char path[BURST_PATH_BYTES];
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    struct crowd crowd = {.fleet = fleet};
+    const struct burst_event event = {.run = look_at_the_crowd, .context = &crowd};
+    if (!net_raise_file_limit(CROWD_DESCRIPTORS))
+        fail_msg("%d connections need as many descriptors: raise the limit of open files (ulimit -n) to %d",
+                 CROWD, CROWD_DESCRIPTORS);
+    assert_true(fleet_start(fleet, 1, crowd_settings));
+    fleet_cold_product(fleet, path);
+    assert_int_equal(fleet_ask_status(fleet, 0, path), 200); /* the worker's thread is there */
+    uint64_t resident_kib = proc_status(fleet->catalogd[0].pid, "VmRSS");
+    uint64_t threads = probe_thread_count(fleet->catalogd[0].pid);
+    uint32_t product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(probe_gate_shut(fleet, &crowd.gate));
+    struct burst_options options = fleet_options(fleet, targets, path, CROWD);
+    options.events = &event;
+    options.event_count = 1;
+    options.request_limit_ms = 2 * FLEET_LIMIT_MS;
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &summary);
+    double waiter_bytes = ((double)crowd.resident_kib - (double)resident_kib) * 1024 / CROWD;
+    report_crowd(fleet, product, burst, waiter_bytes);
+    burst_close(&burst);
+    assert_true(crowd.all_waited);
+    assert_int_equal(summary.statuses[200], CROWD);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(crowd.threads, threads);
+    assert_true(SANITIZED || waiter_bytes <= WAITER_BYTES);
+    assert_true(probe_wait_quiet(fleet, 0));
+    assert_true(fleet_metric(fleet, 0, "guard_waiters") == 0);
+    assert_true(fleet_metric(fleet, 0, "guard_flights") == 0);
+}
+
+/* ---- the program ---- */
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(
+            half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load, fleet_end),
+        cmocka_unit_test_teardown(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end,
+                                  fleet_end),
+        cmocka_unit_test_teardown(waiters_of_the_burst_itself_may_read_as_late_as_they_like, fleet_end),
+        cmocka_unit_test_teardown(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread,
+                                  fleet_end),
+    };
+    return cmocka_run_group_tests_name("client faults", tests, fleet_up, fleet_down);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * faults_postgres_test.c - two processes in the middle of a stampede, and what can happen to PostgreSQL
+ * meanwhile.
+ *
+ * A load that fails answers everybody 503 with Retry-After, in both processes, and is not tried again within
+ * its failure window; a load that hangs answers them at their deadline. When PostgreSQL is well again, so is
+ * the service, without anybody's help.
+ */
+#include "tests/support/probe.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PROCESSES = 2, REQUESTS = 1000 };
+
+/* The window is longer than a burst, so that one burst is one attempt. */
+static const char *const settings[] = {"LOAD_DELAY_MS=600", "FAILURE_MS=5000", "JITTER_PERCENT=0", NULL};
+
+typedef bool fault(struct fleet *fleet);
+
+struct act {
+    struct fleet *fleet;
+    fault *happens;
+    bool happened;
+};
+
+static void happen_while_the_query_runs(void *context)
+{
+    struct act *act = context;
+    act->happened = fleet_wait_loads(act->fleet, FLEET_LOAD_PRODUCT, 1) && act->happens(act->fleet);
+}
+
+/* So many requests on a cold product, with the fault in their middle. Returns the product. */
+static uint32_t burst_through(struct fleet *fleet, fault *happens, struct probe_burst *burst)
+{
+    char path[BURST_PATH_BYTES];
+    struct act act = {.fleet = fleet, .happens = happens};
+    const struct burst_event event = {.run = happen_while_the_query_runs, .context = &act};
+    uint32_t product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, &event, burst));
+    assert_true(act.happened);
+    return product;
+}
+
+static void expect_all_refused(const struct probe_burst *burst)
+{
+    assert_int_equal(burst->summary.statuses[503], REQUESTS);
+    assert_int_equal(burst->unadvised, 0);
+}
+
+static void expect_recovery(struct fleet *fleet)
+{
+    assert_true(probe_recovers(fleet, REQUESTS));
+    for (size_t i = 0; i < fleet->count; i++) {
+        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_running") == 0);
+    }
+    assert_int_equal(probe_lease_count(fleet), 0);
+}
+
+/* ---- stopped ---- */
+
+static bool postgresql_is_stopped(struct fleet *fleet)
+{
+    stack_postgres_pause(&fleet->postgres);
+    return true;
+}
+
+static void a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all(void **state)
+{
+    const char *const limited[] = {"LOAD_DELAY_MS=600", "LOAD_LIMIT_MS=1500", "FAILURE_MS=5000",
+                                   "JITTER_PERCENT=0", NULL};
+    enum { LIMIT_MS = 1500, MACHINE_MS = 4000 };
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, limited));
+    burst_through(fleet, postgresql_is_stopped, &burst);
+    expect_all_refused(&burst);
+    assert_true(burst.summary.max_us < (uint64_t)(LIMIT_MS + MACHINE_MS) * 1000);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(probe_lease_count(fleet), 0);
+    stack_postgres_resume(&fleet->postgres);
+    expect_recovery(fleet);
+}
+
+static void waiters_leave_at_their_deadline_and_the_load_is_stored_when_postgresql_goes_on(void **state)
+{
+    const char *const impatient[] = {"LOAD_DELAY_MS=600", "DEADLINE_MS=1000", "LOAD_LIMIT_MS=25000", NULL};
+    enum { LIMIT_MS = 25000 };
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, impatient));
+    uint32_t product = burst_through(fleet, postgresql_is_stopped, &burst);
+    assert_int_equal(burst.summary.statuses[504], REQUESTS);
+    assert_true(burst.summary.max_us < (uint64_t)LIMIT_MS * 1000 / 2);
+    assert_false(probe_has(fleet, product, PROBE_VALUE));
+    assert_true(probe_has(fleet, product, PROBE_LEASE));
+    stack_postgres_resume(&fleet->postgres);
+    assert_true(probe_wait_for(fleet, product, PROBE_VALUE));
+    snprintf(path, sizeof path, "/products/%u", (unsigned)product);
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_int_equal(fleet_ask_status(fleet, i, path), 200);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    expect_recovery(fleet);
+}
+
+/* ---- gone ---- */
+
+static bool postgresql_is_restarted(struct fleet *fleet)
+{
+    return stack_postgres_restart(&fleet->postgres);
+}
+
+static void a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works(void **state)
+{
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, postgresql_is_restarted, &burst);
+    expect_all_refused(&burst);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    expect_recovery(fleet);
+}
+
+static bool postgresql_is_killed(struct fleet *fleet)
+{
+    stack_postgres_kill(&fleet->postgres);
+    return true;
+}
+
+static void a_killed_postgresql_is_503_at_once_until_it_is_back(void **state)
+{
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, postgresql_is_killed, &burst);
+    expect_all_refused(&burst);
+    fleet_cold_product(fleet, path);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    expect_all_refused(&burst);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(stack_postgres_restart(&fleet->postgres));
+    expect_recovery(fleet);
+}
+
+static void processes_that_start_without_postgresql_say_503_and_serve_when_it_comes(void **state)
+{
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, 0, NULL));
+    stack_postgres_kill(&fleet->postgres);
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_true(fleet_add(fleet, settings));
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_true(probe_wait_draining(fleet, i)); /* /readyz refuses */
+    fleet_cold_product(fleet, path);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    expect_all_refused(&burst);
+    assert_true(stack_postgres_restart(&fleet->postgres));
+    expect_recovery(fleet);
+}
+
+/* ---- refusing ---- */
+
+#define TERMINATE                                                                                            \
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'catalogd'"
+
+static bool every_session_is_terminated(struct fleet *fleet)
+{
+    return fleet_sql(fleet, NULL, 0, TERMINATE);
+}
+
+static void terminated_sessions_fail_the_running_load_once(void **state)
+{
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, every_session_is_terminated, &burst);
+    expect_all_refused(&burst);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    expect_recovery(fleet);
+}
+
+static bool nobody_has_a_session(void *context)
+{
+    char count[16] = "";
+    fleet_sql(context, count, sizeof count,
+              "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'catalogd'");
+    return strcmp(count, "0") == 0;
+}
+
+static void sessions_terminated_while_idle_are_replaced_before_anything_is_sent(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    for (size_t i = 0; i < PROCESSES; i++) {
+        fleet_cold_product(fleet, path);
+        assert_int_equal(fleet_ask_status(fleet, i, path), 200);
+    }
+    assert_true(every_session_is_terminated(fleet));
+    assert_true(probe_wait("the sessions are gone", nobody_has_a_session, fleet));
+    fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    assert_int_equal(burst.summary.statuses[200], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+}
+
+/* Connections of ours in every slot, the superuser's reserve included. */
+enum { SLOTS_MAX = 256 };
+struct squatters {
+    struct fleet *fleet;
+    PGconn *connections[SLOTS_MAX];
+    size_t count;
+};
+
+static bool take_one_slot(struct squatters *squatters)
+{
+    PGconn *connection = PQconnectdb(squatters->fleet->postgres.url);
+    if (PQstatus(connection) != CONNECTION_OK || squatters->count == SLOTS_MAX) {
+        PQfinish(connection);
+        return false;
+    }
+    squatters->connections[squatters->count++] = connection;
+    return true;
+}
+
+/* Over a connection that is there already, for no other can be made. */
+static size_t end_sessions_of_the_service(struct squatters *squatters)
+{
+    size_t count = 0;
+    PGresult *result = PQexec(squatters->connections[0], TERMINATE);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        sscanf(PQgetvalue(result, 0, 0), "%zu", &count);
+    PQclear(result);
+    return count;
+}
+
+/* Whoever of the service gets in again is turned out again, until all slots are ours. */
+static bool all_slots_are_taken(void *context)
+{
+    struct squatters *squatters = context;
+    while (take_one_slot(squatters))
+        ;
+    return end_sessions_of_the_service(squatters) == 0;
+}
+
+static void leave_slots(struct squatters *squatters)
+{
+    while (squatters->count > 0)
+        PQfinish(squatters->connections[--squatters->count]);
+}
+
+static void a_postgresql_without_free_connections_is_503_and_heals_when_one_is_free(void **state)
+{
+    struct fleet *fleet = *state;
+    static struct squatters squatters;
+    char path[BURST_PATH_BYTES];
+    struct probe_burst burst;
+    squatters = (struct squatters){.fleet = fleet};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    assert_true(probe_wait("all connections are taken", all_slots_are_taken, &squatters));
+    fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    bool ran = probe_ask_all(fleet, path, REQUESTS, NULL, &burst);
+    leave_slots(&squatters);
+    assert_true(ran);
+    expect_all_refused(&burst);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
+    expect_recovery(fleet);
+}
+
+/* ---- the program ---- */
+
+#define FAULT(name) cmocka_unit_test_teardown(name, fleet_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT(a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all),
+        FAULT(waiters_leave_at_their_deadline_and_the_load_is_stored_when_postgresql_goes_on),
+        FAULT(a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works),
+        FAULT(a_killed_postgresql_is_503_at_once_until_it_is_back),
+        FAULT(processes_that_start_without_postgresql_say_503_and_serve_when_it_comes),
+        FAULT(terminated_sessions_fail_the_running_load_once),
+        FAULT(sessions_terminated_while_idle_are_replaced_before_anything_is_sent),
+        FAULT(a_postgresql_without_free_connections_is_503_and_heals_when_one_is_free),
+    };
+    return cmocka_run_group_tests_name("PostgreSQL faults", tests, fleet_up, fleet_down);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * faults_process_test.c - a process that leads a load is stopped, killed or told to end; and what is left
+ * open after ten thousand requests with faults.
+ */
+#include "tests/support/probe.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { PROCESSES = 2, REQUESTS = 1000, HALF = REQUESTS / PROCESSES };
+
+#define LEASES_LOST "guard_leases_total{event=\"lost\"}"
+#define FILLS_LATE "guard_fills_total{result=\"late\"}"
+
+/* What happens to the process that leads; filled in by the events, which run in the middle of a burst. */
+struct scene {
+    struct fleet *fleet;
+    struct pg_conn *gate;
+    uint32_t product;
+    size_t leader;
+    bool happened;
+    uint64_t at_us;
+};
+
+/* The query runs and its process is known. */
+static bool leader_is_known(struct scene *scene)
+{
+    return fleet_wait_loads(scene->fleet, FLEET_LOAD_PRODUCT, 1) &&
+           probe_find_leader(scene->fleet, &scene->leader);
+}
+
+static void expect_body_with(const struct fleet *fleet, size_t process, const char *path, const char *text)
+{
+    struct http_answer answer;
+    assert_true(fleet_ask(fleet, process, NULL, path, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_non_null(strstr(answer.body, text));
+    http_answer_clear(&answer);
+}
+
+/* ---- stopped ---- */
+
+/* The row changes under the stopped leader's query, so that the two loads differ. */
+static void leader_is_stopped_until_another_has_filled(void *context)
+{
+    struct scene *scene = context;
+    struct fleet *fleet = scene->fleet;
+    scene->happened = leader_is_known(scene);
+    if (!scene->happened)
+        return;
+    stack_catalogd_pause(&fleet->catalogd[scene->leader]);
+    scene->happened = fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = 987656789 WHERE id = %u",
+                                scene->product) &&
+                      fleet_wait_loads(fleet, FLEET_LOAD_PRODUCT, 2) &&
+                      probe_wait_for(fleet, scene->product, PROBE_VALUE);
+    stack_catalogd_resume(&fleet->catalogd[scene->leader]);
+}
+
+static void a_leader_stopped_past_its_lease_cannot_store_what_it_loaded(void **state)
+{
+    const char *const settings[] = {"LOAD_DELAY_MS=500", "LEASE_MS=900", "REDIS_LIMIT_MS=200", NULL};
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct scene scene = {.fleet = fleet};
+    const struct burst_event event = {.run = leader_is_stopped_until_another_has_filled, .context = &scene};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    scene.product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(scene.happened);
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_true(
+        fleet_metric(fleet, scene.leader, LEASES_LOST) + fleet_metric(fleet, scene.leader, FILLS_LATE) >= 1);
+    for (size_t i = 0; i < PROCESSES; i++)
+        expect_body_with(fleet, i, path, "987656789");
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_int_equal(probe_lease_count(fleet), 0);
+}
+
+/* ---- killed ---- */
+
+static void leader_is_killed(void *context)
+{
+    struct scene *scene = context;
+    scene->happened = leader_is_known(scene);
+    stack_catalogd_kill(&scene->fleet->catalogd[scene->leader]);
+    scene->at_us = net_now_us();
+}
+
+static uint64_t last_end_us(const struct burst *burst, enum burst_outcome outcome)
+{
+    uint64_t last_us = 0;
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const struct burst_answer *answer = &burst_answers(burst)[i];
+        if (answer->outcome == outcome && answer->end_us > last_us)
+            last_us = answer->end_us;
+    }
+    return last_us;
+}
+
+static void a_killed_leader_costs_the_others_its_lease_and_one_further_load(void **state)
+{
+    enum { LEASE_MS = 900, POLL_MS = 500, QUERY_MS = 500, MACHINE_MS = 1500 };
+    const char *const settings[] = {"LOAD_DELAY_MS=500", "LEASE_MS=900", "REDIS_LIMIT_MS=200", NULL};
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    struct scene scene = {.fleet = fleet};
+    const struct burst_event event = {.run = leader_is_killed, .context = &scene};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    scene.product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    struct burst_options options = fleet_options(fleet, targets, path, REQUESTS);
+    options.events = &event;
+    options.event_count = 1;
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &summary);
+    uint64_t last_us = last_end_us(burst, BURST_ANSWERED);
+    burst_close(&burst);
+    assert_true(scene.happened);
+    assert_int_equal(summary.outcomes[BURST_RESET], HALF);
+    assert_int_equal(summary.statuses[200], HALF);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
+    assert_true(last_us - scene.at_us < (uint64_t)(LEASE_MS + POLL_MS + QUERY_MS + MACHINE_MS) * 1000);
+}
+
+static void the_orphan_is_running_and_its_process_killed(void *context)
+{
+    struct scene *scene = context;
+    scene->happened = fleet_wait_running(scene->fleet, FLEET_LOAD_PRODUCT, 1);
+    stack_catalogd_kill(&scene->fleet->catalogd[0]);
+    scene->at_us = net_now_us();
+}
+
+static void postgresql_ends_the_query_of_a_killed_process(void **state)
+{
+    enum { QUERY_MS = 9000, CHECK_MS = 1000, MACHINE_MS = 4000 };
+    const char *const settings[] = {"LOAD_DELAY_MS=9000", NULL};
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct scene scene = {.fleet = fleet};
+    const struct burst_event event = {.run = the_orphan_is_running_and_its_process_killed, .context = &scene};
+    _Static_assert(CHECK_MS + MACHINE_MS < QUERY_MS, "it must not end by itself");
+    assert_true(fleet_start(fleet, 1, settings));
+    fleet_cold_product(fleet, path);
+    assert_true(fleet_burst(fleet, path, 10, &event, &summary));
+    assert_true(scene.happened);
+    assert_int_equal(summary.outcomes[BURST_RESET], 10);
+    assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0));
+    assert_true(net_now_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
+}
+
+/* ---- told to end ---- */
+
+static void told_to_end_while_all_wait_and_the_load_may_finish(void *context)
+{
+    struct scene *scene = context;
+    scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) &&
+                      kill(scene->fleet->catalogd[0].pid, SIGTERM) == 0 &&
+                      probe_wait_draining(scene->fleet, 0);
+    probe_gate_open(&scene->gate);
+}
+
+static void a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters(void **state)
+{
+    const char *const settings[] = {"DRAIN_MS=20000", NULL};
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct scene scene = {.fleet = fleet};
+    const struct burst_event event = {.run = told_to_end_while_all_wait_and_the_load_may_finish,
+                                      .context = &scene};
+    int status = -1;
+    assert_true(fleet_start(fleet, 1, settings));
+    scene.product = fleet_cold_product(fleet, path);
+    assert_true(probe_gate_shut(fleet, &scene.gate));
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(scene.happened);
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_true(probe_wait_end(fleet, 0, &status));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
+    assert_int_equal(probe_lease_count(fleet), 0);
+}
+
+static void leader_is_told_to_end_while_all_wait(void *context)
+{
+    struct scene *scene = context;
+    scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) && leader_is_known(scene) &&
+                      kill(scene->fleet->catalogd[scene->leader].pid, SIGTERM) == 0;
+    scene->at_us = net_now_us();
+}
+
+/* With a lease this long, who loads next can only have got it because it was given back. */
+static void a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process(void **state)
+{
+    const char *const settings[] = {"LOAD_DELAY_MS=2500", "LEASE_MS=25000", "DRAIN_MS=300", NULL};
+    enum { LEASE_MS = 25000 };
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct probe_burst burst;
+    struct scene scene = {.fleet = fleet};
+    const struct burst_event event = {.run = leader_is_told_to_end_while_all_wait, .context = &scene};
+    int status = -1;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    scene.product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, &event, &burst));
+    assert_true(net_now_us() - scene.at_us < (uint64_t)LEASE_MS * 1000 / 2);
+    assert_true(scene.happened);
+    assert_int_equal(burst.summary.statuses[503], HALF);
+    assert_int_equal(burst.unadvised, 0);
+    assert_int_equal(burst.summary.statuses[200], HALF);
+    assert_true(probe_wait_end(fleet, scene.leader, &status));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
+    assert_int_equal(probe_lease_count(fleet), 0);
+}
+
+static void told_twice_to_end_while_all_wait(void *context)
+{
+    struct scene *scene = context;
+    pid_t pid = scene->fleet->catalogd[0].pid;
+    scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) && kill(pid, SIGTERM) == 0 &&
+                      probe_wait_draining(scene->fleet, 0) && kill(pid, SIGTERM) == 0;
+    scene->at_us = net_now_us();
+}
+
+static void a_second_sigterm_ends_a_draining_process_at_once(void **state)
+{
+    const char *const settings[] = {"LOAD_DELAY_MS=9000", "DRAIN_MS=60000", NULL};
+    enum { AT_ONCE_MS = 3000 };
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct scene scene = {.fleet = fleet};
+    const struct burst_event event = {.run = told_twice_to_end_while_all_wait, .context = &scene};
+    int status = -1;
+    assert_true(fleet_start(fleet, 1, settings));
+    fleet_cold_product(fleet, path);
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(scene.happened);
+    assert_true(probe_wait_end(fleet, 0, &status));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
+    assert_true(net_now_us() - scene.at_us < (uint64_t)AT_ONCE_MS * 1000);
+    assert_int_equal(summary.outcomes[BURST_RESET], REQUESTS);
+}
+
+/* ---- ten thousand requests with faults ---- */
+
+static void redis_dies_and_returns(struct fleet *fleet)
+{
+    stack_redis_kill(&fleet->redis);
+    assert_true(stack_redis_restart(&fleet->redis));
+}
+
+static void redis_loses_its_clients(struct fleet *fleet)
+{
+    assert_true(probe_redis(fleet, "CLIENT KILL TYPE pubsub"));
+    assert_true(probe_redis(fleet, "CLIENT KILL TYPE normal SKIPME yes"));
+}
+
+static void redis_forgets(struct fleet *fleet)
+{
+    assert_true(probe_redis(fleet, "FLUSHALL"));
+}
+
+static void sessions_are_terminated(struct fleet *fleet)
+{
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                          " WHERE application_name = 'catalogd'"));
+}
+
+static void nothing_happens(struct fleet *fleet)
+{
+    (void)fleet;
+}
+
+static void (*const disasters[])(struct fleet *fleet) = {
+    nothing_happens,         redis_dies_and_returns, sessions_are_terminated, redis_loses_its_clients,
+    redis_forgets,           nothing_happens,        sessions_are_terminated, redis_dies_and_returns,
+    redis_loses_its_clients, nothing_happens,
+};
+enum { ROUNDS = sizeof disasters / sizeof *disasters, KEYS = 24 }; /* more keys than workers */
+_Static_assert(ROUNDS *REQUESTS >= 10000, "ten thousand requests");
+
+struct round {
+    struct fleet *fleet;
+    void (*disaster)(struct fleet *fleet);
+    uint32_t first_product;
+};
+
+static void disaster_strikes(void *context)
+{
+    struct round *round = context;
+    fleet_wait_loads(round->fleet, FLEET_LOAD_PRODUCT, 1);
+    round->disaster(round->fleet);
+}
+
+static void path_of_round(void *context, uint32_t index, char *path)
+{
+    const struct round *round = context;
+    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, round->first_product + index / 2 % KEYS);
+}
+
+static void run_round(struct fleet *fleet, void (*disaster)(struct fleet *fleet))
+{
+    enum { LEAVING = 100, LEAVE_MS = 30 };
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct probe_burst burst;
+    struct round round = {.fleet = fleet, .disaster = disaster, .first_product = fleet->next_product};
+    const struct burst_event event = {.run = disaster_strikes, .context = &round};
+    fleet->next_product += KEYS;
+    fleet_mark(fleet);
+    struct burst_options options = fleet_options(fleet, targets, NULL, REQUESTS);
+    options.path_of = path_of_round;
+    options.path_context = &round;
+    options.events = &event;
+    options.event_count = 1;
+    options.leave_count = LEAVING;
+    options.leave_ms = LEAVE_MS;
+    assert_true(probe_burst(&options, &burst));
+    assert_int_equal(burst.summary.statuses[200] + burst.summary.statuses[503] +
+                         burst.summary.outcomes[BURST_LEFT],
+                     REQUESTS);
+    assert_int_equal(burst.unadvised, 0);
+}
+
+static void employ_every_worker(struct fleet *fleet, size_t process)
+{
+    struct round round = {.first_product = fleet->next_product};
+    const struct burst_target target = {.host = "127.0.0.1", .port = fleet->catalogd[process].port};
+    const struct burst_options options = {.targets = &target,
+                                          .target_count = 1,
+                                          .connection_count = 2 * KEYS,
+                                          .connect_limit_ms = FLEET_LIMIT_MS,
+                                          .request_limit_ms = FLEET_LIMIT_MS,
+                                          .path_of = path_of_round,
+                                          .path_context = &round};
+    struct probe_burst burst;
+    fleet->next_product += KEYS;
+    assert_true(probe_burst(&options, &burst));
+    assert_int_equal(burst.summary.statuses[200], 2 * KEYS);
+}
+
+struct holding {
+    pid_t pid;
+    size_t descriptors_most;
+};
+
+static bool holds_no_more(void *context)
+{
+    const struct holding *holding = context;
+    return probe_descriptor_count(holding->pid) <= holding->descriptors_most;
+}
+
+static void ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread(void **state)
+{
+    const char *const settings[] = {"LOAD_DELAY_MS=40", "LOAD_WORKERS=2", NULL};
+    enum { WATCHER = 1 }; /* looks after the schema, with a connection of its own when the others are busy */
+    struct fleet *fleet = *state;
+    struct holding before[PROCESSES];
+    uint64_t threads[PROCESSES];
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    for (size_t i = 0; i < PROCESSES; i++)
+        employ_every_worker(fleet, i);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(probe_wait_quiet(fleet, i));
+        before[i].pid = fleet->catalogd[i].pid;
+        before[i].descriptors_most = probe_descriptor_count(before[i].pid) + WATCHER;
+        threads[i] = probe_thread_count(before[i].pid);
+        assert_true(before[i].descriptors_most > 0 && threads[i] > 0);
+    }
+    for (size_t i = 0; i < ROUNDS; i++)
+        run_round(fleet, disasters[i]);
+    assert_true(probe_recovers(fleet, REQUESTS));
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(probe_wait_quiet(fleet, i));
+        assert_true(probe_wait("no more descriptors are open than before", holds_no_more, &before[i]));
+        assert_int_equal(probe_thread_count(before[i].pid), threads[i]);
+        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_running") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
+    }
+    assert_int_equal(probe_lease_count(fleet), 0);
+}
+
+/* ---- the program ---- */
+
+#define FAULT(name) cmocka_unit_test_teardown(name, fleet_end)
+
+/* With an argument only the tests whose names match it, which may have * in them. */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded),
+        FAULT(a_killed_leader_costs_the_others_its_lease_and_one_further_load),
+        FAULT(postgresql_ends_the_query_of_a_killed_process),
+        FAULT(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters),
+        FAULT(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process),
+        FAULT(a_second_sigterm_ends_a_draining_process_at_once),
+        FAULT(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("process faults", tests, fleet_up, fleet_down);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * faults_redis_test.c - two processes in the middle of a stampede, and what can happen to Redis meanwhile.
+ *
+ * Each test has the same three acts: the fault comes while the query runs; the fault lasts, and a second cold
+ * key is asked for; the fault is over. Everybody is answered 200 in all of them; a process that cannot share
+ * makes one load for those who were waiting when it began and one for those who came while it ran, so two.
+ */
+#include "tests/support/probe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PROCESSES = 2, REQUESTS = 1000, LOADS_PER_PROCESS = 2 };
+
+/* The fault must come, and the burst must have arrived, before the query is over, on the slowest machine: who
+ * arrives after a query was sent is not given its row but the next one's. */
+static const char *const settings[] = {"LOAD_DELAY_MS=600", NULL};
+
+#define COMMANDS_DOWN "guard_redis_state{connection=\"commands\",state=\"down\"}"
+#define COMMANDS_DENIED "guard_redis_state{connection=\"commands\",state=\"denied\"}"
+#define FILLS_LATE "guard_fills_total{result=\"late\"}"
+#define FILLS_REFUSED "guard_fills_total{result=\"refused\"}"
+
+/* ---- the acts ---- */
+
+typedef bool fault(struct fleet *fleet);
+
+struct act {
+    struct fleet *fleet;
+    fault *happens;
+    bool happened;
+};
+
+static void happen_while_the_query_runs(void *context)
+{
+    struct act *act = context;
+    act->happened = fleet_wait_loads(act->fleet, FLEET_LOAD_PRODUCT, 1) && act->happens(act->fleet);
+}
+
+static void expect_all_served(const struct burst_summary *summary)
+{
+    assert_int_equal(summary->statuses[200], REQUESTS);
+    assert_int_equal(summary->bodies, 1);
+}
+
+static uint32_t expect_loads_between(const struct fleet *fleet, uint32_t least, uint32_t most)
+{
+    uint32_t loads = fleet_loads(fleet, FLEET_LOAD_PRODUCT);
+    assert_in_range(loads, least, most);
+    return loads;
+}
+
+/* Returns the product. */
+static uint32_t burst_through(struct fleet *fleet, fault *happens)
+{
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct act act = {.fleet = fleet, .happens = happens};
+    const struct burst_event event = {.run = happen_while_the_query_runs, .context = &act};
+    uint32_t product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(act.happened);
+    expect_all_served(&summary);
+    expect_loads_between(fleet, 1, PROCESSES * LOADS_PER_PROCESS);
+    return product;
+}
+
+/* The processes know nothing of each other now: one load each at least. */
+static uint32_t burst_during_the_fault(struct fleet *fleet)
+{
+    char path[BURST_PATH_BYTES];
+    struct probe_burst burst;
+    uint32_t product = fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    expect_all_served(&burst.summary);
+    assert_int_equal(burst.hits, 0);
+    expect_loads_between(fleet, PROCESSES, PROCESSES * LOADS_PER_PROCESS);
+    return product;
+}
+
+static bool no_lease_is_left(void *context)
+{
+    return probe_lease_count(context) == 0;
+}
+
+static void expect_recovery(struct fleet *fleet)
+{
+    assert_true(probe_recovers(fleet, REQUESTS));
+    for (size_t i = 0; i < fleet->count; i++) {
+        assert_true(fleet_metric(fleet, i, "guard_breaker_open") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
+    }
+    /* an acquire that Redis ran after its sender gave up leaves a lease nobody knows, for its TTL */
+    assert_true(probe_wait("no lease is left", no_lease_is_left, fleet));
+}
+
+/* ---- away ---- */
+
+static bool redis_is_killed(struct fleet *fleet)
+{
+    stack_redis_kill(&fleet->redis);
+    return true;
+}
+
+static void redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, redis_is_killed);
+    burst_during_the_fault(fleet);
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_true(fleet_metric(fleet, i, COMMANDS_DOWN) == 1);
+    assert_true(stack_redis_restart(&fleet->redis));
+    expect_recovery(fleet);
+}
+
+static bool redis_is_restarted_empty(struct fleet *fleet)
+{
+    stack_redis_kill(&fleet->redis);
+    return stack_redis_restart(&fleet->redis);
+}
+
+static void redis_killed_and_back_within_one_burst_is_used_again_at_once(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, redis_is_restarted_empty);
+    expect_recovery(fleet);
+}
+
+static bool redis_is_stopped(struct fleet *fleet)
+{
+    stack_redis_pause(&fleet->redis);
+    return true;
+}
+
+static void redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, redis_is_stopped);
+    burst_during_the_fault(fleet);
+    stack_redis_resume(&fleet->redis);
+    expect_recovery(fleet);
+}
+
+static bool a_command_ran_into_its_limit(void *context)
+{
+    return fleet_sum(context, "guard_redis_timeouts_total") > 0;
+}
+
+static bool redis_is_stopped_until_it_is_noticed(struct fleet *fleet)
+{
+    stack_redis_pause(&fleet->redis);
+    bool noticed = probe_wait("a command ran into its limit", a_command_ran_into_its_limit, fleet);
+    stack_redis_resume(&fleet->redis);
+    return noticed;
+}
+
+static void commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES], key[64];
+    struct fleet_invalidated invalidated;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    uint32_t product = burst_through(fleet, redis_is_stopped_until_it_is_noticed);
+    expect_recovery(fleet);
+    assert_true(
+        fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u", product));
+    snprintf(key, sizeof key, "product:%u", product);
+    fleet_invalidate(fleet, 0, key, &invalidated);
+    assert_int_equal(invalidated.status, 200);
+    snprintf(path, sizeof path, "/products/%u", product);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        struct http_answer answer;
+        assert_true(fleet_ask(fleet, i, NULL, path, &answer));
+        assert_non_null(strstr(answer.body, "123454321"));
+        http_answer_clear(&answer);
+    }
+}
+
+static void processes_that_start_without_redis_serve_and_join_it_when_it_comes(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 0, NULL));
+    stack_redis_kill(&fleet->redis);
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_true(fleet_add(fleet, settings));
+    for (size_t i = 0; i < PROCESSES; i++)
+        assert_true(stack_catalogd_wait_ready(&fleet->catalogd[i], FLEET_LIMIT_MS));
+    burst_during_the_fault(fleet);
+    assert_true(stack_redis_restart(&fleet->redis));
+    expect_recovery(fleet);
+}
+
+/* ---- empty, cut off ---- */
+
+static bool everything_is_flushed(struct fleet *fleet)
+{
+    return probe_redis(fleet, "FLUSHALL");
+}
+
+static void a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    uint32_t product = burst_through(fleet, everything_is_flushed);
+    expect_loads_between(fleet, 2, 2);
+    assert_true(fleet_sum(fleet, FILLS_LATE) == 1);
+    assert_true(probe_wait_for(fleet, product, PROBE_VALUE));
+    expect_recovery(fleet);
+}
+
+static bool every_client_is_killed(struct fleet *fleet)
+{
+    return probe_redis(fleet, "CLIENT KILL TYPE pubsub") &&
+           probe_redis(fleet, "CLIENT KILL TYPE normal SKIPME yes");
+}
+
+static void killed_connections_are_made_again_within_the_burst(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    double connects = fleet_sum(fleet, "guard_redis_connects_total");
+    uint32_t product = burst_through(fleet, every_client_is_killed);
+    assert_true(probe_has(fleet, product, PROBE_VALUE));
+    assert_true(fleet_sum(fleet, "guard_redis_connects_total") > connects);
+    expect_recovery(fleet);
+}
+
+/* ---- refusing ---- */
+
+static bool the_password_is_changed(struct fleet *fleet)
+{
+    return probe_redis(fleet, "ACL SETUSER guard resetpass >other") &&
+           probe_redis(fleet, "CLIENT KILL USER guard");
+}
+
+static void start_as_user(struct fleet *fleet)
+{
+    char url[96];
+    const char *const user_settings[] = {"LOAD_DELAY_MS=600", url, NULL};
+    snprintf(url, sizeof url, "REDIS_URL=redis://guard:secret@127.0.0.1:%u/0", (unsigned)fleet->redis.port);
+    assert_true(probe_redis(fleet, "ACL SETUSER guard on >secret ~csg1:* &csg1:* +@all"));
+    assert_true(fleet_start(fleet, PROCESSES, user_settings));
+}
+
+static void a_changed_password_shows_as_denied_until_it_is_right_again(void **state)
+{
+    struct fleet *fleet = *state;
+    start_as_user(fleet);
+    burst_through(fleet, the_password_is_changed);
+    burst_during_the_fault(fleet);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(fleet_metric(fleet, i, COMMANDS_DENIED) == 1);
+        assert_int_equal(stack_log_count(fleet->catalogd[i].log_path, 0, "secret"), 0);
+    }
+    assert_true(probe_redis(fleet, "ACL SETUSER guard resetpass >secret"));
+    expect_recovery(fleet);
+}
+
+static bool the_permissions_are_revoked(struct fleet *fleet)
+{
+    return probe_redis(fleet, "ACL SETUSER guard -@all +auth +ping");
+}
+
+static void revoked_permissions_are_survived_and_given_back(void **state)
+{
+    struct fleet *fleet = *state;
+    start_as_user(fleet);
+    burst_through(fleet, the_permissions_are_revoked);
+    burst_during_the_fault(fleet);
+    assert_true(probe_redis(fleet, "ACL SETUSER guard +@all"));
+    expect_recovery(fleet);
+}
+
+static bool memory_is_full(struct fleet *fleet)
+{
+    return probe_redis(fleet, "CONFIG SET maxmemory 1");
+}
+
+static void a_full_redis_stores_nothing_and_keeps_no_lease(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    uint32_t product = burst_through(fleet, memory_is_full);
+    assert_true(fleet_sum(fleet, FILLS_REFUSED) == 1);
+    assert_false(probe_has(fleet, product, PROBE_VALUE));
+    assert_int_equal(probe_lease_count(fleet), 0);
+    product = burst_during_the_fault(fleet);
+    assert_false(probe_has(fleet, product, PROBE_VALUE));
+    assert_true(probe_redis(fleet, "CONFIG SET maxmemory 0"));
+    expect_recovery(fleet);
+}
+
+static bool the_master_becomes_a_replica(struct fleet *fleet)
+{
+    return probe_redis(fleet, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
+}
+
+static void a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    burst_through(fleet, the_master_becomes_a_replica);
+    uint32_t product = burst_during_the_fault(fleet);
+    assert_false(probe_has(fleet, product, PROBE_VALUE));
+    assert_true(probe_redis(fleet, "REPLICAOF NO ONE"));
+    expect_recovery(fleet);
+}
+
+/* ---- the program ---- */
+
+/* What a test did to Redis's configuration and users ends with this Redis. */
+static int end_and_begin_anew(void **state)
+{
+    struct fleet *fleet = *state;
+    int ended = fleet_end(state);
+    return stack_redis_restart(&fleet->redis) ? ended : -1;
+}
+
+#define FAULT(name) cmocka_unit_test_teardown(name, end_and_begin_anew)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT(redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer),
+        FAULT(redis_killed_and_back_within_one_burst_is_used_again_at_once),
+        FAULT(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer),
+        FAULT(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value),
+        FAULT(processes_that_start_without_redis_serve_and_join_it_when_it_comes),
+        FAULT(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused),
+        FAULT(killed_connections_are_made_again_within_the_burst),
+        FAULT(a_changed_password_shows_as_denied_until_it_is_right_again),
+        FAULT(revoked_permissions_are_survived_and_given_back),
+        FAULT(a_full_redis_stores_nothing_and_keeps_no_lease),
+        FAULT(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again),
+    };
+    return cmocka_run_group_tests_name("Redis faults", tests, fleet_up, fleet_down);
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fresh_test.c - the row changes: no request that begins after an invalidation returned sees the row before
+ * it, in any process; and a lease whose holder is dead holds nobody up for longer than it lasts.
+ *
+ * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw.
+ */
+#include "tests/support/fleet.h"
+#include "tests/support/relay.h"
+
+#include "load/net.h"
+
+#include <hiredis/hiredis.h>
+
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    PROCESSES = 2,
+    REQUESTS = 1000, /* 500 on each */
+    EDITS = 40,
+    READERS = 40,
+    SAMPLES_MAX = 400000,
+};
+
+/* ---- versions ---- */
+
+/* "\"7\"" is 7; 0: no version. */
+static unsigned long version_of_etag(const char *etag)
+{
+    return etag[0] == '"' ? strtoul(etag + 1, NULL, 10) : 0;
+}
+
+static unsigned long version_of(const struct burst_answer *answer)
+{
+    char etag[64];
+    return version_of_etag(burst_header(answer, "ETag", etag, sizeof etag));
+}
+
+/* Version of the row as this process answers it; 0: no 200. */
+static unsigned long ask_version(const struct fleet *fleet, size_t process, const char *path)
+{
+    struct http_answer answer;
+    char etag[64];
+    fleet_ask(fleet, process, NULL, path, &answer);
+    unsigned long version =
+        answer.status == 200 ? version_of_etag(http_header(&answer, "ETag", etag, sizeof etag)) : 0;
+    http_answer_clear(&answer);
+    return version;
+}
+
+static void edit(const struct fleet *fleet, uint32_t id)
+{
+    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+}
+
+static struct fleet_invalidated invalidate(const struct fleet *fleet, size_t process, uint32_t id)
+{
+    struct fleet_invalidated done;
+    char key[32];
+    snprintf(key, sizeof key, "product:%" PRIu32, id);
+    fleet_invalidate(fleet, process, key, &done);
+    assert_int_equal(done.status, 200);
+    return done;
+}
+
+/* What Redis has under this key is this text, or has it within. */
+static bool redis_has(struct fleet *fleet, const char *key, const char *text)
+{
+    struct redisReply *reply = stack_redis_command(&fleet->redis, "GET %s", key);
+    bool has = reply != NULL && reply->type == REDIS_REPLY_STRING && strstr(reply->str, text) != NULL;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return has;
+}
+
+/* An entry has its key and its validator, the version, each on a line. */
+static void assert_cached_version(struct fleet *fleet, uint32_t id, unsigned long version)
+{
+    char key[FLEET_KEY_BYTES], lines[64];
+    fleet_redis_key(key, id, 'v');
+    snprintf(lines, sizeof lines, "\nproduct:%" PRIu32 "\n%lu\n", id, version);
+    assert_true(redis_has(fleet, key, lines));
+}
+
+/* ---- an invalidation while the load runs ---- */
+
+struct change {
+    struct fleet *fleet;
+    const char *path;
+    uint32_t id;
+    size_t by;       /* process that is told */
+    uint32_t run_ms; /* the query has run for this long by then */
+    struct burst_summary after;
+    unsigned long oldest_after; /* version among the answers to requests that began afterwards */
+};
+
+static unsigned long oldest_version(const struct burst *burst, uint32_t count)
+{
+    unsigned long oldest = ULONG_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned long version = version_of(&burst_answers(burst)[i]);
+        oldest = version < oldest ? version : oldest;
+    }
+    return oldest;
+}
+
+/* The query's snapshot is taken when it starts; it sleeps afterwards. */
+static void wait_until_it_has_run(const struct fleet *fleet, uint32_t run_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    for (char runs[8] = "f"; runs[0] != 't';) {
+        assert_true(fleet_sql(fleet, runs, sizeof runs,
+                              "SELECT bool_or(clock_timestamp() - query_start > interval '%" PRIu32 " ms') "
+                              "FROM pg_stat_activity WHERE state = 'active' "
+                              "AND strpos(query, '/' || '* load product *') > 0",
+                              run_ms));
+        assert_true(net_now_us() < end_us);
+    }
+}
+
+/* The old row has been read, its load still sleeps: the row changes, and as many ask again. */
+static void change_the_row_meanwhile(void *context)
+{
+    struct change *change = context;
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst *burst = NULL;
+    struct burst_options options = fleet_options(change->fleet, targets, change->path, REQUESTS);
+    wait_until_it_has_run(change->fleet, change->run_ms);
+    edit(change->fleet, change->id);
+    struct fleet_invalidated done = invalidate(change->fleet, change->by, change->id);
+    assert_true(done.load_voided);
+    assert_false(done.value_dropped);
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &change->after);
+    change->oldest_after = oldest_version(burst, REQUESTS);
+    burst_close(&burst);
+}
+
+static void change_while_loading(struct fleet *fleet, const char *const *settings, size_t by, uint32_t run_ms)
+{
+    char path[BURST_PATH_BYTES];
+    struct burst_summary before;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    struct change change = {.fleet = fleet, .path = path, .by = by, .run_ms = run_ms};
+    change.id = fleet_cold_product(fleet, path);
+    const struct burst_event event = {.run = change_the_row_meanwhile, .context = &change};
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &before));
+    assert_int_equal(before.statuses[200], REQUESTS);
+    assert_in_range(before.bodies, 1, 2);
+    assert_int_equal(change.after.statuses[200], REQUESTS);
+    assert_int_equal(change.oldest_after, 2);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_cached_version(fleet, change.id, 2);
+    assert_int_equal(fleet_sum(fleet, "guard_fills_total{result=\"stored\"}"), 1);
+}
+
+/* Much of its limit is left: the load that was voided is cancelled. */
+static void a_row_changed_early_in_its_load_is_loaded_again(void **state)
+{
+    const char *const settings[] = {"LOAD_DELAY_MS=600", "LOAD_LIMIT_MS=10000", NULL};
+    for (size_t by = 0; by < PROCESSES; by++) {
+        change_while_loading(*state, settings, by, 0);
+        assert_int_equal(fleet_sum(*state, "guard_fills_total{result=\"late\"}"), 0);
+    }
+}
+
+/* Little is left: it goes on, comes back with the old row, and whoever asked meanwhile must not get that. */
+static void a_row_changed_late_in_its_load_is_loaded_again(void **state)
+{
+    const char *const settings[] = {"LOAD_DELAY_MS=2000", "LOAD_LIMIT_MS=3000", NULL};
+    for (size_t by = 0; by < PROCESSES; by++) {
+        change_while_loading(*state, settings, by, 1550);
+        assert_int_equal(fleet_sum(*state, "guard_fills_total{result=\"late\"}"), 1);
+    }
+}
+
+/* ---- an invalidation between the load and its fill ---- */
+
+struct held_fill {
+    struct fleet *fleet;
+    struct relay *relay;
+    const char *path;
+    uint32_t id;
+};
+
+/* The fill has left the loader's process and not reached Redis yet. */
+static void change_the_row_before_the_fill(void *context)
+{
+    struct held_fill *held = context;
+    assert_true(relay_wait_held(held->relay, 1, FLEET_LIMIT_MS));
+    edit(held->fleet, held->id);
+    assert_true(invalidate(held->fleet, 0, held->id).load_voided);
+    assert_int_equal(ask_version(held->fleet, 0, held->path), 2);
+    relay_pass(held->relay);
+}
+
+static void a_fill_that_an_invalidation_overtook_is_refused(void **state)
+{
+    struct fleet *fleet = *state;
+    struct relay *relay = NULL;
+    struct burst *burst = NULL;
+    char path[BURST_PATH_BYTES], url[64];
+    const char *const relayed[] = {
+        "LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000", "DEADLINE_MS=25000", url, NULL};
+    assert_true(fleet_start(fleet, 1, NULL));
+    assert_true(relay_open(fleet->redis.port, &relay));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, 1));
+    struct held_fill held = {
+        .fleet = fleet, .relay = relay, .path = path, .id = fleet_cold_product(fleet, path)};
+    const struct burst_event event = {.run = change_the_row_before_the_fill, .context = &held};
+    const struct burst_target loader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
+    const struct burst_options options = {.targets = &loader,
+                                          .target_count = 1,
+                                          .connection_count = READERS,
+                                          .connect_limit_ms = FLEET_LIMIT_MS,
+                                          .request_limit_ms = FLEET_LIMIT_MS,
+                                          .path = path,
+                                          .events = &event,
+                                          .event_count = 1};
+    struct burst_summary summary;
+    relay_hold(relay, RELAY_HOLD_REQUESTS, " csg1 v "); /* only a fill carries an envelope */
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    assert_int_equal(summary.statuses[200], READERS);
+    assert_int_equal(fleet_metric(fleet, 1, "guard_fills_total{result=\"late\"}"), 1);
+    assert_int_equal(ask_version(fleet, 1, path), 2);
+    assert_cached_version(fleet, held.id, 2);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_true(fleet_stop(fleet));
+    relay_close(&relay);
+}
+
+/* ---- before the load, after the fill, and what was absent ---- */
+
+static void a_cached_row_that_changed_is_loaded_once_more(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    assert_true(fleet_start(fleet, PROCESSES, (const char *[]){"LOAD_DELAY_MS=150", NULL}));
+    uint32_t id = fleet_cold_product(fleet, path);
+    assert_int_equal(ask_version(fleet, 0, path), 1);
+    assert_int_equal(ask_version(fleet, 1, path), 1);
+    edit(fleet, id);
+    struct fleet_invalidated done = invalidate(fleet, 1, id);
+    assert_true(done.value_dropped);
+    assert_false(done.load_voided);
+    fleet_mark(fleet);
+    assert_true(fleet_burst(fleet, path, REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(ask_version(fleet, 0, path), 2);
+    assert_int_equal(ask_version(fleet, 1, path), 2);
+    done = invalidate(fleet, 0, 999999); /* nothing there: said so, and no error */
+    assert_false(done.value_dropped || done.load_voided);
+}
+
+static void a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated(void **state)
+{
+    struct fleet *fleet = *state;
+    enum { ID = 700000001 };
+    assert_true(fleet_start(fleet, PROCESSES, NULL));
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/700000001"), 404);
+    assert_int_equal(fleet_ask_status(fleet, 1, "/products/700000001"), 404);
+    assert_true(
+        fleet_sql(fleet, NULL, 0,
+                  "INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
+                  "SELECT %d, category_id, 'LATECOMER', 'Latecomer', '', 1, 1 FROM products WHERE id = 1",
+                  ID));
+    assert_true(invalidate(fleet, 0, ID).value_dropped);
+    assert_int_equal(ask_version(fleet, 0, "/products/700000001"), 1);
+    assert_int_equal(ask_version(fleet, 1, "/products/700000001"), 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
+    assert_true(fleet_sql(fleet, NULL, 0, "DELETE FROM products WHERE id = %d", ID));
+    assert_true(invalidate(fleet, 1, ID).value_dropped);
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/700000001"), 404);
+    assert_int_equal(fleet_ask_status(fleet, 1, "/products/700000001"), 404);
+}
+
+/* ---- order, under way ---- */
+
+/* One answer of the readers, one edit of the writer. */
+struct sample {
+    uint64_t sent_us;
+    unsigned long version;
+};
+
+struct history {
+    const struct fleet *fleet;
+    const char *path;
+    bool failed, ending; /* `ending` by atomic access */
+    struct sample *answers;
+    size_t answer_count;
+};
+
+static void note_round(struct history *history, const struct burst *burst)
+{
+    for (uint32_t i = 0; i < READERS && history->answer_count < SAMPLES_MAX; i++) {
+        const struct burst_answer *answer = &burst_answers(burst)[i];
+        history->failed = history->failed || answer->status != 200;
+        history->answers[history->answer_count++] =
+            (struct sample){.sent_us = answer->sent_us, .version = version_of(answer)};
+    }
+}
+
+/* Runs in a thread: round after round on both processes until told to end. */
+static void *read_all_the_time(void *context)
+{
+    struct history *history = context;
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_options options = fleet_options(history->fleet, targets, history->path, READERS);
+    struct burst *burst = NULL;
+    history->failed = !burst_open(&options, &burst);
+    while (!history->failed && !__atomic_load_n(&history->ending, __ATOMIC_ACQUIRE)) {
+        history->failed = !burst_run(burst);
+        note_round(history, burst);
+    }
+    if (burst != NULL)
+        burst_close(&burst);
+    return NULL;
+}
+
+/* Both lists are in order of time. An edit's sent_us is when its invalidation had returned. */
+static void assert_nobody_saw_the_past(const struct history *history, const struct sample *edits)
+{
+    size_t edit = 0;
+    unsigned long promised = 1;
+    for (size_t i = 0; i < history->answer_count; i++) {
+        while (edit < EDITS && edits[edit].sent_us < history->answers[i].sent_us)
+            promised = edits[edit++].version;
+        assert_true(history->answers[i].version >= promised);
+    }
+}
+
+static void edit_under_way(struct fleet *fleet, const char *delay)
+{
+    char path[BURST_PATH_BYTES];
+    static struct sample edits[EDITS];
+    pthread_t thread;
+    assert_true(fleet_start(fleet, PROCESSES, (const char *[]){delay, NULL}));
+    uint32_t id = fleet_cold_product(fleet, path);
+    struct history history = {.fleet = fleet, .path = path};
+    history.answers = calloc(SAMPLES_MAX, sizeof *history.answers);
+    assert_non_null(history.answers);
+    assert_int_equal(pthread_create(&thread, NULL, read_all_the_time, &history), 0);
+    bool right = true;
+    for (uint32_t i = 0; i < EDITS; i++) {
+        edit(fleet, id);
+        invalidate(fleet, i % PROCESSES, id);
+        edits[i] = (struct sample){.sent_us = net_now_us(), .version = i + 2};
+        for (size_t process = 0; i % 3 != 0 && process < PROCESSES; process++)
+            right = right && ask_version(fleet, process, path) == i + 2;
+    }
+    __atomic_store_n(&history.ending, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    assert_true(right);
+    assert_false(history.failed);
+    assert_true(history.answer_count > READERS);
+    assert_nobody_saw_the_past(&history, edits);
+    free(history.answers);
+    /* A load per edit, and one more for each that was voided: two per edit at most. */
+    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2 * EDITS + 1);
+}
+
+/* Quick loads end before their loss is known, slow ones are cancelled for it. */
+static void whoever_begins_after_an_invalidation_sees_the_row_it_was_for(void **state)
+{
+    edit_under_way(*state, "LOAD_DELAY_MS=0");
+    edit_under_way(*state, "LOAD_DELAY_MS=2");
+    edit_under_way(*state, "LOAD_DELAY_MS=15");
+}
+
+/* ---- the lease of a dead process ---- */
+
+struct orphan {
+    struct fleet *fleet;
+    struct relay *relay;
+    char lease_key[FLEET_KEY_BYTES];
+    char token[160];
+    uint64_t free_us; /* when it was gone */
+};
+
+/* The lease is granted, the grant held back; so ends the process before it has sent a query. */
+static void kill_the_holder(void *context)
+{
+    struct orphan *orphan = context;
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    assert_true(relay_wait_held(orphan->relay, 1, FLEET_LIMIT_MS));
+    while (fleet_redis_number(orphan->fleet, "EXISTS", orphan->lease_key) != 1)
+        assert_true(net_now_us() < end_us);
+    stack_catalogd_kill(&orphan->fleet->catalogd[PROCESSES]);
+    struct redisReply *reply = stack_redis_command(&orphan->fleet->redis, "GET %s", orphan->lease_key);
+    snprintf(orphan->token, sizeof orphan->token, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+/* A third process, connected to Redis by way of the relay, is asked, and dies as the lease's holder. */
+static void leave_a_lease_behind(struct orphan *orphan, const char *path)
+{
+    struct fleet *fleet = orphan->fleet;
+    struct burst *burst = NULL;
+    char url[64];
+    const char *const relayed[] = {"LEASE_MS=2000", url, NULL};
+    assert_true(relay_open(fleet->redis.port, &orphan->relay));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(orphan->relay));
+    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, PROCESSES));
+    relay_hold(orphan->relay, RELAY_HOLD_REPLIES, "EVAL");
+    const struct burst_event event = {.run = kill_the_holder, .context = orphan};
+    const struct burst_target target = {.host = "127.0.0.1", .port = fleet->catalogd[PROCESSES].port};
+    const struct burst_options options = {.targets = &target,
+                                          .target_count = 1,
+                                          .connection_count = 1,
+                                          .connect_limit_ms = FLEET_LIMIT_MS,
+                                          .request_limit_ms = FLEET_LIMIT_MS,
+                                          .path = path,
+                                          .events = &event,
+                                          .event_count = 1};
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    assert_int_equal(burst_answers(burst)[0].outcome, BURST_RESET);
+    burst_close(&burst);
+    relay_close(&orphan->relay);
+}
+
+/* As long as the dead holder's token stands there, nobody loads. */
+static void watch_the_lease_go(void *context)
+{
+    struct orphan *orphan = context;
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    for (bool there = true; there;) {
+        uint32_t loads = fleet_loads(orphan->fleet, FLEET_LOAD_PRODUCT);
+        there = redis_has(orphan->fleet, orphan->lease_key, orphan->token);
+        assert_false(there && loads > 0);
+        assert_true(net_now_us() < end_us);
+    }
+    orphan->free_us = net_now_us();
+}
+
+static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct orphan orphan = {.fleet = fleet};
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "LEASE_MS=2000", NULL};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    fleet_redis_key(orphan.lease_key, fleet_cold_product(fleet, path), 'l');
+    leave_a_lease_behind(&orphan, path);
+    const struct burst_event event = {.run = watch_the_lease_go, .context = &orphan};
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    /* One poll (at most 750 ms) and the query after the lease was gone; nobody waited for a second one. */
+    assert_true(orphan.free_us != 0 && net_now_us() < orphan.free_us + 2000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_row_changed_early_in_its_load_is_loaded_again, fleet_end),
+        cmocka_unit_test_teardown(a_row_changed_late_in_its_load_is_loaded_again, fleet_end),
+        cmocka_unit_test_teardown(a_fill_that_an_invalidation_overtook_is_refused, fleet_end),
+        cmocka_unit_test_teardown(a_cached_row_that_changed_is_loaded_once_more, fleet_end),
+        cmocka_unit_test_teardown(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated,
+                                  fleet_end),
+        cmocka_unit_test_teardown(whoever_begins_after_an_invalidation_sees_the_row_it_was_for, fleet_end),
+        cmocka_unit_test_teardown(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts, fleet_end),
+    };
+    return cmocka_run_group_tests_name("freshness", tests, fleet_up, fleet_down);
+}

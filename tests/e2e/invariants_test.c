@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * invariants_test.c - promises of the whole service that belong to no single fault: what a child would
+ * inherit, what an outage writes into the log, what a storm of kills leaves in PostgreSQL, who dawdles.
+ */
+#include "tests/support/probe.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PROCESSES = 4, WORKERS = 4 };
+
+/* ---- descriptors ---- */
+
+/* The flags of an open file of another process; -1: closed meanwhile. */
+static int flags_of(pid_t pid, const char *fd)
+{
+    char path[64], line[128];
+    unsigned flags = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%ld/fdinfo/%.16s", (long)pid, fd);
+    FILE *info = fopen(path, "re");
+    while (info != NULL && !found && fgets(line, sizeof line, info) != NULL)
+        found = sscanf(line, "flags: %o", &flags) == 1;
+    if (info != NULL)
+        fclose(info);
+    return found ? (int)flags : -1;
+}
+
+static size_t assert_all_close_on_exec(pid_t pid)
+{
+    char folder[64];
+    size_t count = 0;
+    snprintf(folder, sizeof folder, "/proc/%ld/fd", (long)pid);
+    DIR *descriptors = opendir(folder);
+    assert_non_null(descriptors);
+    for (struct dirent *entry; (entry = readdir(descriptors)) != NULL;) {
+        char target[128] = "", path[400];
+        int flags = entry->d_name[0] == '.' || atoi(entry->d_name) <= STDERR_FILENO
+                        ? -1
+                        : flags_of(pid, entry->d_name);
+        if (flags == -1)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if ((flags & O_CLOEXEC) == 0)
+            fail_msg("descriptor %s (%.*s) would be inherited", entry->d_name,
+                     (int)readlink(path, target, sizeof target - 1), target);
+        count++;
+    }
+    closedir(descriptors);
+    return count;
+}
+
+struct look {
+    const struct fleet *fleet;
+    size_t found;
+};
+
+/* With connections of every sort open: clients, Redis twice, PostgreSQL. */
+static void look_at_descriptors(void *context)
+{
+    struct look *look = context;
+    if (fleet_wait_waiters(look->fleet, 20))
+        look->found = assert_all_close_on_exec(look->fleet->catalogd[0].pid);
+}
+
+static void no_descriptor_would_be_inherited_by_a_child(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    struct look look = {.fleet = fleet};
+    const struct burst_event event = {.run = look_at_descriptors, .context = &look};
+    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=500", NULL}));
+    fleet_cold_product(fleet, path);
+    assert_true(fleet_burst(fleet, path, 20, &event, &summary));
+    assert_int_equal(summary.statuses[200], 20);
+    assert_in_range(look.found, 20 + 3, 1000);
+}
+
+/* ---- both servers away ---- */
+
+static void a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, 0, NULL));
+    fleet_cold_product(fleet, path);
+    stack_redis_kill(&fleet->redis);
+    stack_postgres_kill(&fleet->postgres);
+    assert_true(fleet_add(fleet, (const char *[]){"FAILURE_MS=100", NULL})); /* /healthz answers */
+    assert_int_equal(fleet_ask_status(fleet, 0, path), 503);
+    assert_false(stack_catalogd_wait_ready(&fleet->catalogd[0], 0));
+    assert_true(stack_postgres_restart(&fleet->postgres));
+    assert_true(stack_redis_restart(&fleet->redis));
+    assert_true(fleet_wait_ready(fleet, 0));
+    fleet_mark(fleet);
+    assert_true(probe_recovers(fleet, 100));
+}
+
+/* ---- the log in an outage ---- */
+
+enum { OUTAGE_REQUESTS = 2000, OUTAGE_ROUNDS = 3 };
+
+static void another_product(void *context, uint32_t index, char *path)
+{
+    snprintf(path, BURST_PATH_BYTES, "/products/%u", (unsigned)(*(uint32_t *)context + index));
+}
+
+static void ask_for_many(struct fleet *fleet, uint32_t first)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_options options = fleet_options(fleet, targets, NULL, OUTAGE_REQUESTS);
+    struct probe_burst burst;
+    options.path_of = another_product;
+    options.path_context = &first;
+    assert_true(probe_burst(&options, &burst));
+    assert_int_equal(burst.summary.statuses[503], OUTAGE_REQUESTS);
+    assert_int_equal(burst.unadvised, 0);
+}
+
+/* Six thousand requests for keys of their own, none of which can be loaded. */
+static void an_outage_is_told_in_few_lines_and_with_advice(void **state)
+{
+    enum { BURST_LINES = 5, WINDOW_MS = 10000, EVENTS = 8 };
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_QUEUE=4000", NULL}));
+    uint64_t begun_us = net_now_us();
+    stack_redis_kill(&fleet->redis);
+    stack_postgres_kill(&fleet->postgres);
+    for (uint32_t round = 0; round < OUTAGE_ROUNDS; round++)
+        ask_for_many(fleet, 1 + round * OUTAGE_REQUESTS);
+    uint32_t windows = (uint32_t)((net_now_us() - begun_us) / ((uint64_t)WINDOW_MS * 1000)) + 2;
+    uint32_t failed = stack_log_count(fleet->catalogd[0].log_path, 0, "event=load_failed");
+    uint32_t lines = stack_log_count(fleet->catalogd[0].log_path, 0, "event=");
+    assert_in_range(failed, 1, windows * (BURST_LINES + 1));
+    assert_in_range(lines, 1, windows * (BURST_LINES + 1) * EVENTS);
+}
+
+/* ---- a storm of kills ---- */
+
+static void kill_them_all(void *context)
+{
+    struct fleet *fleet = context;
+    if (!fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, PROCESSES * WORKERS))
+        return;
+    for (size_t i = 0; i < PROCESSES; i++)
+        stack_catalogd_kill(&fleet->catalogd[i]);
+}
+
+static uint32_t sessions(const struct fleet *fleet)
+{
+    char count[16];
+    assert_true(fleet_sql(fleet, count, sizeof count,
+                          "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                          " AND pid <> pg_backend_pid()"));
+    return (uint32_t)strtoul(count, NULL, 10);
+}
+
+static bool no_session_is_left(void *context)
+{
+    return sessions(context) == 0;
+}
+
+/* The queries would go on for as long again as the test waits for their end. */
+static void what_killed_processes_asked_for_is_gone_from_postgresql_soon_after(void **state)
+{
+    enum { QUERY_MS = 9000, CHECK_MS = 1000, MACHINE_MS = 5000, STORMS = 2 };
+    const char *const settings[] = {"LOAD_DELAY_MS=9000", "LOAD_WORKERS=4", NULL};
+    struct fleet *fleet = *state;
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_summary summary;
+    _Static_assert(CHECK_MS + MACHINE_MS < QUERY_MS, "they must not end by themselves");
+    for (int storm = 0; storm < STORMS; storm++) {
+        const struct burst_event event = {.run = kill_them_all, .context = fleet};
+        struct burst_options options = fleet_options(fleet, targets, NULL, 0);
+        struct burst *burst = NULL;
+        uint32_t first = fleet->next_product;
+        assert_true(fleet_start(fleet, PROCESSES, settings));
+        fleet->next_product += PROCESSES * WORKERS * 2;
+        options = fleet_options(fleet, targets, NULL, PROCESSES * WORKERS * 2);
+        options.path_of = another_product;
+        options.path_context = &first;
+        options.events = &event;
+        options.event_count = 1;
+        assert_true(burst_open(&options, &burst) && burst_run(burst));
+        burst_summarise(burst, &summary);
+        burst_close(&burst);
+        assert_int_equal(summary.outcomes[BURST_RESET], PROCESSES * WORKERS * 2);
+        uint64_t killed_us = net_now_us();
+        assert_true(probe_wait("no session of a killed process is left", no_session_is_left, fleet));
+        assert_true(net_now_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
+    }
+}
+
+/* ---- dawdlers ---- */
+
+static int connect_to(const struct fleet *fleet)
+{
+    struct net_address address;
+    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
+    return fd;
+}
+
+/* One more header byte every half second, and what the server says or does meanwhile. True: it hung up. */
+static bool drip(int fd)
+{
+    char bytes[512];
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    if (send(fd, "x", 1, MSG_NOSIGNAL) != 1)
+        return true;
+    return poll(&readable, 1, 500) == 1 && recv(fd, bytes, sizeof bytes, 0) <= 0;
+}
+
+/* Every byte would start an idle limit anew; the limit of a request's head is absolute. */
+static void who_drips_his_headers_is_hung_up_on_after_ten_seconds(void **state)
+{
+    enum { HEAD_MS = 10000, MACHINE_MS = 6000 };
+    static const char begun[] = "GET /products/7 HTTP/1.1\r\nHost: shop\r\nX: ";
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    bool over = false;
+    assert_true(fleet_start(fleet, 1, NULL));
+    fleet_cold_product(fleet, path);
+    int fd = connect_to(fleet);
+    uint64_t begun_us = net_now_us();
+    assert_int_equal(send(fd, begun, sizeof begun - 1, MSG_NOSIGNAL), sizeof begun - 1);
+    while (!over) {
+        over = drip(fd);
+        assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+        assert_true(net_now_us() - begun_us < (uint64_t)(HEAD_MS + MACHINE_MS) * 1000);
+    }
+    assert_true(net_now_us() - begun_us > (uint64_t)(HEAD_MS - 1000) * 1000);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(no_descriptor_would_be_inherited_by_a_child, fleet_end),
+        cmocka_unit_test_teardown(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come,
+                                  fleet_end),
+        cmocka_unit_test_teardown(an_outage_is_told_in_few_lines_and_with_advice, fleet_end),
+        cmocka_unit_test_teardown(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after,
+                                  fleet_end),
+        cmocka_unit_test_teardown(who_drips_his_headers_is_hung_up_on_after_ten_seconds, fleet_end),
+    };
+    return cmocka_run_group_tests_name("invariants", tests, fleet_up, fleet_down);
+}

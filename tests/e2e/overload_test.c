@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * overload_test.c - two thousand different cold keys at once over two processes: the bulkhead.
+ *
+ * How many loads run at a time is read in PostgreSQL's log, which cannot miss one: a statement is logged
+ * before it runs, its duration after it ran and before the client can know. So what the log shows between the
+ * two is at least what was running.
+ */
+#include "tests/support/probe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROCESSES = 2, KEYS = 2000, PID_MAX = 1 << 22 };
+
+/* With thousands of commands at once on a machine that does other things, too, the default of 250 ms may be
+ * too little for one of them; then the process would go on without Redis, which is not what is looked at
+ * here. */
+#define PATIENT "REDIS_LIMIT_MS=3000", "LEASE_MS=10000"
+
+/* ---- how many ran at a time ---- */
+
+struct overlap {
+    uint32_t running, most, begun;
+    bool runs[PID_MAX]; /* by PostgreSQL's pid */
+};
+
+static void note_line(struct overlap *overlap, const char *line)
+{
+    long pid = strtol(line, NULL, 10);
+    if (pid <= 0 || pid >= PID_MAX) /* a further line of a statement's text */
+        return;
+    if (strstr(line, FLEET_LOAD_PRODUCT) != NULL && !overlap->runs[pid]) {
+        overlap->runs[pid] = true;
+        overlap->begun++;
+        overlap->running++;
+        overlap->most = overlap->running > overlap->most ? overlap->running : overlap->most;
+    } else if (strstr(line, " duration: ") != NULL && overlap->runs[pid]) {
+        overlap->runs[pid] = false;
+        overlap->running--;
+    }
+}
+
+static struct overlap *read_overlap(const struct fleet *fleet)
+{
+    struct overlap *overlap = calloc(1, sizeof *overlap);
+    char *line = NULL;
+    size_t line_bytes = 0;
+    FILE *log = fopen(fleet->postgres.log_path, "re");
+    assert_non_null(overlap);
+    assert_non_null(log);
+    assert_int_equal(fseek(log, (long)fleet->mark, SEEK_SET), 0);
+    while (getline(&line, &line_bytes, log) != -1)
+        note_line(overlap, line);
+    free(line);
+    fclose(log);
+    return overlap;
+}
+
+static void expect_loads(const struct fleet *fleet, uint32_t loads, uint32_t most_at_a_time)
+{
+    struct overlap *overlap = read_overlap(fleet);
+    uint32_t begun = overlap->begun, most = overlap->most, running = overlap->running;
+    free(overlap);
+    print_message("%" PRIu32 " loads, at most %" PRIu32 " at a time\n", begun, most);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), loads);
+    assert_int_equal(begun, loads);
+    assert_int_equal(running, 0);
+    assert_in_range(most, 1, most_at_a_time);
+}
+
+static int up_with_durations(void **state)
+{
+    if (fleet_up(state) != 0)
+        return -1;
+    struct fleet *fleet = *state;
+    bool good = fleet_sql(fleet, NULL, 0, "ALTER SYSTEM SET log_duration = on") &&
+                fleet_sql(fleet, NULL, 0, "SELECT pg_reload_conf()");
+    return good ? 0 : -1;
+}
+
+/* ---- bursts ---- */
+
+struct range {
+    uint32_t first_product, key_count;
+};
+
+/* Connections are dealt to the processes in turn: with twice as many, each key is asked for in both. */
+static void path_of(void *context, uint32_t index, char *path)
+{
+    const struct range *range = context;
+    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32,
+             range->first_product + (index + index / range->key_count) % range->key_count);
+}
+
+static void ask_for_all_keys(struct fleet *fleet, uint32_t request_count, struct probe_burst *burst)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct range range = {.first_product = 1, .key_count = KEYS}; /* cold: fleet_start() empties Redis */
+    fleet_mark(fleet);
+    struct burst_options options = fleet_options(fleet, targets, NULL, request_count);
+    options.path_of = path_of;
+    options.path_context = &range;
+    assert_true(probe_burst(&options, burst));
+}
+
+static void expect_rest(struct fleet *fleet)
+{
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(probe_wait_quiet(fleet, i));
+        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_flights") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_running") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_queued") == 0);
+        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
+    }
+    assert_int_equal(probe_lease_count(fleet), 0);
+}
+
+/* ---- tests ---- */
+
+static void two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are(void **state)
+{
+    enum { WORKERS = 40 };
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", PATIENT, NULL};
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    ask_for_all_keys(fleet, KEYS, &burst);
+    assert_int_equal(burst.summary.statuses[200], KEYS);
+    assert_int_equal(burst.summary.bodies, KEYS);
+    expect_loads(fleet, KEYS, PROCESSES * WORKERS);
+    expect_rest(fleet);
+}
+
+static void keys_that_both_processes_want_are_still_loaded_once_each(void **state)
+{
+    enum { WORKERS = 40 };
+    const char *const settings[] = {"LOAD_DELAY_MS=50", "LOAD_WORKERS=40", "LOAD_QUEUE=4000", PATIENT, NULL};
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    ask_for_all_keys(fleet, PROCESSES * KEYS, &burst);
+    assert_int_equal(burst.summary.statuses[200], PROCESSES * KEYS);
+    assert_int_equal(burst.summary.bodies, KEYS);
+    expect_loads(fleet, KEYS, PROCESSES * WORKERS);
+    expect_rest(fleet);
+}
+
+static void beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs(void **state)
+{
+    enum { WORKERS = 2, QUEUE = 10 };
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=2", "LOAD_QUEUE=10", NULL};
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    ask_for_all_keys(fleet, KEYS, &burst);
+    uint32_t served = burst.summary.statuses[200];
+    assert_int_equal(served + burst.summary.statuses[503], KEYS);
+    assert_int_equal(burst.unadvised, 0);
+    assert_in_range(served, PROCESSES * (WORKERS + QUEUE), KEYS / 2);
+    expect_loads(fleet, served, PROCESSES * WORKERS);
+    assert_true(fleet_sum(fleet, "guard_gets_total{outcome=\"shed\"}") == KEYS - served);
+    expect_rest(fleet);
+}
+
+static void without_redis_the_bulkhead_of_each_process_holds(void **state)
+{
+    enum { WORKERS = 40 };
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", NULL};
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    stack_redis_kill(&fleet->redis);
+    ask_for_all_keys(fleet, KEYS, &burst);
+    assert_int_equal(burst.summary.statuses[200], KEYS);
+    expect_loads(fleet, KEYS, PROCESSES * WORKERS);
+    assert_true(stack_redis_restart(&fleet->redis));
+    expect_rest(fleet);
+}
+
+/* ---- the program ---- */
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are,
+                                  fleet_end),
+        cmocka_unit_test_teardown(keys_that_both_processes_want_are_still_loaded_once_each, fleet_end),
+        cmocka_unit_test_teardown(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs,
+                                  fleet_end),
+        cmocka_unit_test_teardown(without_redis_the_bulkhead_of_each_process_holds, fleet_end),
+    };
+    return cmocka_run_group_tests_name("overload", tests, up_with_durations, fleet_down);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stampede_test.c - many requests at once on two processes: how many queries reach PostgreSQL.
+ *
+ * The row is there, absent, cannot be read, takes longer than the lease; and the narrow place between a miss
+ * and the lease, where a lock that is not also a lookup makes a second query.
+ */
+#include "tests/support/fleet.h"
+#include "tests/support/relay.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    PROCESSES = 2,
+    REQUESTS = 1000, /* 500 on each */
+    BURSTS = 30,
+    RACES = 150,
+    RACERS = 40,
+    WINDOWS = 4,
+    WINDOW_MS = 300,
+};
+
+static const char *const SLOW[] = {"LOAD_DELAY_MS=150", NULL};
+
+/* ---- reading a round ---- */
+
+/* How many answers have this text in this header. */
+static uint32_t answers_with(const struct burst *burst, uint32_t count, const char *name, const char *text)
+{
+    const struct burst_answer *answers = burst_answers(burst);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        char value[256];
+        found += strstr(burst_header(&answers[i], name, value, sizeof value), text) != NULL;
+    }
+    return found;
+}
+
+/* Every answer is a 503 that says when to come back. */
+static void assert_all_refused(const struct burst *burst, uint32_t count, long retry_most_s)
+{
+    const struct burst_answer *answers = burst_answers(burst);
+    for (uint32_t i = 0; i < count; i++) {
+        char retry_s[32];
+        assert_int_equal(answers[i].status, 503);
+        burst_header(&answers[i], "Retry-After", retry_s, sizeof retry_s);
+        assert_in_range(strtol(retry_s, NULL, 10), 1, retry_most_s);
+    }
+}
+
+static struct burst *open_burst(const struct fleet *fleet, const char *path, uint32_t count)
+{
+    static struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_options options = fleet_options(fleet, targets, path, count);
+    struct burst *burst = NULL;
+    assert_true(burst_open(&options, &burst));
+    return burst;
+}
+
+/* ---- the row is there ---- */
+
+/* burst_path: all connections ask for what `context` names in this round. */
+static void write_path(void *context, uint32_t index, char *path)
+{
+    (void)index;
+    snprintf(path, BURST_PATH_BYTES, "%s", (const char *)context);
+}
+
+static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
+{
+    struct fleet *fleet = *state;
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, SLOW));
+    struct burst_options options = fleet_options(fleet, targets, NULL, REQUESTS);
+    options.path_of = write_path;
+    options.path_context = path;
+    assert_true(burst_open(&options, &burst));
+    for (uint32_t i = 1; i <= BURSTS; i++) {
+        fleet_cold_product(fleet, path);
+        assert_true(burst_run(burst));
+        burst_summarise(burst, &summary);
+        assert_int_equal(summary.statuses[200], REQUESTS);
+        assert_int_equal(summary.bodies, 1);
+        assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), i);
+        assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "fwd=miss; stored; ttl="), 1);
+    }
+    burst_close(&burst);
+    assert_int_equal(fleet_sum(fleet, "guard_loads_duplicate_total"), 0);
+    assert_int_equal(fleet_sum(fleet, "guard_loads_uncached_total"), 0);
+}
+
+static void a_cold_category_and_the_whole_catalog_are_one_query_each(void **state)
+{
+    struct fleet *fleet = *state;
+    struct burst_summary summary;
+    char path[BURST_PATH_BYTES], id[32];
+    assert_true(fleet_sql(fleet, id, sizeof id,
+                          "SELECT category_id FROM products GROUP BY category_id ORDER BY count(*) DESC"));
+    assert_true(fleet_start(fleet, PROCESSES, SLOW));
+    snprintf(path, sizeof path, "/categories/%s", id);
+    assert_true(fleet_burst(fleet, path, REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATEGORY), 1);
+    assert_true(fleet_burst(fleet, "/catalog", REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATALOG), 1);
+}
+
+/* Without a delay the answer is there while requests still come in: some find the flight, some its end, some
+ * the value. */
+static void wherever_a_request_meets_a_quick_load_there_is_one_query(void **state)
+{
+    struct fleet *fleet = *state;
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, NULL));
+    struct burst_options options = fleet_options(fleet, targets, NULL, RACERS);
+    options.path_of = write_path;
+    options.path_context = path;
+    assert_true(burst_open(&options, &burst));
+    for (uint32_t i = 1; i <= RACES; i++) {
+        fleet_cold_product(fleet, path);
+        assert_true(burst_run(burst));
+        burst_summarise(burst, &summary);
+        assert_int_equal(summary.statuses[200], RACERS);
+    }
+    burst_close(&burst);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), RACES);
+}
+
+/* ---- the row is absent ---- */
+
+static void an_absent_row_is_asked_for_once(void **state)
+{
+    struct fleet *fleet = *state;
+    struct burst_summary summary;
+    assert_true(fleet_start(fleet, PROCESSES, SLOW));
+    assert_true(fleet_burst(fleet, "/products/987654321", REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[404], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(fleet_burst(fleet, "/products/987654321", REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[404], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+}
+
+/* ---- the query fails ---- */
+
+/* In place of the table a view that fails while it is read: the query starts, sleeps its delay, then
+ * fails. */
+static void break_products(struct fleet *fleet)
+{
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "CREATE FUNCTION broken(bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS "
+                          "$$BEGIN RAISE EXCEPTION 'out of order'; END$$"));
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "BEGIN; ALTER TABLE products RENAME TO products_whole; CREATE VIEW products AS "
+                          "SELECT id, category_id, sku, name, description, price_cents, stock, "
+                          "broken(version) AS version, updated_at FROM products_whole; COMMIT"));
+}
+
+static void mend_products(struct fleet *fleet)
+{
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "BEGIN; DROP VIEW products; ALTER TABLE products_whole RENAME TO products; "
+                          "DROP FUNCTION broken; COMMIT"));
+}
+
+static int mend_and_end(void **state)
+{
+    struct fleet *fleet = *state;
+    char broken[32];
+    if (fleet_sql(fleet, broken, sizeof broken, "SELECT to_regclass('products_whole')") && broken[0] != '\0')
+        mend_products(fleet);
+    return fleet_end(state);
+}
+
+static void wait_until_the_failure_is_forgotten(struct fleet *fleet, const char *failure_key)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_redis_number(fleet, "EXISTS", failure_key) == 1) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(2);
+    }
+}
+
+/* LEASE_MS is far above everything else here: who waited for a lease to expire would be seen. */
+static void a_failed_query_is_one_query_per_window_and_two_across_its_edge(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES], failure_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
+    struct burst_summary summary;
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "FAILURE_MS=4000", "LEASE_MS=20000", NULL};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    uint32_t id = fleet_cold_product(fleet, path);
+    fleet_redis_key(failure_key, id, 'e');
+    fleet_redis_key(lease_key, id, 'l');
+    break_products(fleet);
+    struct burst *burst = open_burst(fleet, path, REQUESTS);
+    for (uint32_t window = 1; window <= 2; window++) {
+        assert_true(burst_run(burst));
+        assert_all_refused(burst, REQUESTS, 4);
+        burst_summarise(burst, &summary);
+        assert_true(summary.max_us < 10000000);
+        assert_true(burst_run(burst)); /* once more, within the window */
+        assert_all_refused(burst, REQUESTS, 4);
+        assert_int_equal(fleet_redis_number(fleet, "EXISTS", failure_key), 1);
+        assert_int_equal(fleet_redis_number(fleet, "EXISTS", lease_key), 0);
+        assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), window);
+        wait_until_the_failure_is_forgotten(fleet, failure_key);
+    }
+    mend_products(fleet);
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 3);
+}
+
+/* The herd never pauses, over many windows: each window lets one of it through. */
+static void a_herd_that_never_rests_makes_one_query_per_failure_window(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    const char *const settings[] = {"LOAD_DELAY_MS=50", "FAILURE_MS=300", "JITTER_PERCENT=0", NULL};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    fleet_cold_product(fleet, path);
+    break_products(fleet);
+    struct burst *burst = open_burst(fleet, path, REQUESTS / 5);
+    uint64_t begin_us = net_now_us();
+    while (fleet_loads(fleet, FLEET_LOAD_PRODUCT) < WINDOWS) {
+        assert_true(burst_run(burst));
+        assert_all_refused(burst, REQUESTS / 5, 1);
+        assert_true(net_now_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+    }
+    uint64_t windows = (net_now_us() - begin_us) / (WINDOW_MS * 1000) + 1;
+    burst_close(&burst);
+    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), WINDOWS, windows);
+}
+
+static void a_query_over_its_limit_fails_once_for_everybody(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    const char *const settings[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=200", "FAILURE_MS=5000", NULL};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    fleet_cold_product(fleet, path);
+    struct burst *burst = open_burst(fleet, path, REQUESTS);
+    assert_true(burst_run(burst));
+    assert_all_refused(burst, REQUESTS, 5);
+    assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "detail=timeout"), REQUESTS);
+    burst_close(&burst);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0)); /* PostgreSQL gave it up, too */
+}
+
+/* ---- the query is slower than the lease ---- */
+
+struct long_load {
+    struct fleet *fleet;
+    char lease_key[FLEET_KEY_BYTES];
+};
+
+/* At every instant in which anybody looks the lease has a TTL, and never a longer one than it was given. */
+static void watch_the_lease(void *context)
+{
+    struct long_load *watched = context;
+    struct fleet *fleet = watched->fleet;
+    assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 1));
+    while (fleet_sum(fleet, "guard_leases_total{event=\"renewed\"}") < 4) {
+        long long ttl_ms = fleet_redis_number(fleet, "PTTL", watched->lease_key);
+        assert_in_range(ttl_ms, 1, 1000);
+    }
+    assert_int_equal(fleet_loads_running(fleet, FLEET_LOAD_PRODUCT), 1);
+}
+
+static void a_query_slower_than_the_lease_is_kept_by_renewing_it(void **state)
+{
+    struct fleet *fleet = *state;
+    struct long_load watched = {.fleet = fleet};
+    struct burst_summary summary;
+    char path[BURST_PATH_BYTES];
+    const char *const settings[] = {"LOAD_DELAY_MS=2500", "LEASE_MS=1000", NULL};
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    fleet_redis_key(watched.lease_key, fleet_cold_product(fleet, path), 'l');
+    const struct burst_event event = {.run = watch_the_lease, .context = &watched};
+    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_sum(fleet, "guard_leases_total{event=\"lost\"}"), 0);
+    assert_int_equal(fleet_redis_number(fleet, "EXISTS", watched.lease_key), 0);
+}
+
+/* ---- a miss, a fill and a release by another process, and only then the lease ---- */
+
+struct overtaking {
+    struct fleet *fleet;
+    struct relay *relay;
+    const char *path;
+};
+
+/* The reader's lookup has missed and its acquire is held; the leader does everything in the meantime. */
+static void let_the_leader_finish_first(void *context)
+{
+    struct overtaking *race = context;
+    assert_true(relay_wait_held(race->relay, 1, FLEET_LIMIT_MS));
+    assert_int_equal(fleet_ask_status(race->fleet, 0, race->path), 200);
+    assert_int_equal(fleet_loads(race->fleet, FLEET_LOAD_PRODUCT), 1);
+    relay_pass(race->relay);
+}
+
+static void who_misses_before_the_fill_and_acquires_after_it_finds_the_value(void **state)
+{
+    struct fleet *fleet = *state;
+    struct relay *relay = NULL;
+    struct burst *burst = NULL;
+    char path[BURST_PATH_BYTES], url[64];
+    const char *const direct[] = {"LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000",
+                                  "DEADLINE_MS=25000", NULL};
+    const char *const relayed[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
+    assert_true(fleet_start(fleet, 1, direct));
+    assert_true(relay_open(fleet->redis.port, &relay));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, 1));
+    fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+
+    struct overtaking race = {.fleet = fleet, .relay = relay, .path = path};
+    const struct burst_event event = {.run = let_the_leader_finish_first, .context = &race};
+    const struct burst_target reader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
+    const struct burst_options options = {.targets = &reader,
+                                          .target_count = 1,
+                                          .connection_count = REQUESTS / PROCESSES,
+                                          .connect_limit_ms = FLEET_LIMIT_MS,
+                                          .request_limit_ms = FLEET_LIMIT_MS,
+                                          .path = path,
+                                          .events = &event,
+                                          .event_count = 1};
+    struct burst_summary summary;
+    relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    assert_int_equal(summary.statuses[200], REQUESTS / PROCESSES);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_metric(fleet, 1, "guard_loads_started_total"), 0);
+    assert_true(fleet_stop(fleet));
+    relay_close(&relay);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(thirty_bursts_on_cold_keys_make_one_query_each, fleet_end),
+        cmocka_unit_test_teardown(a_cold_category_and_the_whole_catalog_are_one_query_each, fleet_end),
+        cmocka_unit_test_teardown(wherever_a_request_meets_a_quick_load_there_is_one_query, fleet_end),
+        cmocka_unit_test_teardown(an_absent_row_is_asked_for_once, fleet_end),
+        cmocka_unit_test_teardown(a_failed_query_is_one_query_per_window_and_two_across_its_edge,
+                                  mend_and_end),
+        cmocka_unit_test_teardown(a_herd_that_never_rests_makes_one_query_per_failure_window, mend_and_end),
+        cmocka_unit_test_teardown(a_query_over_its_limit_fails_once_for_everybody, fleet_end),
+        cmocka_unit_test_teardown(a_query_slower_than_the_lease_is_kept_by_renewing_it, fleet_end),
+        cmocka_unit_test_teardown(who_misses_before_the_fill_and_acquires_after_it_finds_the_value,
+                                  fleet_end),
+    };
+    return cmocka_run_group_tests_name("stampede", tests, fleet_up, fleet_down);
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * catalog_test.c - the catalog behind the real guard, a private Redis and a private PostgreSQL.
+ */
+#include "app/catalog.h"
+
+#include "load/net.h"
+#include "load/stack.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SCALE = 2000, LIMIT_MS = 15000, SETTINGS_MAX = 16, TEXT_BYTES = 256 };
+
+static struct stack_redis redis;
+static struct stack_postgres postgres;
+
+/* A guard and a catalog with settings of their own. */
+struct service {
+    struct settings settings;
+    struct guard *guard;
+    struct catalog *catalog;
+    char redis_url[TEXT_BYTES + 16], database_url[TEXT_BYTES + 16];
+};
+
+static const char *url_of(const char *database)
+{
+    static char url[TEXT_BYTES];
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/%s", (unsigned)postgres.port, database);
+    return url;
+}
+
+static void query(const char *database, const char *text)
+{
+    assert_true(stack_postgres_query(url_of(database), text, NULL, 0));
+}
+
+static struct guard *open_guard(const struct settings *settings)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_error error = {0};
+    struct guard *guard = NULL;
+    config.redis_url = settings->redis_url;
+    config.name_space = settings->name_space;
+    config.load_workers = settings->load_workers;
+    if (guard_open(&config, &guard, &error) != GUARD_OK) {
+        fail_msg("guard_open: %s", error.text);
+    }
+    return guard;
+}
+
+/* Further settings as "NAME=value"; ends with NULL. */
+static void open_service(struct service *service, const char *database, const char *const *further)
+{
+    static unsigned name_spaces;
+    char name_space[32];
+    char *argv[] = {(char[]){"catalog_test"}, NULL};
+    char *env[SETTINGS_MAX] = {service->redis_url, service->database_url, name_space};
+    struct guard_error error = {0};
+    snprintf(name_space, sizeof name_space, "NAMESPACE=test%u", name_spaces++);
+    snprintf(service->redis_url, sizeof service->redis_url, "REDIS_URL=%s", redis.url);
+    snprintf(service->database_url, sizeof service->database_url, "DATABASE_URL=%s", url_of(database));
+    for (size_t i = 0; further[i] != NULL; i++) {
+        assert_true(i + 4 < SETTINGS_MAX);
+        env[3 + i] = (char *)(uintptr_t)further[i];
+    }
+    assert_int_equal(settings_read(1, argv, env, &service->settings, stderr), SETTINGS_OK);
+    service->guard = open_guard(&service->settings);
+    if (!catalog_open(&service->settings, service->guard, &service->catalog, &error)) {
+        fail_msg("catalog_open: %s", error.text);
+    }
+}
+
+static void close_service(struct service *service)
+{
+    assert_int_equal(guard_close(&service->guard, 1000), GUARD_OK);
+    catalog_close(&service->catalog);
+    assert_null(service->catalog);
+    catalog_close(&service->catalog);
+}
+
+static struct guard_result get(struct service *service, enum catalog_kind kind, const char *key)
+{
+    struct guard_result result;
+    const struct guard_request request = {.kind = catalog_kind(service->catalog, kind), .key = key};
+    guard_get_wait(service->guard, &request, &result);
+    return result;
+}
+
+/* The document of a key, yours. */
+static json_t *document_of(struct service *service, enum catalog_kind kind, const char *key)
+{
+    json_error_t error;
+    struct guard_result result = get(service, kind, key);
+    if (result.status != GUARD_OK) {
+        fail_msg("%s: %s, %s", key, guard_status_name(result.status), guard_failure_name(result.failure));
+    }
+    json_t *document =
+        json_loadb(result.value->body, result.value->body_bytes, JSON_REJECT_DUPLICATES, &error);
+    assert_non_null(document);
+    guard_value_unref(&result.value);
+    return document;
+}
+
+static json_int_t integer_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+static void assert_status(struct service *service, enum catalog_kind kind, const char *key,
+                          enum guard_status status, enum guard_failure failure)
+{
+    struct guard_result result = get(service, kind, key);
+    assert_string_equal(guard_status_name(result.status), guard_status_name(status));
+    assert_string_equal(guard_failure_name(result.failure), guard_failure_name(failure));
+    guard_value_unref(&result.value);
+}
+
+static bool becomes_ready(const struct service *service, bool wanted)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    while (catalog_ready(service->catalog) != wanted && net_now_us() < end_us) {
+        net_pause_ms(1);
+    }
+    return catalog_ready(service->catalog) == wanted;
+}
+
+static const char *const defaults[] = {NULL};
+
+/* ---- documents ---- */
+
+static void a_product_is_loaded_once_and_then_served_from_the_cache(void **state)
+{
+    struct service service = {0};
+    (void)state;
+    open_service(&service, "shop", defaults);
+    uint64_t mark = stack_postgres_mark(&postgres);
+    struct guard_result first = get(&service, CATALOG_PRODUCT, "product:7");
+    struct guard_result second = get(&service, CATALOG_PRODUCT, "product:7");
+    assert_int_equal(first.source, GUARD_FROM_LOAD);
+    assert_int_equal(second.source, GUARD_FROM_CACHE);
+    assert_string_equal(first.value->body, second.value->body);
+    assert_string_equal(first.value->validator, "1");
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
+    guard_value_unref(&first.value);
+    guard_value_unref(&second.value);
+
+    json_t *product = document_of(&service, CATALOG_PRODUCT, "product:7");
+    assert_int_equal(integer_of(product, "id"), 7);
+    assert_int_equal(json_array_size(json_object_get(product, "path")), 3);
+    json_t *last = json_array_get(json_object_get(product, "path"), 2);
+    assert_int_equal(integer_of(last, "id"), integer_of(product, "category_id"));
+    json_decref(product);
+    close_service(&service);
+}
+
+static void the_pages_of_a_category_are_followed_to_the_end(void **state)
+{
+    char key[64], count[64];
+    struct service service = {0};
+    json_int_t seen = 0;
+    (void)state;
+    open_service(&service, "shop", defaults);
+    assert_true(stack_postgres_query(url_of("shop"),
+                                     "SELECT 'category:' || category_id FROM products GROUP BY category_id"
+                                     " ORDER BY count(*) DESC LIMIT 1",
+                                     key, sizeof key));
+    assert_true(stack_postgres_query(
+        url_of("shop"), "SELECT max(n) FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s",
+        count, sizeof count));
+    for (const char *next = ""; next != NULL;) {
+        long category, after;
+        json_t *page = document_of(&service, CATALOG_CATEGORY, key);
+        size_t products = json_array_size(json_object_get(page, "products"));
+        next = json_string_value(json_object_get(page, "next"));
+        assert_true(next == NULL || products == CATALOG_PAGE_PRODUCTS);
+        seen += (json_int_t)products;
+        if (next != NULL) {
+            assert_int_equal(sscanf(next, "/categories/%ld?after=%ld", &category, &after), 2);
+            snprintf(key, sizeof key, "category:%ld:after:%ld", category, after);
+        }
+        json_decref(page);
+    }
+    assert_true(seen > CATALOG_PAGE_PRODUCTS);
+    assert_int_equal(seen, strtol(count, NULL, 10));
+    close_service(&service);
+}
+
+static void the_tree_counts_every_product(void **state)
+{
+    struct service service = {0};
+    size_t index;
+    json_t *root;
+    json_int_t products = 0;
+    (void)state;
+    open_service(&service, "shop", defaults);
+    json_t *tree = document_of(&service, CATALOG_TREE, "catalog");
+    json_array_foreach(json_object_get(tree, "categories"), index, root)
+    {
+        products += integer_of(root, "product_count");
+    }
+    assert_int_equal(products, SCALE);
+    json_decref(tree);
+    close_service(&service);
+}
+
+static void an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug(void **state)
+{
+    static const char *const wrong[] = {"product:0",   "product:",          "product:07",
+                                        "product:-1",  "product:7 ",        "product:1000000000000000000",
+                                        "products:7",  "category:7:after:", "category:7:after:0",
+                                        "category:7:", "category:",         "catalogue",
+                                        "nothing"};
+    struct service service = {0};
+    (void)state;
+    open_service(&service, "shop", defaults);
+    assert_status(&service, CATALOG_PRODUCT, "product:999999999999999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    assert_status(&service, CATALOG_CATEGORY, "category:999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_status(&service, CATALOG_PRODUCT, wrong[i], GUARD_FAILED, GUARD_FAILURE_INTERNAL);
+    }
+    close_service(&service);
+}
+
+static void the_same_documents_come_without_prepared_statements(void **state)
+{
+    static const char *const off[] = {"PREPARE=off", NULL};
+    static const struct {
+        enum catalog_kind kind;
+        const char *key;
+    } cases[] = {{CATALOG_TREE, "catalog"}, {CATALOG_CATEGORY, "category:1"}, {CATALOG_PRODUCT, "product:7"}};
+    struct service with = {0}, without = {0};
+    (void)state;
+    open_service(&with, "shop", defaults);
+    open_service(&without, "shop", off);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct guard_result a = get(&with, cases[i].kind, cases[i].key);
+        struct guard_result b = get(&without, cases[i].kind, cases[i].key);
+        assert_int_equal(a.status, GUARD_OK);
+        assert_int_equal(b.status, GUARD_OK);
+        assert_string_equal(a.value->body, b.value->body);
+        assert_string_equal(a.value->validator, b.value->validator);
+        guard_value_unref(&a.value);
+        guard_value_unref(&b.value);
+    }
+    close_service(&with);
+    close_service(&without);
+}
+
+static void a_changed_row_is_another_document_with_another_validator(void **state)
+{
+    struct service service = {0};
+    struct guard_invalidated invalidated;
+    (void)state;
+    open_service(&service, "shop", defaults);
+    struct guard_result before = get(&service, CATALOG_PRODUCT, "product:8");
+    query("shop", "UPDATE products SET price_cents = price_cents + 1 WHERE id = 8");
+    assert_int_equal(guard_invalidate_wait(service.guard, "product:8", 0, &invalidated), GUARD_OK);
+    struct guard_result after = get(&service, CATALOG_PRODUCT, "product:8");
+    assert_string_not_equal(before.value->body, after.value->body);
+    assert_string_equal(before.value->validator, "1");
+    assert_string_equal(after.value->validator, "2");
+    guard_value_unref(&before.value);
+    guard_value_unref(&after.value);
+    close_service(&service);
+}
+
+static void a_text_that_is_not_utf8_fails_cleanly(void **state)
+{
+    struct service service = {0};
+    (void)state;
+    query("postgres", "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'");
+    assert_true(stack_postgres_load(url_of("bytes"), 0));
+    query("bytes", "INSERT INTO categories (level, parent_id, name) VALUES (1, NULL, E'\\xff')");
+    open_service(&service, "bytes", defaults);
+    assert_status(&service, CATALOG_TREE, "catalog", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_status(&service, CATALOG_CATEGORY, "category:1", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_status(&service, CATALOG_PRODUCT, "product:1", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    close_service(&service);
+}
+
+/* ---- a database that is slow, away or not ours ---- */
+
+static void a_delay_beyond_the_load_limit_is_a_timeout(void **state)
+{
+    static const char *const slow[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=200", NULL};
+    struct service service = {0};
+    (void)state;
+    open_service(&service, "shop", slow);
+    uint64_t mark = stack_postgres_mark(&postgres);
+    assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_TIMEOUT);
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
+    assert_true(becomes_ready(&service, true)); /* slow is not away */
+    close_service(&service);
+}
+
+static void a_database_without_the_schema_is_not_ready_until_it_has_it(void **state)
+{
+    struct service service = {0};
+    (void)state;
+    query("postgres", "CREATE DATABASE empty TEMPLATE template0");
+    open_service(&service, "empty", defaults);
+    assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_false(catalog_ready(service.catalog));
+    assert_true(stack_postgres_load(url_of("empty"), 100));
+    assert_true(becomes_ready(&service, true));
+    assert_status(&service, CATALOG_PRODUCT, "product:999", GUARD_ABSENT, GUARD_FAILURE_NONE);
+
+    /* and not again once a table is gone */
+    query("empty", "DROP TABLE products");
+    assert_status(&service, CATALOG_PRODUCT, "product:6", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_true(becomes_ready(&service, false));
+    close_service(&service);
+}
+
+static void a_database_that_goes_away_and_comes_back_is_used_again_by_itself(void **state)
+{
+    struct service service = {0};
+    (void)state;
+    open_service(&service, "shop", defaults);
+    assert_true(becomes_ready(&service, true));
+    stack_postgres_kill(&postgres);
+    assert_status(&service, CATALOG_PRODUCT, "product:10", GUARD_FAILED, GUARD_FAILURE_UNAVAILABLE);
+    bool ready = catalog_ready(service.catalog);
+    bool restarted = stack_postgres_restart(&postgres);
+    assert_false(ready);
+    assert_true(restarted);
+    assert_true(becomes_ready(&service, true));
+    assert_status(&service, CATALOG_TREE, "catalog", GUARD_OK, GUARD_FAILURE_NONE);
+    close_service(&service);
+}
+
+static void a_service_whose_database_is_away_at_start_opens_and_closes_at_once(void **state)
+{
+    struct service service = {0};
+    (void)state;
+    open_service(&service, "nowhere", defaults);
+    assert_false(catalog_ready(service.catalog));
+    assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    uint64_t begin_us = net_now_us();
+    close_service(&service);
+    assert_in_range((net_now_us() - begin_us) / 1000, 0, 3000);
+}
+
+static void closing_does_not_wait_for_a_stopped_database(void **state)
+{
+    struct service service = {0};
+    (void)state;
+    stack_postgres_pause(&postgres);
+    open_service(&service, "shop", defaults);
+    uint64_t begin_us = net_now_us();
+    close_service(&service);
+    uint64_t close_ms = (net_now_us() - begin_us) / 1000;
+    stack_postgres_resume(&postgres);
+    assert_in_range(close_ms, 0, 3000);
+}
+
+static void a_policy_that_the_guard_refuses_is_reported(void **state)
+{
+    struct service service = {0};
+    struct guard_error error = {0};
+    struct catalog *catalog = NULL;
+    (void)state;
+    open_service(&service, "shop", defaults);
+    struct settings wrong = service.settings;
+    wrong.jitter_percent = 100;
+    assert_false(catalog_open(&wrong, service.guard, &catalog, &error));
+    assert_null(catalog);
+    assert_non_null(strstr(error.text, "jitter_percent"));
+    close_service(&service);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 60) &&
+                   stack_postgres_query(postgres.url, "CREATE DATABASE shop TEMPLATE template0", NULL, 0) &&
+                   stack_postgres_load(url_of("shop"), SCALE)
+               ? 0
+               : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&redis);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_product_is_loaded_once_and_then_served_from_the_cache),
+        cmocka_unit_test(the_pages_of_a_category_are_followed_to_the_end),
+        cmocka_unit_test(the_tree_counts_every_product),
+        cmocka_unit_test(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug),
+        cmocka_unit_test(the_same_documents_come_without_prepared_statements),
+        cmocka_unit_test(a_changed_row_is_another_document_with_another_validator),
+        cmocka_unit_test(a_text_that_is_not_utf8_fails_cleanly),
+        cmocka_unit_test(a_delay_beyond_the_load_limit_is_a_timeout),
+        cmocka_unit_test(a_database_without_the_schema_is_not_ready_until_it_has_it),
+        cmocka_unit_test(a_database_that_goes_away_and_comes_back_is_used_again_by_itself),
+        cmocka_unit_test(a_service_whose_database_is_away_at_start_opens_and_closes_at_once),
+        cmocka_unit_test(closing_does_not_wait_for_a_stopped_database),
+        cmocka_unit_test(a_policy_that_the_guard_refuses_is_reported),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

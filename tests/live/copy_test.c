@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
+ */
+#include "load/stack.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUILD_LIMIT_MS = 150000, WAIT_MS = 10000, CLIENTS = 60, ANSWER_BYTES = 1024 };
+
+static char folder[PROC_PATH_BYTES]; /* with a copy of guard/ */
+
+/* Runs a shell command in the folder; the output is shown if it fails. */
+static bool shell(const char *command)
+{
+    char whole[1024];
+    const char *argv[] = {"sh", "-ec", whole, NULL};
+    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", "CFLAGS=-O1 -Wall -Werror", NULL};
+    snprintf(whole, sizeof whole, "cd '%s'; %s", folder, command);
+    return proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char path[PROC_PATH_BYTES + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int copy_and_build(void **state)
+{
+    char command[PROC_PATH_BYTES + 64];
+    const char *argv[] = {"sh", "-c", command, NULL};
+    (void)state;
+    if (!proc_folder("copy", NULL, folder))
+        return -1;
+    snprintf(command, sizeof command, "cp -r guard '%s/'", folder);
+    if (!proc_run(&(struct proc_options){.argv = argv}, WAIT_MS))
+        return -1;
+    return shell("make -C guard/example clean; make -j2 -C guard/example") ? 0 : -1;
+}
+
+static int remove_copy(void **state)
+{
+    (void)state;
+    proc_remove(folder);
+    return 0;
+}
+
+/* ---- the folder alone ---- */
+
+static void the_header_stands_alone_in_c99_c11_and_cpp(void **state)
+{
+    (void)state;
+    write_file("alone.c", "#include \"guard/guard.h\"\nint main(void) { struct guard_config c = "
+                          "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
+                          "return c.struct_size == p.struct_size; }\n");
+    write_file("alone.cc", "#include \"guard/guard.h\"\nint main() { return "
+                           "guard_status_name(GUARD_OK) == nullptr; }\n");
+    assert_true(shell("for std in c99 c11 c17; do cc -std=$std -pedantic -Wall -Wextra -Werror -fsyntax-only "
+                      "alone.c; done"));
+    assert_true(shell("if command -v g++ >/dev/null; then g++ -pedantic -Wall -Wextra "
+                      "-Werror -fsyntax-only alone.cc; fi"));
+    assert_true(shell(
+        "if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
+        "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/guard.h /dev/null; fi"));
+}
+
+static void only_public_symbols_are_visible(void **state)
+{
+    (void)state;
+    assert_true(shell("nm --defined-only --extern-only guard/example/build/libguard.a >symbols; "
+                      "grep -q ' T guard_open$' symbols; "
+                      "! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
+}
+
+/* A program whose functions are called like ours inside. */
+static void a_host_may_use_any_name_for_itself(void **state)
+{
+    (void)state;
+    write_file("host.c", "#include \"guard/guard.h\"\n"
+                         "int redis_open(void); int redis_open(void) { return 1; }\n"
+                         "int value_new(void); int value_new(void) { return 2; }\n"
+                         "int core_new, flight_joined, run, load, wake_open, key_encode;\n"
+                         "int main(void) { struct guard *guard = 0; struct guard_config config = "
+                         "GUARD_CONFIG_DEFAULTS; return guard_open(&config, &guard, 0) != GUARD_OK || "
+                         "guard_close(&guard, 0) != GUARD_OK || redis_open() + value_new() != 3; }\n");
+    assert_true(shell("cc -o host host.c guard/example/build/libguard.a -lhiredis -luv -pthread; ./host"));
+}
+
+static void the_program_of_the_readme_compiles_and_runs(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    char command[512];
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(shell(
+        "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >first.c; grep -q guard_get_wait first.c"));
+    assert_true(
+        shell("cc -std=c11 -Wall -Wextra -Werror -Iguard -o first first.c guard/example/build/libguard.a "
+              "-lhiredis -luv -pthread"));
+    snprintf(command, sizeof command, "test \"$(./first %s)\" = 'hello user:7'", redis.url);
+    assert_true(shell(command));
+    assert_true(shell(command)); /* the second time from the cache */
+    stack_redis_stop(&redis);
+}
+
+static void a_makefile_of_the_hosts_keeps_its_default_goal_and_flags(void **state)
+{
+    (void)state;
+    write_file("Makefile", "GUARD_DIR = guard\nGUARD_BUILD = out\ninclude guard/guard.mk\n"
+                           "greet: ; @echo the first target\n"
+                           "library: $(GUARD_LIB)\n");
+    assert_true(shell("test \"$(make)\" = 'the first target'"));
+    assert_true(shell("make -j2 library CFLAGS='-O1 -flto'; test -f out/libguard.a; nm out/libguard.a | grep "
+                      "-q ' T guard_open'"));
+}
+
+/* ---- the example at work ---- */
+
+struct example {
+    pid_t pid;
+    uint16_t port;
+    char out_path[PROC_PATH_BYTES + 16];
+};
+
+static bool read_port(struct example *example)
+{
+    unsigned port = 0;
+    FILE *file = fopen(example->out_path, "r");
+    if (file == NULL)
+        return false;
+    char line[128];
+    while (port == 0 && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "listening on 127.0.0.1:%u", &port);
+    fclose(file);
+    example->port = (uint16_t)port;
+    return port != 0;
+}
+
+static void example_start(struct example *example, unsigned number, const struct stack_redis *redis,
+                          const char *delay_ms)
+{
+    char program[PROC_PATH_BYTES + 32], files[PROC_PATH_BYTES + 16];
+    snprintf(program, sizeof program, "%s/guard/example/fileserver", folder);
+    snprintf(files, sizeof files, "%s/files", folder);
+    snprintf(example->out_path, sizeof example->out_path, "%s/out%u", folder, number);
+    const char *argv[] = {program, "0", files, redis->url, delay_ms, NULL};
+    example->pid = proc_start(&(struct proc_options){.argv = argv, .output_path = example->out_path});
+    assert_true(example->pid > 0);
+    for (int i = 0; i < WAIT_MS && !read_port(example); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_true(example->port != 0);
+}
+
+struct client {
+    pthread_t thread;
+    uint16_t port;
+    const char *request;
+    char answer[ANSWER_BYTES];
+};
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval limit = {.tv_sec = WAIT_MS / 1000};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void *client_run(void *context)
+{
+    struct client *client = context;
+    size_t bytes = 0;
+    int fd = connect_to(client->port);
+    if (fd < 0)
+        return NULL;
+    if (send(fd, client->request, strlen(client->request), MSG_NOSIGNAL) > 0) {
+        ssize_t got = 1;
+        while (got > 0 && bytes < ANSWER_BYTES - 1) {
+            got = recv(fd, client->answer + bytes, ANSWER_BYTES - 1 - bytes, 0);
+            bytes += got > 0 ? (size_t)got : 0;
+        }
+    }
+    client->answer[bytes] = '\0';
+    close(fd);
+    return NULL;
+}
+
+static void ask(const struct example *example, const char *request, const char *status)
+{
+    struct client client = {.port = example->port, .request = request};
+    client_run(&client);
+    if (strncmp(client.answer, status, strlen(status)) != 0)
+        fail_msg("%s answered %s", request, client.answer);
+}
+
+static void many_clients_of_two_processes_cost_one_load(void **state)
+{
+    static struct client clients[CLIENTS];
+    struct stack_redis redis = {.pid = 0};
+    struct example examples[2];
+    unsigned whole = 0, loads = 0;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(shell("mkdir -p files; echo 'a slow page' >files/page.txt"));
+    for (unsigned i = 0; i < 2; i++)
+        example_start(&examples[i], i, &redis, "300");
+    for (size_t i = 0; i < CLIENTS; i++) {
+        clients[i] =
+            (struct client){.port = examples[i % 2].port, .request = "GET /page.txt HTTP/1.0\r\n\r\n"};
+        assert_int_equal(pthread_create(&clients[i].thread, NULL, client_run, &clients[i]), 0);
+    }
+    for (size_t i = 0; i < CLIENTS; i++) {
+        pthread_join(clients[i].thread, NULL);
+        whole += strncmp(clients[i].answer, "HTTP/1.0 200 ", 13) == 0 &&
+                 strstr(clients[i].answer, "\r\n\r\na slow page\n") != NULL;
+    }
+    assert_int_equal(whole, CLIENTS);
+    for (size_t i = 0; i < 2; i++)
+        loads += stack_log_count(examples[i].out_path, 0, "load page.txt");
+    assert_int_equal(loads, 1);
+
+    ask(&examples[0], "GET /nothing HTTP/1.0\r\n\r\n", "HTTP/1.0 404 ");
+    ask(&examples[1], "GET /nothing HTTP/1.0\r\n\r\n", "HTTP/1.0 404 ");
+    ask(&examples[0], "GET /../etc/passwd HTTP/1.0\r\n\r\n", "HTTP/1.0 400 ");
+    ask(&examples[0], "POST / HTTP/1.0\r\n\r\n", "HTTP/1.0 400 ");
+    assert_int_equal(stack_log_count(examples[0].out_path, 0, "load nothing") +
+                         stack_log_count(examples[1].out_path, 0, "load nothing"),
+                     1);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(proc_stop(&examples[i].pid, SIGTERM, WAIT_MS));
+    stack_redis_stop(&redis);
+}
+
+static void the_example_ends_in_order_while_a_client_waits(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct example example;
+    struct client client = {.request = "GET /page.txt HTTP/1.0\r\n\r\n"};
+    int status = -1;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    example_start(&example, 2, &redis, "700");
+    client.port = example.port;
+    assert_int_equal(pthread_create(&client.thread, NULL, client_run, &client), 0);
+    for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(kill(example.pid, SIGTERM), 0);
+    assert_true(proc_wait(example.pid, WAIT_MS, &status));
+    assert_int_equal(status, 0);
+    pthread_join(client.thread, NULL);
+    assert_non_null(strstr(client.answer, "a slow page"));
+    stack_redis_stop(&redis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_header_stands_alone_in_c99_c11_and_cpp),
+        cmocka_unit_test(only_public_symbols_are_visible),
+        cmocka_unit_test(a_host_may_use_any_name_for_itself),
+        cmocka_unit_test(the_program_of_the_readme_compiles_and_runs),
+        cmocka_unit_test(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags),
+        cmocka_unit_test(many_clients_of_two_processes_cost_one_load),
+        cmocka_unit_test(the_example_ends_in_order_while_a_client_waits),
+    };
+    return cmocka_run_group_tests(tests, copy_and_build, remove_copy);
+}

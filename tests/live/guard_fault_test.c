@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_fault_test.c - Redis away, hung or deaf; holders that die; guards that close in the middle of it.
+ */
+#include "guard_proxy.h"
+#include "guard_rig.h"
+#include <dirent.h>
+#include <sys/resource.h>
+
+/* A guard whose commands time out soon. */
+static void fault_init(struct fleet *fleet)
+{
+    fleet_init(fleet);
+    fleet->config.redis_limit_ms = 200;
+}
+
+/* ---- Redis away ---- */
+
+static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    struct ask asks[6];
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    stack_redis_kill(&redis);
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet_add(&fleet);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 6; i++)
+        ask_start(&fleet, 0, &asks[i], "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 6 && fleet.source.begun == 1);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 6; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        assert_false(asks[i].result.stored);
+        assert_int_equal(asks[i].result.left_ms, 0);
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    assert_int_equal(stats_of(fleet.guards[0]).redis_state, GUARD_REDIS_DOWN);
+    assert_int_equal(stats_of(fleet.guards[0]).load_uncached, 1);
+    assert_true(stack_redis_restart(&redis));
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    struct guard_result result;
+    WAIT_UNTIL((result = expect_row(&fleet, 0, "k", "k v1"), result.stored));
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+static void without_redis_a_failed_load_is_remembered_by_the_process(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    stack_redis_kill(&redis);
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet.policy.failure_ms = 30000;
+    fleet.source.verdict = SOURCE_FAIL;
+    fleet_add(&fleet);
+    for (int i = 0; i < 5; i++) {
+        struct guard_result result = expect(&fleet, 0, "k", GUARD_FAILED);
+        assert_in_range(result.retry_ms, 1, 30000);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+static void a_guard_that_redis_refuses_says_so_and_works_uncached(void **state)
+{
+    struct fleet fleet;
+    char url[96];
+    (void)state;
+    fault_init(&fleet);
+    snprintf(url, sizeof url, "redis://nobody:wrong@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_add(&fleet);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_DENIED);
+    assert_false(expect_row(&fleet, 0, "k", "k v1").stored);
+    fleet_close(&fleet);
+}
+
+static void redis_killed_during_a_load_costs_the_cache_but_no_answer(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    struct ask asks[4];
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 4; i++)
+        ask_start(&fleet, i % 2, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 4 && FLEET_SUM(&fleet, lease_busy) > 0);
+    stack_redis_kill(&redis);
+    WAIT_UNTIL(fleet.source.begun == 2); /* the other process goes on alone */
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 4; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        assert_false(asks[i].result.stored);
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.begun, 2);
+    assert_true(stack_redis_restart(&redis));
+    for (size_t i = 0; i < 2; i++)
+        WAIT_UNTIL(is_up(fleet.guards[i]));
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+/* The lookup may take the limit, and then the first command of the flight; nothing after these two. */
+static void a_hung_redis_delays_an_answer_by_twice_its_limit_at_most(void **state)
+{
+    enum { LIMIT_MS = 1000, MACHINE_MS = 800 }; /* three times the limit is too much, and still told apart */
+    uint64_t longest_ms = 0;
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    char key[16], row[24];
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fault_init(&fleet);
+    fleet.config.redis_limit_ms = LIMIT_MS;
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    stack_redis_pause(&redis);
+    for (int i = 0; i < 20; i++) {
+        snprintf(key, sizeof key, "h%d", i);
+        snprintf(row, sizeof row, "h%d v1", i);
+        uint64_t begun_ms = rig_now_ms();
+        assert_false(expect_row(&fleet, 0, key, row).stored);
+        if (rig_now_ms() - begun_ms > longest_ms)
+            longest_ms = rig_now_ms() - begun_ms;
+    }
+    assert_in_range(longest_ms, 0, 2 * LIMIT_MS + MACHINE_MS);
+    assert_true(stats_of(fleet.guards[0]).redis_timeouts > 0);
+    stack_redis_resume(&redis);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    struct guard_result result;
+    WAIT_UNTIL((result = expect_row(&fleet, 0, "after", "after v1"), result.stored));
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+static void a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fleet_init(&fleet);
+    fleet.config.redis_limit_ms = 10000;
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 1);
+    stack_redis_pause(&redis);
+    uint64_t begun_ms = rig_now_ms();
+    assert_int_equal(ask_try(&fleet, 0, &ask, "k", 50), GUARD_OK);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_TIMEOUT);
+    assert_in_range(rig_now_ms() - begun_ms, 50, 5000);
+    stack_redis_resume(&redis);
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+static void an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    struct guard_invalidated result;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 1);
+    stack_redis_kill(&redis);
+    uint64_t begun_ms = rig_now_ms();
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 400, &result), GUARD_UNKNOWN);
+    assert_in_range(rig_now_ms() - begun_ms, 0, 3000);
+    assert_false(result.value_dropped || result.load_voided);
+    assert_int_equal(stats_of(fleet.guards[0]).invalidate_unknown, 1);
+    assert_int_equal(stats_of(fleet.guards[0]).invalidated, 0);
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+static void an_invalidation_is_repeated_until_redis_confirms_it(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    struct guard_invalidated result = {.status = GUARD_INVALID};
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 1);
+    stack_redis_kill(&redis);
+    assert_true(stack_redis_restart(&redis)); /* the guard may not have noticed yet */
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 15000, &result), GUARD_OK);
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+/* ---- holders ---- */
+
+static void a_lease_left_behind_is_outlived_by_one_new_load(void **state)
+{
+    struct fleet fleet;
+    struct ask asks[6];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0000700 dead:1 0";
+    freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:l %b PX 700", fleet.name_space, DEAD,
+                                        sizeof DEAD - 1));
+    for (size_t i = 0; i < 6; i++)
+        ask_start(&fleet, i % 2, &asks[i], "k");
+    for (size_t i = 0; i < 6; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    assert_true(FLEET_SUM(&fleet, wake_polls) > 0);
+    fleet_close(&fleet);
+}
+
+static void a_late_fill_is_refused_and_its_own_callers_are_still_answered(void **state)
+{
+    struct fleet fleet;
+    struct ask late;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.lease_ms = 3000;
+    fleet_open(&fleet, 2);
+    fleet.source.stubborn = true;
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &late, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    freeReplyObject(stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:l", fleet.name_space));
+    source_open(&fleet.source);
+    ask_wait(&late);
+    assert_row(&late.result, "k v1");
+    assert_false(late.result.stored);
+    ask_clear(&late);
+    assert_false(is_cached(&fleet, "k"));
+    assert_int_equal(stats_of(fleet.guards[0]).fill_late, 1);
+    fleet_close(&fleet);
+}
+
+/* ---- hearing of others ---- */
+
+static void a_waiting_process_is_woken_by_the_message_not_by_its_poll(void **state)
+{
+    struct fleet fleet;
+    struct ask holder, waiter;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &holder, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 1, &waiter, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).wake_polls >= 7); /* by now they are 250 ms apart at least */
+    uint64_t polls = stats_of(fleet.guards[1]).wake_polls;
+    WAIT_UNTIL(stats_of(fleet.guards[1]).wake_polls > polls);
+    polls = stats_of(fleet.guards[1]).wake_polls;
+    source_open(&fleet.source);
+    ask_wait(&waiter);
+    ask_wait(&holder);
+    assert_row(&waiter.result, "k v1");
+    assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
+    assert_int_equal(stats_of(fleet.guards[1]).wake_polls, polls);
+    assert_true(stats_of(fleet.guards[1]).wake_messages > 0);
+    assert_int_equal(stats_of(fleet.guards[1]).wake_resyncs, 0);
+    ask_clear(&waiter);
+    ask_clear(&holder);
+    fleet_close(&fleet);
+}
+
+/* A flight that asks in the very moment of the reconnection looks anyway and is not counted. */
+static bool resyncs_after_a_kill(struct fleet *fleet, size_t i)
+{
+    uint64_t connects = FLEET_SUM(fleet, redis_connects);
+    freeReplyObject(stack_redis_command(&rig_redis, "CLIENT KILL TYPE pubsub"));
+    WAIT_UNTIL(FLEET_SUM(fleet, redis_connects) >= connects + fleet->count && is_up(fleet->guards[i]));
+    return stats_of(fleet->guards[i]).wake_resyncs > 0;
+}
+
+static void a_killed_subscription_comes_back_and_all_who_wait_look_again(void **state)
+{
+    struct fleet fleet;
+    struct ask holder, waiter;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &holder, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 1, &waiter, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    WAIT_UNTIL(resyncs_after_a_kill(&fleet, 1));
+    source_open(&fleet.source);
+    ask_wait(&waiter);
+    ask_wait(&holder);
+    assert_row(&waiter.result, "k v1");
+    ask_clear(&waiter);
+    ask_clear(&holder);
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+}
+
+static void a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer(void **state)
+{
+    enum { NOTICED_MS = 6000 }; /* a canary a second, 2 s of silence, and slow sanitizers */
+    struct fleet fleet;
+    struct proxy proxy;
+    struct ask holder, waiter;
+    char url[64];
+    (void)state;
+    proxy_open(&proxy, rig_redis.port);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy.port);
+    fleet_init(&fleet);
+    fleet_add(&fleet);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &holder, "a");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 1, &waiter, "a");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    proxy.mute = true;
+    WAIT_UNTIL(proxy.thrown_away > 0); /* the first canary is lost */
+    uint64_t begun_ms = rig_now_ms();
+    source_open(&fleet.source); /* nobody hears of this fill: the poll finds it */
+    ask_wait(&waiter);
+    assert_row(&waiter.result, "a v1");
+    ask_wait(&holder);
+    ask_clear(&holder);
+    ask_clear(&waiter);
+    WAIT_UNTIL(proxy.subscribers >= 2);
+    assert_in_range(rig_now_ms() - begun_ms, 1000, NOTICED_MS);
+    proxy.mute = false;
+    WAIT_UNTIL(is_up(fleet.guards[1]));
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+    proxy_close(&proxy);
+}
+
+static void messages_that_are_not_ours_are_ignored(void **state)
+{
+    static const char *const FOREIGN[] = {"x",         "",       "f ", "f  ",        "f tag",
+                                          "q tag key", "f tag ", "c ", "c someone 1"};
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
+        redisReply *reply =
+            stack_redis_command(&rig_redis, "PUBLISH csg1:wake:%s:0 %s", fleet.name_space, FOREIGN[i]);
+        assert_int_equal(reply->integer, 1);
+        freeReplyObject(reply);
+    }
+    expect_row(&fleet, 0, "k", "k v1");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages == 1);
+    fleet_close(&fleet);
+}
+
+/* ---- closing ---- */
+
+static void closing_lets_a_running_load_finish_within_the_drain_time(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &ask, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    guard_drain(fleet.guards[0]);
+    guard_drain(fleet.guards[0]);
+    struct ask refused;
+    assert_int_equal(ask_try(&fleet, 0, &refused, "k", 0), GUARD_CLOSING);
+    source_open(&fleet.source);
+    assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
+    assert_int_equal(ask.answers, 1);
+    assert_row(&ask.result, "k v1");
+    assert_true(ask.result.stored);
+    ask_clear(&ask);
+    assert_true(is_cached(&fleet, "k"));
+    fleet_close(&fleet);
+}
+
+static void what_was_accepted_before_the_close_is_answered_with_a_value(void **state)
+{
+    static struct ask asks[200];
+    char key[16];
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        struct fleet fleet;
+        fleet_init(&fleet);
+        fleet_open(&fleet, 1);
+        for (size_t i = 0; i < 200; i++) {
+            snprintf(key, sizeof key, "k%zu", i % 40);
+            ask_start(&fleet, 0, &asks[i], key);
+        }
+        assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
+        for (size_t i = 0; i < 200; i++) {
+            assert_int_equal(asks[i].answers, 1);
+            assert_int_equal(asks[i].result.status, GUARD_OK);
+            ask_clear(&asks[i]);
+        }
+        fleet_close(&fleet);
+    }
+}
+
+static void closing_without_time_cancels_loads_and_releases_their_leases(void **state)
+{
+    struct fleet fleet;
+    struct ask asks[3];
+    const char *keys[] = {"a", "b", "a"};
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.load_workers = 1; /* "b" is queued */
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 3; i++) {
+        ask_start(&fleet, 0, &asks[i], keys[i]);
+        WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == i + 1);
+    }
+    WAIT_UNTIL(fleet.source.begun == 1 && stats_of(fleet.guards[0]).loads_queued == 1);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(asks[i].answers, 1);
+        assert_int_equal(asks[i].result.status, GUARD_CLOSING);
+    }
+    assert_int_equal(fleet.source.saw_cancel, 1);
+    assert_int_equal(fleet.source.begun, 1);
+    assert_false(is_leased(&fleet, "a"));
+    assert_false(is_leased(&fleet, "b"));
+    assert_false(is_cached(&fleet, "a"));
+    fleet_close(&fleet);
+}
+
+static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
+
+static void closing_gives_up_on_a_loader_that_ignores_its_cancellation(void **state)
+{
+    static struct fleet fleet; /* the loader uses it after the guard is closed */
+    struct ask ask;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.source.stubborn = true;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &ask, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    abandoned = fleet.guards[0];
+    uint64_t begun_ms = rig_now_ms();
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_TIMEOUT);
+    assert_null(fleet.guards[0]);
+    assert_in_range(rig_now_ms() - begun_ms, 4900, 15000);
+    assert_int_equal(ask.answers, 1);
+    assert_int_equal(ask.result.status, GUARD_CLOSING);
+    assert_false(is_leased(&fleet, "k"));
+    source_open(&fleet.source); /* it ends now, and finds nobody */
+    WAIT_UNTIL(fleet.source.over == 1);
+    assert_int_equal(ask.answers, 1);
+    fleet_close(&fleet);
+}
+
+static void *ask_and_wait(void *context)
+{
+    struct fleet *fleet = context;
+    struct guard_request request = {.kind = fleet->kinds[0], .key = "k"};
+    struct guard_result result;
+    guard_get_wait(fleet->guards[0], &request, &result);
+    return (void *)(uintptr_t)result.status;
+}
+
+static void closing_frees_those_who_block(void **state)
+{
+    struct fleet fleet;
+    pthread_t threads[8];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_and_wait, &fleet), 0);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 8);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    for (size_t i = 0; i < 8; i++) {
+        void *status = NULL;
+        pthread_join(threads[i], &status);
+        assert_int_equal((uintptr_t)status, GUARD_CLOSING);
+    }
+    fleet_close(&fleet);
+}
+
+static void unknown_or_closing(void *context, const struct guard_invalidated *result)
+{
+    atomic_uint *called = context;
+    assert_true(result->status == GUARD_CLOSING || result->status == GUARD_UNKNOWN);
+    atomic_fetch_add(called, 1);
+}
+
+static void an_invalidation_under_way_is_answered_when_the_guard_closes(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    atomic_uint called = 0;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 1);
+    stack_redis_pause(&redis);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(guard_invalidate(fleet.guards[0], "k", 60000, unknown_or_closing, &called),
+                         GUARD_OK);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    assert_int_equal(called, 5);
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+static void closing_while_redis_hangs_takes_no_longer_than_its_limits(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct fleet fleet;
+    struct ask asks[2];
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    fault_init(&fleet);
+    fleet.config.redis_url = redis.url;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &asks[0], "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    stack_redis_pause(&redis);
+    ask_start(&fleet, 0, &asks[1], "other");
+    uint64_t begun_ms = rig_now_ms();
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    assert_in_range(rig_now_ms() - begun_ms, 0, 4500);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(asks[i].answers, 1);
+        assert_int_equal(asks[i].result.status, GUARD_CLOSING);
+    }
+    fleet_close(&fleet);
+    stack_redis_stop(&redis);
+}
+
+/* ---- entries of others ---- */
+
+static void an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection(void **state)
+{
+    enum { BODY_BYTES = 400000 };
+    struct fleet fleet;
+    char *body = malloc(BODY_BYTES + 1);
+    (void)state;
+    assert_non_null(body);
+    memset(body, 'x', BODY_BYTES);
+    body[BODY_BYTES] = '\0';
+    fleet_init(&fleet);
+    fleet.source.body = body;
+    fleet.source.body_bytes = BODY_BYTES;
+    fleet.config.max_value_bytes = 1 << 20;
+    fleet_add(&fleet);
+    fleet.config.max_value_bytes = 256 << 10;
+    fleet_add(&fleet);
+    fleet_open(&fleet, 2);
+    uint64_t connects = stats_of(fleet.guards[1]).redis_connects;
+    assert_true(expect_row(&fleet, 0, "k", body).stored);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(expect_row(&fleet, 1, "k", body).source, GUARD_FROM_CACHE);
+    assert_false(expect_row(&fleet, 1, "own", body).stored);
+    assert_int_equal(fleet.source.begun, 2);
+    assert_int_equal(stats_of(fleet.guards[1]).redis_connects, connects);
+    assert_int_equal(stats_of(fleet.guards[1]).fill_too_big, 1);
+    assert_int_equal(FLEET_SUM(&fleet, entry_rejected), 0);
+    fleet_close(&fleet);
+    free(body);
+}
+
+/* ---- permissions ---- */
+
+/* The line that the README gives operators, with this password and the user's name. */
+static void acl_of_readme(char out[1024])
+{
+    char line[1024];
+    FILE *readme = fopen("guard/README.md", "r");
+    assert_non_null(readme);
+    out[0] = '\0';
+    while (out[0] == '\0' && fgets(line, sizeof line, readme) != NULL)
+        if (strncmp(line, "    user guard on ", 18) == 0)
+            snprintf(out, 1024, "ACL SETUSER guard on %.*s", (int)strcspn(line + 18, "\n"), line + 18);
+    fclose(readme);
+    assert_true(out[0] != '\0');
+}
+
+static void the_permissions_that_the_readme_names_are_enough(void **state)
+{
+    struct fleet fleet;
+    char url[96], command[1024];
+    struct guard_invalidated dropped;
+    (void)state;
+    acl_of_readme(command);
+    redisReply *reply = stack_redis_command(&rig_redis, command);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    fleet_init(&fleet);
+    snprintf(url, sizeof url, "redis://guard:PASSWORD@127.0.0.1:%u/3", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &dropped), GUARD_OK);
+    assert_true(dropped.value_dropped);
+    fleet.source.verdict = SOURCE_FAIL;
+    expect(&fleet, 0, "bad", GUARD_FAILED);
+    expect(&fleet, 1, "bad", GUARD_FAILED); /* perhaps before the failure was stored: then it waited */
+    assert_int_equal(fleet.source.begun, 2);
+    assert_true(FLEET_SUM(&fleet, wake_messages) > 0);
+    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
+    fleet_close(&fleet);
+    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER guard"));
+}
+
+static void permit(const char *rules)
+{
+    char command[128];
+    snprintf(command, sizeof command, "ACL SETUSER fickle %s", rules);
+    redisReply *reply = stack_redis_command(&rig_redis, command);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+}
+
+/* One get of a key of its own: two lookups and a lease. */
+static enum guard_redis_state state_after_a_get(struct fleet *fleet, unsigned *gets)
+{
+    char key[16], row[24];
+    snprintf(key, sizeof key, "p%u", ++*gets);
+    snprintf(row, sizeof row, "%s v1", key);
+    expect_row(fleet, 0, key, row);
+    return stats_of(fleet->guards[0]).redis_state;
+}
+
+static void a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer(void **state)
+{
+    struct fleet fleet;
+    char url[96];
+    unsigned gets = 0;
+    (void)state;
+    permit("on >PASSWORD ~* &* +@all");
+    fleet_init(&fleet);
+    snprintf(url, sizeof url, "redis://fickle:PASSWORD@127.0.0.1:%u", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 1);
+    permit("-evalsha -eval");
+    WAIT_UNTIL(state_after_a_get(&fleet, &gets) == GUARD_REDIS_DENIED);
+    assert_int_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
+    assert_int_equal(state_after_a_get(&fleet, &gets), GUARD_REDIS_DENIED);
+    permit("+evalsha +eval");
+    WAIT_UNTIL(state_after_a_get(&fleet, &gets) == GUARD_REDIS_UP);
+    fleet_close(&fleet);
+    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER fickle"));
+}
+
+/* ---- resources ---- */
+
+static size_t count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void a_closed_guard_leaves_no_descriptor_behind(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    size_t before = count_descriptors();
+    for (int i = 0; i < 10; i++) {
+        fleet_init(&fleet);
+        fleet_open(&fleet, 2);
+        expect_row(&fleet, 0, "k", "k v1");
+        fleet_close(&fleet);
+        fleet_init(&fleet);
+        fleet_add(&fleet);
+        fleet_close(&fleet); /* at whatever stage of connecting it is */
+    }
+    assert_int_equal(count_descriptors(), before + 0);
+}
+
+static void a_guard_without_descriptors_is_not_opened_and_leaves_nothing(void **state)
+{
+    struct fleet fleet;
+    struct guard_error error;
+    struct rlimit limit, tight;
+    bool opened = false;
+    (void)state;
+    fleet_init(&fleet);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    size_t before = count_descriptors();
+    for (rlim_t spare = 0; spare < 12 && !opened; spare++) {
+        struct guard *guard = NULL;
+        tight = limit;
+        tight.rlim_cur = before + spare;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+        memset(&error, 0, sizeof error);
+        enum guard_status status = guard_open(&fleet.config, &guard, &error);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        opened = status == GUARD_OK;
+        assert_true(opened || (status == GUARD_NO_MEMORY && guard == NULL && error.text[0] != '\0'));
+        if (opened)
+            assert_int_equal(guard_close(&guard, 0), GUARD_OK);
+        assert_int_equal(count_descriptors(), before);
+    }
+    assert_true(opened);
+    close(fleet.source.gate);
+}
+
+static atomic_uint told;
+
+static void on_log(void *context, const char *text)
+{
+    assert_ptr_equal(context, &told);
+    assert_true(strlen(text) > 0);
+    assert_null(strchr(text, '\n'));
+    assert_null(strstr(text, "secret"));
+    atomic_fetch_add(&told, 1);
+}
+
+static void the_log_tells_of_the_link_and_never_of_the_password(void **state)
+{
+    struct fleet fleet;
+    char url[96];
+    (void)state;
+    fault_init(&fleet);
+    snprintf(url, sizeof url, "redis://user:secret@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet.config.log = on_log;
+    fleet.config.log_context = &told;
+    fleet_add(&fleet);
+    WAIT_UNTIL(told > 0);
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_guard_opened_without_redis_works_uncached_and_joins_later),
+        cmocka_unit_test(without_redis_a_failed_load_is_remembered_by_the_process),
+        cmocka_unit_test(a_guard_that_redis_refuses_says_so_and_works_uncached),
+        cmocka_unit_test(redis_killed_during_a_load_costs_the_cache_but_no_answer),
+        cmocka_unit_test(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most),
+        cmocka_unit_test(a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs),
+        cmocka_unit_test(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline),
+        cmocka_unit_test(an_invalidation_is_repeated_until_redis_confirms_it),
+        cmocka_unit_test(a_lease_left_behind_is_outlived_by_one_new_load),
+        cmocka_unit_test(a_late_fill_is_refused_and_its_own_callers_are_still_answered),
+        cmocka_unit_test(a_waiting_process_is_woken_by_the_message_not_by_its_poll),
+        cmocka_unit_test(a_killed_subscription_comes_back_and_all_who_wait_look_again),
+        cmocka_unit_test(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer),
+        cmocka_unit_test(messages_that_are_not_ours_are_ignored),
+        cmocka_unit_test(closing_lets_a_running_load_finish_within_the_drain_time),
+        cmocka_unit_test(what_was_accepted_before_the_close_is_answered_with_a_value),
+        cmocka_unit_test(closing_without_time_cancels_loads_and_releases_their_leases),
+        cmocka_unit_test(closing_gives_up_on_a_loader_that_ignores_its_cancellation),
+        cmocka_unit_test(closing_frees_those_who_block),
+        cmocka_unit_test(an_invalidation_under_way_is_answered_when_the_guard_closes),
+        cmocka_unit_test(closing_while_redis_hangs_takes_no_longer_than_its_limits),
+        cmocka_unit_test(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection),
+        cmocka_unit_test(the_permissions_that_the_readme_names_are_enough),
+        cmocka_unit_test(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer),
+        cmocka_unit_test(a_closed_guard_leaves_no_descriptor_behind),
+        cmocka_unit_test(a_guard_without_descriptors_is_not_opened_and_leaves_nothing),
+        cmocka_unit_test(the_log_tells_of_the_link_and_never_of_the_password),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

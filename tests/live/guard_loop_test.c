@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_loop_test.c - the guard on libuv loops of the host's: who is answered where, and how a loop leaves.
+ *
+ * Each host is a thread with a loop. The test hands it work by host_do(), which returns when the work is
+ * done.
+ */
+#include "guard_rig.h"
+#include <uv.h>
+
+struct host {
+    struct fleet *fleet;
+    size_t guard; /* of the fleet */
+    uv_loop_t loop;
+    uv_async_t async;
+    pthread_t thread;
+    struct guard_loop *attached;
+    atomic_bool detached;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    void (*work)(struct host *host, void *context); /* NULL: done */
+    void *context;
+    bool ending;
+};
+
+static void on_work(uv_async_t *async)
+{
+    struct host *host = async->data;
+    pthread_mutex_lock(&host->mutex);
+    void (*work)(struct host * host, void *context) = host->work;
+    bool ending = host->ending;
+    pthread_mutex_unlock(&host->mutex);
+    if (work != NULL)
+        work(host, host->context);
+    pthread_mutex_lock(&host->mutex);
+    host->work = NULL;
+    pthread_cond_signal(&host->changed);
+    pthread_mutex_unlock(&host->mutex);
+    if (ending && !uv_is_closing((uv_handle_t *)async))
+        uv_close((uv_handle_t *)async, NULL);
+}
+
+static void *host_run(void *context)
+{
+    struct host *host = context;
+    uv_run(&host->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+static void host_do(struct host *host, void (*work)(struct host *host, void *context), void *context)
+{
+    pthread_mutex_lock(&host->mutex);
+    host->work = work;
+    host->context = context;
+    uv_async_send(&host->async);
+    while (host->work != NULL)
+        pthread_cond_wait(&host->changed, &host->mutex);
+    pthread_mutex_unlock(&host->mutex);
+}
+
+static void attach(struct host *host, void *context)
+{
+    struct guard_error error = {.text = ""};
+    (void)context;
+    enum guard_status status =
+        guard_loop_attach(host->fleet->guards[host->guard], &host->loop, &host->attached, &error);
+    if (status != GUARD_OK)
+        fail_msg("guard_loop_attach: %s", error.text);
+}
+
+static void host_init(struct host *host, struct fleet *fleet, size_t guard)
+{
+    memset(host, 0, sizeof *host);
+    host->fleet = fleet;
+    host->guard = guard;
+    pthread_mutex_init(&host->mutex, NULL);
+    pthread_cond_init(&host->changed, NULL);
+    assert_int_equal(uv_loop_init(&host->loop), 0);
+    assert_int_equal(uv_async_init(&host->loop, &host->async, on_work), 0);
+    host->async.data = host;
+    assert_int_equal(pthread_create(&host->thread, NULL, host_run, host), 0);
+}
+
+static void on_detached(void *context)
+{
+    struct host *host = context;
+    assert_true(pthread_equal(pthread_self(), host->thread));
+    assert_false(host->detached);
+    host->detached = true;
+}
+
+static void detach(struct host *host, void *context)
+{
+    (void)context;
+    guard_loop_detach(&host->attached, on_detached, host);
+    assert_null(host->attached);
+}
+
+static void host_end(struct host *host)
+{
+    pthread_mutex_lock(&host->mutex);
+    host->ending = true;
+    uv_async_send(&host->async);
+    pthread_mutex_unlock(&host->mutex);
+    pthread_join(host->thread, NULL);
+    assert_int_equal(uv_loop_close(&host->loop), 0); /* nothing of the guard's is left on it */
+    pthread_cond_destroy(&host->changed);
+    pthread_mutex_destroy(&host->mutex);
+}
+
+/* Detaches, ends the loop. */
+static void host_close(struct host *host)
+{
+    host_do(host, detach, NULL);
+    WAIT_UNTIL(host->detached);
+    host_end(host);
+}
+
+/* ---- asking on a host's loop ---- */
+
+struct loop_ask {
+    struct ask ask; /* first */
+    struct host *host;
+    const char *key;
+    uint32_t deadline_ms;
+    enum guard_status status;
+};
+
+static void loop_answered(void *context, const struct guard_result *result)
+{
+    struct loop_ask *loop_ask = context;
+    assert_true(pthread_equal(pthread_self(), loop_ask->host->thread));
+    ask_answered(&loop_ask->ask, result);
+}
+
+static void loop_ask(struct host *host, void *context)
+{
+    struct loop_ask *loop_ask = context;
+    struct ask *ask = &loop_ask->ask;
+    struct guard_request request = {host->fleet->kinds[host->guard], loop_ask->key, loop_ask->deadline_ms,
+                                    loop_answered, loop_ask};
+    memset(ask, 0, sizeof *ask);
+    loop_ask->host = host;
+    ask->fleet = host->fleet;
+    ask->caller = pthread_self();
+    ask->starting = true;
+    loop_ask->status = guard_loop_get(host->attached, &request, &ask->ticket);
+    ask->starting = false;
+    if (loop_ask->status == GUARD_OK)
+        atomic_fetch_add(&host->fleet->accepted[host->guard], 1);
+}
+
+static void loop_ask_start(struct host *host, struct loop_ask *asked, const char *key)
+{
+    asked->key = key;
+    asked->deadline_ms = 0;
+    host_do(host, loop_ask, asked);
+    assert_int_equal(asked->status, GUARD_OK);
+}
+
+static void loop_cancel(struct host *host, void *context)
+{
+    const struct loop_ask *asked = context;
+    guard_loop_cancel(host->attached, asked->ask.ticket);
+}
+
+static void loop_expect(struct host *host, const char *key, const char *row)
+{
+    struct loop_ask asked;
+    loop_ask_start(host, &asked, key);
+    ask_wait(&asked.ask);
+    assert_row(&asked.ask.result, row);
+    ask_clear(&asked.ask);
+}
+
+/* Until the loop's own connection answers: then a hit is counted without a round trip of the guard's. */
+static void host_wait_up(struct host *host, const char *key, const char *row)
+{
+    struct guard *guard = host->fleet->guards[host->guard];
+    uint64_t connects = stats_of(guard).redis_connects;
+    loop_expect(host, key, row);
+    WAIT_UNTIL(stats_of(guard).redis_connects >= connects && stats_of(guard).redis_connects >= 3);
+    loop_expect(host, key, row);
+}
+
+/* ---- the tests ---- */
+
+static void a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask asked;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    loop_ask_start(&host, &asked, "k");
+    ask_wait(&asked.ask);
+    assert_row(&asked.ask.result, "k v1");
+    ask_clear(&asked.ask);
+    loop_expect(&host, "new", "new v1");
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
+static void attach_and_ask(struct host *host, void *context)
+{
+    attach(host, NULL);
+    loop_ask(host, context);
+}
+
+static void a_get_in_the_same_turn_as_the_attachment_is_answered(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct loop_ask asked = {.key = "k"};
+        fleet_init(&fleet);
+        fleet_open(&fleet, 1);
+        host_init(&host, &fleet, 0);
+        host_do(&host, attach_and_ask, &asked);
+        assert_int_equal(asked.status, GUARD_OK);
+        ask_wait(&asked.ask);
+        assert_row(&asked.ask.result, "k v1");
+        ask_clear(&asked.ask);
+        host_close(&host);
+        fleet_close(&fleet);
+    }
+}
+
+static void loops_and_threads_collapse_into_one_load(void **state)
+{
+    struct fleet fleet;
+    struct host hosts[2];
+    struct loop_ask asked[6];
+    struct ask plain;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    for (size_t i = 0; i < 2; i++) {
+        host_init(&hosts[i], &fleet, 0);
+        host_do(&hosts[i], attach, NULL);
+    }
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 6; i++)
+        loop_ask_start(&hosts[i % 2], &asked[i], "k");
+    ask_start(&fleet, 0, &plain, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 7);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 6; i++) {
+        ask_wait(&asked[i].ask);
+        assert_row(&asked[i].ask.result, "k v1");
+        ask_clear(&asked[i].ask);
+    }
+    ask_wait(&plain);
+    ask_clear(&plain);
+    assert_int_equal(fleet.source.begun, 1);
+    for (size_t i = 0; i < 2; i++)
+        host_close(&hosts[i]);
+    fleet_close(&fleet);
+}
+
+static void a_hit_needs_no_other_thread(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    host_wait_up(&host, "k", "k v1");
+    struct guard_stats before = stats_of(fleet.guards[0]);
+    loop_expect(&host, "k", "k v1");
+    struct guard_stats after = stats_of(fleet.guards[0]);
+    assert_int_equal(after.hit, before.hit + 1);
+    assert_int_equal(after.lease_acquired, before.lease_acquired);
+    host_close(&host);
+    assert_int_equal(stats_of(fleet.guards[0]).hit, after.hit); /* what a loop counted stays */
+    fleet_close(&fleet);
+}
+
+static void every_outcome_reaches_the_loop(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask asked;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    host_wait_up(&host, "k", "k v1");
+    fleet.source.verdict = SOURCE_ABSENT;
+    for (int i = 0; i < 2; i++) {
+        loop_ask_start(&host, &asked, "absent");
+        ask_wait(&asked.ask);
+        assert_int_equal(asked.ask.result.status, GUARD_ABSENT);
+    }
+    fleet.source.verdict = SOURCE_FAIL;
+    for (int i = 0; i < 2; i++) {
+        loop_ask_start(&host, &asked, "failed");
+        ask_wait(&asked.ask);
+        assert_int_equal(asked.ask.result.status, GUARD_FAILED);
+    }
+    source_shut(&fleet.source);
+    asked = (struct loop_ask){.key = "late", .deadline_ms = 20};
+    host_do(&host, loop_ask, &asked);
+    ask_wait(&asked.ask);
+    assert_int_equal(asked.ask.result.status, GUARD_TIMEOUT);
+    asked.key = "";
+    host_do(&host, loop_ask, &asked);
+    assert_int_equal(asked.status, GUARD_INVALID);
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
+static void a_get_on_a_loop_can_be_cancelled(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask waiting, other;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    host_wait_up(&host, "k", "k v1");
+    source_shut(&fleet.source);
+    loop_ask_start(&host, &waiting, "slow");
+    loop_ask_start(&host, &other, "slow");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
+    host_do(&host, loop_cancel, &waiting);
+    host_do(&host, loop_cancel, &waiting);
+    ask_wait(&waiting.ask);
+    assert_int_equal(waiting.ask.result.status, GUARD_CANCELLED);
+    source_open(&fleet.source);
+    ask_wait(&other.ask);
+    assert_row(&other.ask.result, "slow v1");
+    host_do(&host, loop_cancel, &other);
+    ask_clear(&other.ask);
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
+static void ask_and_cancel(struct host *host, void *context)
+{
+    loop_ask(host, context);
+    loop_cancel(host, context);
+}
+
+static void a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask asked = {.key = "k"};
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    for (int i = 0; i < 50; i++) { /* before the connection is up, and after */
+        host_do(&host, ask_and_cancel, &asked);
+        ask_wait(&asked.ask);
+        assert_true(asked.ask.result.status == GUARD_CANCELLED || asked.ask.result.status == GUARD_OK);
+        ask_clear(&asked.ask);
+    }
+    host_wait_up(&host, "k", "k v1");
+    host_do(&host, ask_and_cancel, &asked);
+    ask_wait(&asked.ask);
+    assert_true(asked.ask.result.status == GUARD_CANCELLED);
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
+/* A loop's ticket means nothing to guard_cancel(), nor the other way round. */
+static void a_ticket_of_one_loop_cancels_nothing_elsewhere(void **state)
+{
+    struct fleet fleet;
+    struct host hosts[2];
+    struct loop_ask first, second;
+    struct ask plain;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    for (size_t i = 0; i < 2; i++) {
+        host_init(&hosts[i], &fleet, 0);
+        host_do(&hosts[i], attach, NULL);
+    }
+    source_shut(&fleet.source);
+    loop_ask_start(&hosts[0], &first, "k");
+    loop_ask_start(&hosts[1], &second, "k");
+    ask_start(&fleet, 0, &plain, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 3);
+    guard_cancel(fleet.guards[0], first.ask.ticket);
+    guard_cancel(fleet.guards[0], second.ask.ticket);
+    struct loop_ask foreign = {.ask = {.ticket = plain.ticket}};
+    host_do(&hosts[0], loop_cancel, &foreign);
+    foreign.ask.ticket = first.ask.ticket;
+    host_do(&hosts[1], loop_cancel, &foreign);
+    source_open(&fleet.source);
+    struct ask *all[] = {&first.ask, &second.ask, &plain};
+    for (size_t i = 0; i < 3; i++) {
+        ask_wait(all[i]);
+        assert_row(&all[i]->result, "k v1");
+        ask_clear(all[i]);
+    }
+    for (size_t i = 0; i < 2; i++)
+        host_close(&hosts[i]);
+    fleet_close(&fleet);
+}
+
+static void detaching_answers_with_closing_who_still_waits(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask waiting[3];
+    struct ask plain;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 3; i++)
+        loop_ask_start(&host, &waiting[i], "slow");
+    ask_start(&fleet, 0, &plain, "slow");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 4);
+    host_do(&host, detach, NULL);
+    WAIT_UNTIL(host.detached);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(waiting[i].ask.answers, 1);
+        assert_int_equal(waiting[i].ask.result.status, GUARD_CLOSING);
+    }
+    host_end(&host);
+    source_open(&fleet.source); /* the load went on for the other */
+    ask_wait(&plain);
+    assert_row(&plain.result, "slow v1");
+    ask_clear(&plain);
+    fleet_close(&fleet);
+}
+
+/* Asks many keys and detaches in the same turn: their lookups have not even been written. */
+static void ask_many_and_detach(struct host *host, void *context)
+{
+    struct loop_ask *asked = context;
+    for (int i = 0; i < 100; i++)
+        loop_ask(host, &asked[i]);
+    detach(host, NULL);
+}
+
+static void a_loop_can_be_detached_with_lookups_under_way(void **state)
+{
+    static struct loop_ask asked[100];
+    struct fleet fleet;
+    struct host host;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    host_wait_up(&host, "k", "k v1");
+    for (size_t i = 0; i < 100; i++)
+        asked[i] = (struct loop_ask){.key = i % 2 == 0 ? "k" : "cold"};
+    host_do(&host, ask_many_and_detach, asked);
+    WAIT_UNTIL(host.detached);
+    for (size_t i = 0; i < 100; i++) {
+        assert_int_equal(asked[i].ask.answers, 1);
+        assert_int_equal(asked[i].ask.result.status, GUARD_CLOSING);
+    }
+    host_end(&host);
+    fleet_close(&fleet);
+}
+
+/* Detaches its loop from inside the first answer. */
+static void detaching_answered(void *context, const struct guard_result *result)
+{
+    struct loop_ask *asked = context;
+    struct host *host = asked->host;
+    ask_answered(&asked->ask, result);
+    if (host->attached != NULL)
+        detach(host, NULL);
+}
+
+static void ask_to_detach(struct host *host, void *context)
+{
+    struct loop_ask *asked = context;
+    for (int i = 0; i < 3; i++) {
+        struct guard_request request = {host->fleet->kinds[0], "k", 0, detaching_answered, &asked[i]};
+        asked[i] = (struct loop_ask){.host = host, .ask = {.fleet = host->fleet}};
+        assert_int_equal(guard_loop_get(host->attached, &request, NULL), GUARD_OK);
+        atomic_fetch_add(&host->fleet->accepted[0], 1);
+    }
+}
+
+static void a_loop_can_be_detached_inside_a_callback(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask asked[3];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    host_wait_up(&host, "k", "k v1");
+    host_do(&host, ask_to_detach, asked);
+    WAIT_UNTIL(host.detached);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(asked[i].ask.answers, 1);
+        ask_clear(&asked[i].ask);
+    }
+    host_end(&host);
+    fleet_close(&fleet);
+}
+
+static void a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask waiting, late = {.key = "k"};
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    source_shut(&fleet.source);
+    loop_ask_start(&host, &waiting, "slow");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1);
+    guard_drain(fleet.guards[0]);
+    host_do(&host, loop_ask, &late);
+    assert_int_equal(late.status, GUARD_CLOSING);
+    source_open(&fleet.source);
+    ask_wait(&waiting.ask);
+    assert_row(&waiting.ask.result, "slow v1");
+    ask_clear(&waiting.ask);
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
+static void ask_and_drain(struct host *host, void *context)
+{
+    loop_ask(host, context);
+    guard_drain(host->fleet->guards[0]);
+}
+
+static void a_get_accepted_before_the_drain_is_served_whatever_its_stage(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask asked = {.key = "cold"};
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    host_wait_up(&host, "k", "k v1");
+    host_do(&host, ask_and_drain, &asked);
+    ask_wait(&asked.ask);
+    assert_row(&asked.ask.result, "cold v1");
+    ask_clear(&asked.ask);
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
+static void many_loops_come_and_go_while_others_ask(void **state)
+{
+    struct fleet fleet;
+    struct host steady;
+    struct host passing[3];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    host_init(&steady, &fleet, 0);
+    host_do(&steady, attach, NULL);
+    for (int round = 0; round < 5; round++) {
+        struct loop_ask asked[3];
+        for (size_t i = 0; i < 3; i++) {
+            host_init(&passing[i], &fleet, 0);
+            host_do(&passing[i], attach, NULL);
+            loop_ask_start(&passing[i], &asked[i], "k");
+        }
+        loop_expect(&steady, "k", "k v1");
+        for (size_t i = 0; i < 3; i++) {
+            ask_wait(&asked[i].ask);
+            ask_clear(&asked[i].ask);
+            host_do(&passing[i], detach, NULL);
+        }
+        for (size_t i = 0; i < 3; i++) {
+            WAIT_UNTIL(passing[i].detached);
+            host_end(&passing[i]);
+        }
+    }
+    host_close(&steady);
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up),
+        cmocka_unit_test(a_get_in_the_same_turn_as_the_attachment_is_answered),
+        cmocka_unit_test(loops_and_threads_collapse_into_one_load),
+        cmocka_unit_test(a_hit_needs_no_other_thread),
+        cmocka_unit_test(every_outcome_reaches_the_loop),
+        cmocka_unit_test(a_get_on_a_loop_can_be_cancelled),
+        cmocka_unit_test(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once),
+        cmocka_unit_test(a_ticket_of_one_loop_cancels_nothing_elsewhere),
+        cmocka_unit_test(detaching_answers_with_closing_who_still_waits),
+        cmocka_unit_test(a_loop_can_be_detached_with_lookups_under_way),
+        cmocka_unit_test(a_loop_can_be_detached_inside_a_callback),
+        cmocka_unit_test(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has),
+        cmocka_unit_test(a_get_accepted_before_the_drain_is_served_whatever_its_stage),
+        cmocka_unit_test(many_loops_come_and_go_while_others_ask),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_rig.h - a fleet in one process: several guards, one private Redis, one source behind a gate.
+ *
+ * A guard per struct member stands for a process: they share nothing but Redis. The source counts its loads
+ * and holds them at its gate until the test opens it, so that a test waits for what it needs instead of
+ * sleeping. fleet_close() ends every test: each accepted get must have been answered once and counted once.
+ */
+#ifndef GUARD_RIG_H
+#define GUARD_RIG_H
+
+#include "guard/guard.h"
+#include "load/stack.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RIG_LIMIT_MS = 20000, FLEET_MAX = 4 };
+
+/* ---- waiting for what another thread does ---- */
+
+static inline uint64_t rig_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static inline void rig_pause(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+}
+
+/* Evaluates the condition until it holds, and not once more. */
+#define WAIT_UNTIL(condition)                                                                                \
+    do {                                                                                                     \
+        uint64_t end_ms_ = rig_now_ms() + RIG_LIMIT_MS;                                                      \
+        bool holds_ = false;                                                                                 \
+        while (!(holds_ = (condition)) && rig_now_ms() < end_ms_)                                            \
+            rig_pause();                                                                                     \
+        if (!holds_)                                                                                         \
+            fail_msg("waited in vain for: %s", #condition);                                                  \
+    } while (0)
+
+/* ---- the source ---- */
+
+enum source_verdict { SOURCE_ROW, SOURCE_ABSENT, SOURCE_FAIL, SOURCE_NOTHING, SOURCE_TWICE, SOURCE_EXIT };
+
+struct source {
+    int gate;                  /* an eventfd; readable: open */
+    atomic_bool stubborn;      /* does not look at its cancellation */
+    atomic_uint begun, over;   /* loads */
+    atomic_uint running, most; /* at a time */
+    atomic_uint saw_cancel;    /* loads that found cancel_fd readable and were told so by the flag too */
+    atomic_uint left_ms;       /* what the last load had left when it began */
+    _Atomic(enum source_verdict) verdict;
+    enum guard_failure failure;
+    const char *body; /* NULL: "KEY vN", N the version */
+    size_t body_bytes;
+    const char *validator;
+    atomic_uint version; /* of the rows */
+};
+
+static inline void source_init(struct source *source)
+{
+    memset(source, 0, sizeof *source);
+    source->gate = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    source->failure = GUARD_FAILURE_UNAVAILABLE;
+    atomic_store(&source->version, 1);
+}
+
+static inline void source_shut(struct source *source)
+{
+    eventfd_t count = 0;
+    eventfd_read(source->gate, &count);
+}
+
+static inline void source_open(struct source *source)
+{
+    eventfd_write(source->gate, 1);
+}
+
+/* False: cancelled first. */
+static inline bool source_pass(struct source *source, struct guard_load *load)
+{
+    struct pollfd fds[] = {{source->gate, POLLIN, 0}, {guard_load_cancel_fd(load), POLLIN, 0}};
+    while (poll(fds, atomic_load(&source->stubborn) ? 1 : 2, -1) <= 0)
+        ;
+    if ((fds[0].revents & POLLIN) != 0 || !guard_load_cancelled(load))
+        return true;
+    atomic_fetch_add(&source->saw_cancel, 1);
+    return false;
+}
+
+static inline void source_row(struct source *source, struct guard_load *load, unsigned version)
+{
+    char row[4200];
+    if (source->body != NULL) {
+        guard_load_done(load, source->body, source->body_bytes, source->validator);
+        return;
+    }
+    int bytes = snprintf(row, sizeof row, "%s v%u", guard_load_key(load), version);
+    guard_load_done(load, row, (size_t)bytes, source->validator);
+}
+
+static inline void source_leave(void *context)
+{
+    struct source *source = context;
+    atomic_fetch_sub(&source->running, 1);
+    atomic_fetch_add(&source->over, 1);
+}
+
+static inline void source_finish(struct source *source, struct guard_load *load, unsigned version)
+{
+    switch (atomic_load(&source->verdict)) {
+    case SOURCE_ROW:
+        source_row(source, load, version);
+        return;
+    case SOURCE_ABSENT:
+        guard_load_absent(load);
+        return;
+    case SOURCE_FAIL:
+        guard_load_fail(load, source->failure);
+        return;
+    case SOURCE_TWICE:
+        source_row(source, load, version);
+        guard_load_fail(load, GUARD_FAILURE_REJECTED);
+        guard_load_done(load, "second", 6, NULL);
+        return;
+    case SOURCE_EXIT:
+        pthread_exit(NULL);
+    case SOURCE_NOTHING:
+        return;
+    }
+}
+
+/* The loader of all tests. It reads the row's version when it begins, as a query would. */
+static inline void source_load(struct guard_load *load, void *context)
+{
+    struct source *source = context;
+    unsigned version = atomic_load(&source->version);
+    unsigned running = atomic_fetch_add(&source->running, 1) + 1;
+    if (running > atomic_load(&source->most))
+        atomic_store(&source->most, running);
+    atomic_store(&source->left_ms, guard_load_left_ms(load));
+    atomic_fetch_add(&source->begun, 1);
+    pthread_cleanup_push(source_leave, source);
+    if (source_pass(source, load))
+        source_finish(source, load, version);
+    else
+        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
+    pthread_cleanup_pop(1);
+}
+
+/* ---- the fleet ---- */
+
+static struct stack_redis rig_redis; /* of the program */
+static unsigned rig_tests;
+
+struct fleet {
+    struct guard_config config;
+    struct guard_policy policy;
+    char name_space[16];
+    struct source source;
+    size_t count;
+    struct guard *guards[FLEET_MAX];
+    struct guard_kind *kinds[FLEET_MAX];
+    atomic_uint accepted[FLEET_MAX];
+    atomic_uint shed[FLEET_MAX]; /* refused at once, but counted */
+    atomic_uint answered;
+    uint32_t drain_ms; /* of fleet_close() */
+};
+
+static inline int rig_start(void **state)
+{
+    (void)state;
+    return stack_redis_start(&rig_redis, NULL) ? 0 : -1;
+}
+
+static inline int rig_stop(void **state)
+{
+    (void)state;
+    stack_redis_stop(&rig_redis);
+    return 0;
+}
+
+/* Settings for a test of its own; change them before fleet_open(). */
+static inline void fleet_init(struct fleet *fleet)
+{
+    memset(fleet, 0, sizeof *fleet);
+    fleet->config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
+    fleet->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    snprintf(fleet->name_space, sizeof fleet->name_space, "t%u", ++rig_tests);
+    fleet->config.name_space = fleet->name_space;
+    fleet->config.redis_url = rig_redis.url;
+    fleet->config.redis_limit_ms = 1000; /* sanitizers are slow */
+    fleet->policy.jitter_percent = 0;
+    source_init(&fleet->source);
+    fleet->policy.loader = source_load;
+    fleet->policy.context = &fleet->source;
+    fleet->drain_ms = 10000;
+}
+
+static inline struct guard_stats stats_of(struct guard *guard)
+{
+    struct guard_stats stats;
+    guard_stats(guard, &stats);
+    return stats;
+}
+
+static inline bool is_up(struct guard *guard)
+{
+    struct guard_stats stats = stats_of(guard);
+    return stats.redis_state == GUARD_REDIS_UP && stats.wake_state == GUARD_REDIS_UP;
+}
+
+static inline void fleet_add(struct fleet *fleet)
+{
+    struct guard_error error = {.text = ""};
+    size_t i = fleet->count++;
+    if (guard_open(&fleet->config, &fleet->guards[i], &error) != GUARD_OK)
+        fail_msg("guard_open: %s", error.text);
+    if (guard_kind_add(fleet->guards[i], &fleet->policy, &fleet->kinds[i], &error) != GUARD_OK)
+        fail_msg("guard_kind_add: %s", error.text);
+}
+
+/* `count` guards, connected. */
+static inline void fleet_open(struct fleet *fleet, size_t count)
+{
+    while (fleet->count < count)
+        fleet_add(fleet);
+    for (size_t i = 0; i < count; i++)
+        WAIT_UNTIL(is_up(fleet->guards[i]));
+}
+
+static inline uint64_t answers_of(const struct guard_stats *s)
+{
+    return s->hit + s->stale + s->absent_hit + s->failed_hit + s->loaded + s->collapsed_process +
+           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed;
+}
+
+static inline uint64_t answers_counted(struct guard *guard)
+{
+    struct guard_stats stats = stats_of(guard);
+    return answers_of(&stats);
+}
+
+static inline unsigned fleet_accepted(struct fleet *fleet)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < FLEET_MAX; i++)
+        sum += atomic_load(&fleet->accepted[i]);
+    return sum;
+}
+
+/* Sum of one gauge or counter over the fleet. */
+#define FLEET_SUM(fleet, field)                                                                              \
+    fleet_sum(fleet, offsetof(struct guard_stats, field), sizeof((struct guard_stats *)0)->field)
+
+static inline uint64_t fleet_sum(struct fleet *fleet, size_t offset, size_t bytes)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < fleet->count; i++) {
+        struct guard_stats stats = stats_of(fleet->guards[i]);
+        uint32_t gauge = 0;
+        uint64_t counter = 0;
+        memcpy(bytes == sizeof gauge ? (void *)&gauge : (void *)&counter, (char *)&stats + offset, bytes);
+        sum += gauge + counter;
+    }
+    return sum;
+}
+
+static inline void fleet_close(struct fleet *fleet)
+{
+    source_open(&fleet->source);
+    WAIT_UNTIL(atomic_load(&fleet->answered) == fleet_accepted(fleet));
+    for (size_t i = 0; i < fleet->count; i++) {
+        struct guard *guard = fleet->guards[i];
+        if (guard == NULL)
+            continue;
+        WAIT_UNTIL(answers_counted(guard) == atomic_load(&fleet->accepted[i]) + atomic_load(&fleet->shed[i]));
+        if (fleet->config.mode != GUARD_MODE_OFF)
+            assert_int_equal(stats_of(guard).load_duplicate, 0);
+        assert_int_equal(guard_close(&fleet->guards[i], fleet->drain_ms), GUARD_OK);
+        assert_null(fleet->guards[i]);
+    }
+    assert_int_equal(atomic_load(&fleet->answered), fleet_accepted(fleet));
+    assert_int_equal(atomic_load(&fleet->source.running), 0);
+    close(fleet->source.gate);
+}
+
+/* ---- asking ---- */
+
+struct ask {
+    struct fleet *fleet;
+    struct guard_result result; /* its value is ours */
+    atomic_uint answers;
+    pthread_t thread;
+    guard_ticket ticket;
+    atomic_bool starting; /* the caller is still inside its call */
+    pthread_t caller;
+};
+
+static inline void ask_answered(void *context, const struct guard_result *result)
+{
+    struct ask *ask = context;
+    assert_false(atomic_load(&ask->starting) && pthread_equal(pthread_self(), ask->caller));
+    ask->thread = pthread_self();
+    ask->result = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    atomic_fetch_add(&ask->fleet->answered, 1);
+    atomic_fetch_add(&ask->answers, 1);
+}
+
+static inline enum guard_status ask_try(struct fleet *fleet, size_t i, struct ask *ask, const char *key,
+                                        uint32_t deadline_ms)
+{
+    struct guard_request request = {fleet->kinds[i], key, deadline_ms, ask_answered, ask};
+    memset(ask, 0, sizeof *ask);
+    ask->fleet = fleet;
+    ask->caller = pthread_self();
+    atomic_store(&ask->starting, true);
+    atomic_fetch_add(&fleet->accepted[i], 1);
+    enum guard_status status = guard_get(fleet->guards[i], &request, &ask->ticket);
+    atomic_store(&ask->starting, false);
+    if (status != GUARD_OK)
+        atomic_fetch_sub(&fleet->accepted[i], 1);
+    if (status == GUARD_SHED)
+        atomic_fetch_add(&fleet->shed[i], 1);
+    return status;
+}
+
+static inline void ask_start(struct fleet *fleet, size_t i, struct ask *ask, const char *key)
+{
+    assert_int_equal(ask_try(fleet, i, ask, key, 0), GUARD_OK);
+    assert_true(ask->ticket != 0);
+}
+
+static inline void ask_wait(struct ask *ask)
+{
+    WAIT_UNTIL(atomic_load(&ask->answers) > 0);
+    assert_int_equal(atomic_load(&ask->answers), 1);
+}
+
+static inline void ask_clear(struct ask *ask)
+{
+    guard_value_unref(&ask->result.value);
+}
+
+/* The blocking form; the value is the caller's. */
+static inline struct guard_result get_of(struct fleet *fleet, size_t i, const char *key)
+{
+    struct guard_result result;
+    struct guard_request request = {.kind = fleet->kinds[i], .key = key};
+    atomic_fetch_add(&fleet->accepted[i], 1);
+    enum guard_status status = guard_get_wait(fleet->guards[i], &request, &result);
+    atomic_fetch_add(&fleet->answered, 1);
+    assert_int_equal(status, result.status);
+    return result;
+}
+
+static inline void assert_row(const struct guard_result *result, const char *row)
+{
+    assert_int_equal(result->status, GUARD_OK);
+    assert_non_null(result->value);
+    assert_string_equal(result->value->body, row);
+    assert_int_equal(result->value->body_bytes, strlen(row));
+    assert_int_equal(result->failure, GUARD_FAILURE_NONE);
+}
+
+/* Asks, checks and lets go. */
+static inline struct guard_result expect_row(struct fleet *fleet, size_t i, const char *key, const char *row)
+{
+    struct guard_result result = get_of(fleet, i, key);
+    assert_row(&result, row);
+    guard_value_unref(&result.value);
+    assert_null(result.value);
+    return result;
+}
+
+static inline struct guard_result expect(struct fleet *fleet, size_t i, const char *key,
+                                         enum guard_status status)
+{
+    struct guard_result result = get_of(fleet, i, key);
+    assert_int_equal(result.status, status);
+    guard_value_unref(&result.value);
+    return result;
+}
+
+/* An integer that Redis answers; `format` names a key of this fleet by "%s", role 'v', 'l' or 'e'. */
+static inline long long redis_number(struct fleet *fleet, const char *command, const char *key, char role)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s csg1:{%s:%s}:%c", command, fleet->name_space, key, role);
+    redisReply *reply = stack_redis_command(&rig_redis, name);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+static inline bool is_cached(struct fleet *fleet, const char *key)
+{
+    return redis_number(fleet, "EXISTS", key, 'v') == 1;
+}
+
+static inline bool is_leased(struct fleet *fleet, const char *key)
+{
+    return redis_number(fleet, "EXISTS", key, 'l') == 1;
+}
+
+#endif

@@ -1,0 +1,1087 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_test.c - what guard.h promises about asking and answering, with a real Redis.
+ */
+#include "guard_rig.h"
+
+enum { CROWD = 50 };
+
+/* ---- one load ---- */
+
+static void a_missing_key_is_loaded_once_for_the_whole_fleet(void **state)
+{
+    struct fleet fleet;
+    static struct ask asks[2 * CROWD];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 2 * CROWD; i++)
+        ask_start(&fleet, i % 2, &asks[i], "product:7");
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 2 * CROWD);
+    uint64_t busy = FLEET_SUM(&fleet, lease_busy);
+    WAIT_UNTIL(FLEET_SUM(&fleet, lease_busy) > busy + 1); /* the last was asked when all were there */
+    assert_int_equal(FLEET_SUM(&fleet, flights), 2);
+    assert_int_equal(FLEET_SUM(&fleet, loads_running), 1);
+    source_open(&fleet.source);
+    unsigned from[6] = {0};
+    for (size_t i = 0; i < 2 * CROWD; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "product:7 v1");
+        assert_true(asks[i].result.stored);
+        assert_true(asks[i].result.left_ms > 0 && asks[i].result.left_ms <= fleet.policy.fresh_ms);
+        from[asks[i].result.source]++;
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    assert_int_equal(from[GUARD_FROM_LOAD], 1);
+    assert_int_equal(from[GUARD_FROM_FLIGHT], CROWD - 1);
+    assert_int_equal(from[GUARD_FROM_FLEET], CROWD);
+    assert_int_equal(FLEET_SUM(&fleet, loaded), 1);
+    assert_int_equal(FLEET_SUM(&fleet, collapsed_process), CROWD - 1);
+    assert_int_equal(FLEET_SUM(&fleet, collapsed_fleet), CROWD);
+    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1);
+    assert_false(is_leased(&fleet, "product:7"));
+    fleet_close(&fleet);
+}
+
+static void the_rest_of_the_fleet_hits_what_one_has_loaded(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    struct guard_result loaded = expect_row(&fleet, 0, "user:1", "user:1 v1");
+    assert_int_equal(loaded.source, GUARD_FROM_LOAD);
+    assert_int_equal(loaded.age_ms, 0);
+    struct guard_result hit = expect_row(&fleet, 1, "user:1", "user:1 v1");
+    assert_int_equal(hit.source, GUARD_FROM_CACHE);
+    assert_true(hit.stored);
+    assert_int_equal(hit.age_ms + hit.left_ms, fleet.policy.fresh_ms);
+    assert_int_equal(fleet.source.begun, 1);
+    assert_int_equal(stats_of(fleet.guards[1]).hit, 1);
+    fleet_close(&fleet);
+}
+
+static void age_and_left_follow_the_clock_of_redis(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.fresh_ms = 60000;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_int_equal(redis_number(&fleet, "PTTL", "k", 'v') > 50000, 1);
+    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 20000", fleet.name_space));
+    struct guard_result hit = expect_row(&fleet, 0, "k", "k v1");
+    assert_in_range(hit.left_ms, 10000, 20000);
+    assert_in_range(hit.age_ms, 40000, 50000);
+    fleet_close(&fleet);
+}
+
+static void jitter_shortens_the_fresh_time_by_no_more_than_its_percentage(void **state)
+{
+    struct fleet fleet;
+    char key[16];
+    bool shortened = false;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.fresh_ms = 100000;
+    fleet.policy.jitter_percent = 50;
+    fleet_open(&fleet, 1);
+    for (int i = 0; i < 40; i++) {
+        snprintf(key, sizeof key, "j%d", i);
+        struct guard_result result = get_of(&fleet, 0, key);
+        assert_in_range(result.left_ms, 50000, 100000);
+        shortened |= result.left_ms < 99000;
+        guard_value_unref(&result.value);
+    }
+    assert_true(shortened);
+    fleet_close(&fleet);
+}
+
+static void an_absent_row_is_an_answer_and_is_remembered(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.source.verdict = SOURCE_ABSENT;
+    fleet_open(&fleet, 2);
+    struct guard_result loaded = expect(&fleet, 0, "nobody", GUARD_ABSENT);
+    assert_int_equal(loaded.source, GUARD_FROM_LOAD);
+    assert_null(loaded.value);
+    struct guard_result hit = expect(&fleet, 1, "nobody", GUARD_ABSENT);
+    assert_int_equal(hit.source, GUARD_FROM_CACHE);
+    assert_in_range(hit.left_ms, 1, fleet.policy.absent_ms);
+    assert_int_equal(fleet.source.begun, 1);
+    assert_int_equal(stats_of(fleet.guards[1]).absent_hit, 1);
+    assert_int_equal(stats_of(fleet.guards[0]).load_absent, 1);
+    fleet_close(&fleet);
+}
+
+static void one_failed_load_answers_the_waiters_of_all_processes(void **state)
+{
+    static const enum guard_failure FAILURES[] = {GUARD_FAILURE_UNAVAILABLE, GUARD_FAILURE_REJECTED,
+                                                  GUARD_FAILURE_TIMEOUT, GUARD_FAILURE_INTERNAL};
+    (void)state;
+    for (size_t f = 0; f < sizeof FAILURES / sizeof *FAILURES; f++) {
+        struct fleet fleet;
+        struct ask asks[8];
+        fleet_init(&fleet);
+        fleet.policy.failure_ms = 30000;
+        fleet.source.verdict = SOURCE_FAIL;
+        fleet.source.failure = FAILURES[f];
+        fleet_open(&fleet, 2);
+        source_shut(&fleet.source);
+        for (size_t i = 0; i < 8; i++)
+            ask_start(&fleet, i % 2, &asks[i], "bad");
+        WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 8 && FLEET_SUM(&fleet, lease_busy) > 0);
+        source_open(&fleet.source);
+        for (size_t i = 0; i < 8; i++) {
+            ask_wait(&asks[i]);
+            assert_int_equal(asks[i].result.status, GUARD_FAILED);
+            assert_int_equal(asks[i].result.failure, FAILURES[f]);
+            assert_in_range(asks[i].result.retry_ms, 1, 30000);
+            assert_null(asks[i].result.value);
+        }
+        struct guard_result remembered = expect(&fleet, 1, "bad", GUARD_FAILED);
+        assert_int_equal(remembered.source, GUARD_FROM_CACHE);
+        assert_int_equal(fleet.source.begun, 1);
+        assert_true(FLEET_SUM(&fleet, failed_hit) > 0);
+        fleet_close(&fleet);
+    }
+}
+
+static void a_failed_load_is_tried_again_when_its_time_is_over(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.failure_ms = 1;
+    fleet.source.verdict = SOURCE_FAIL;
+    fleet_open(&fleet, 1);
+    expect(&fleet, 0, "k", GUARD_FAILED);
+    fleet.source.verdict = SOURCE_ROW;
+    struct guard_result result;
+    WAIT_UNTIL((result = get_of(&fleet, 0, "k"), result.status == GUARD_OK));
+    guard_value_unref(&result.value);
+    fleet_close(&fleet);
+}
+
+/* ---- what a value may be ---- */
+
+static void check_body(const char *body, size_t body_bytes)
+{
+    struct fleet fleet;
+    fleet_init(&fleet);
+    fleet.source.body = body;
+    fleet.source.body_bytes = body_bytes;
+    fleet.source.validator = "\"v 7~\"";
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_result result = get_of(&fleet, i, "k");
+        assert_int_equal(result.status, GUARD_OK);
+        assert_int_equal(result.source, i == 0 ? GUARD_FROM_LOAD : GUARD_FROM_CACHE);
+        assert_int_equal(result.value->body_bytes, body_bytes);
+        assert_memory_equal(result.value->body, body, body_bytes);
+        assert_int_equal(result.value->body[body_bytes], 0);
+        assert_string_equal(result.value->validator, "\"v 7~\"");
+        guard_value_unref(&result.value);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+}
+
+static void an_empty_body_is_a_value(void **state)
+{
+    (void)state;
+    check_body("", 0);
+}
+
+static void a_body_may_hold_any_bytes(void **state)
+{
+    static const char BYTES[] = "a\0b\r\n$5\r\n}{*1\r\n\xff\xfe\x80";
+    (void)state;
+    check_body(BYTES, sizeof BYTES);
+}
+
+static void a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached(void **state)
+{
+    struct fleet fleet;
+    enum { MOST = 1 << 16 };
+    static char body[MOST + 1];
+    (void)state;
+    memset(body, 'x', sizeof body);
+    fleet_init(&fleet);
+    fleet.config.max_value_bytes = MOST;
+    fleet.policy.failure_ms = 30000;
+    fleet.source.body = body;
+    fleet.source.body_bytes = MOST;
+    fleet_open(&fleet, 2);
+    struct guard_result most = get_of(&fleet, 0, "most");
+    assert_int_equal(most.value->body_bytes, MOST);
+    assert_true(most.stored);
+    guard_value_unref(&most.value);
+    most = get_of(&fleet, 1, "most");
+    assert_int_equal(most.source, GUARD_FROM_CACHE);
+    guard_value_unref(&most.value);
+
+    fleet.source.body_bytes = MOST + 1;
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_result more = get_of(&fleet, i, "more");
+        assert_int_equal(more.status, GUARD_OK);
+        assert_int_equal(more.value->body_bytes, MOST + 1);
+        assert_false(more.stored);
+        assert_int_equal(more.left_ms, 0);
+        guard_value_unref(&more.value);
+    }
+    assert_false(is_cached(&fleet, "more"));
+    assert_int_equal(FLEET_SUM(&fleet, fill_too_big), 1);
+    assert_int_equal(FLEET_SUM(&fleet, lease_acquired), 2); /* the mark spares the second one the lease */
+    fleet_close(&fleet);
+}
+
+static void a_value_outlives_its_callback_and_the_guard(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    struct guard_result result = get_of(&fleet, 0, "k");
+    const struct guard_value *mine = guard_value_ref(result.value);
+    guard_value_unref(&result.value);
+    fleet_close(&fleet);
+    assert_string_equal(mine->body, "k v1");
+    assert_string_equal(mine->validator, "");
+    guard_value_unref(&mine);
+    assert_null(mine);
+    guard_value_unref(&mine);
+}
+
+/* ---- keys ---- */
+
+static void a_key_may_have_any_bytes_and_4096_of_them(void **state)
+{
+    struct fleet fleet;
+    char key[4098], row[4200];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "sp ce}{\n\xc3\xa4%", "sp ce}{\n\xc3\xa4% v1");
+    memset(key, 'k', sizeof key);
+    key[4096] = '\0';
+    snprintf(row, sizeof row, "%s v1", key);
+    expect_row(&fleet, 0, key, row);
+    key[4096] = 'k';
+    key[4097] = '\0';
+    struct ask ask;
+    assert_int_equal(ask_try(&fleet, 0, &ask, key, 0), GUARD_INVALID);
+    assert_int_equal(ask_try(&fleet, 0, &ask, "", 0), GUARD_INVALID);
+    assert_int_equal(ask_try(&fleet, 0, &ask, NULL, 0), GUARD_INVALID);
+    assert_int_equal(guard_invalidate(fleet.guards[0], key, 0, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_invalidate(fleet.guards[0], "", 0, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_invalidate(fleet.guards[0], NULL, 0, NULL, NULL), GUARD_INVALID);
+    fleet_close(&fleet);
+}
+
+static void a_request_that_cannot_be_served_is_refused_and_never_answered(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    struct guard_result result = {.status = GUARD_OK};
+    struct guard_invalidated invalidated = {.status = GUARD_OK};
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    struct guard_request request = {NULL, "k", 0, ask_answered, &ask};
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
+    request.kind = fleet.kinds[1];
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
+    request.kind = fleet.kinds[0];
+    request.answered = NULL;
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(fleet.guards[0], NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get_wait(fleet.guards[0], NULL, &result), GUARD_INVALID);
+    assert_int_equal(result.status, GUARD_INVALID);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "", 0, &invalidated), GUARD_INVALID);
+    assert_int_equal(invalidated.status, GUARD_INVALID);
+    fleet_close(&fleet);
+}
+
+/* ---- loaders ---- */
+
+static void a_loader_that_breaks_its_contract_fails_the_load_as_internal(void **state)
+{
+    static const enum source_verdict WRONG[] = {SOURCE_NOTHING, SOURCE_EXIT};
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.load_workers = 1; /* the place of a worker that ended is used again */
+    fleet_open(&fleet, 1);
+    for (int i = 0; i < 6; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "w%d", i);
+        fleet.source.verdict = WRONG[i % 2];
+        struct guard_result result = expect(&fleet, 0, key, GUARD_FAILED);
+        assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
+    }
+    fleet.source.verdict = SOURCE_ROW;
+    expect_row(&fleet, 0, "good", "good v1");
+    assert_int_equal(stats_of(fleet.guards[0]).load_failed, 6);
+    assert_int_equal(stats_of(fleet.guards[0]).load_ok, 1);
+    fleet_close(&fleet);
+}
+
+static void the_first_of_two_verdicts_stands(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.source.verdict = SOURCE_TWICE;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet_close(&fleet);
+}
+
+static void a_validator_that_is_not_short_printable_ascii_fails_the_load(void **state)
+{
+    static char longest[129];
+    const char *wrong[] = {"line\n", "tab\t", "caf\xc3\xa9", "\x7f", longest};
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    memset(longest, 'v', 128);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "v%zu", i);
+        fleet.source.validator = wrong[i];
+        struct guard_result result = expect(&fleet, 0, key, GUARD_FAILED);
+        assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
+    }
+    longest[127] = '\0';
+    struct guard_result result = get_of(&fleet, 0, "ok");
+    assert_string_equal(result.value->validator, longest);
+    guard_value_unref(&result.value);
+    fleet_close(&fleet);
+}
+
+static void a_failure_that_is_none_counts_as_internal(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.source.verdict = SOURCE_FAIL;
+    fleet.source.failure = GUARD_FAILURE_NONE;
+    fleet_open(&fleet, 1);
+    assert_int_equal(expect(&fleet, 0, "k", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
+    fleet_close(&fleet);
+}
+
+static void a_load_past_its_limit_is_cancelled_and_fails_as_timeout(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.load_limit_ms = 50;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    struct guard_result result = expect(&fleet, 0, "slow", GUARD_FAILED);
+    assert_int_equal(result.failure, GUARD_FAILURE_TIMEOUT);
+    assert_int_equal(fleet.source.saw_cancel, 1);
+    assert_in_range(fleet.source.left_ms, 1, 50);
+    assert_int_equal(stats_of(fleet.guards[0]).load_cancelled, 1);
+    fleet_close(&fleet);
+}
+
+static void a_loader_that_hangs_frees_its_key_at_the_hold_limit(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.redis_limit_ms = 100;
+    fleet.policy.lease_ms = 300;
+    fleet.policy.load_limit_ms = fleet.policy.max_hold_ms = 400;
+    fleet.policy.failure_ms = 1;
+    fleet.source.stubborn = true;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    struct guard_result result = expect(&fleet, 0, "k", GUARD_FAILED);
+    assert_int_equal(result.failure, GUARD_FAILURE_TIMEOUT);
+    WAIT_UNTIL(!is_leased(&fleet, "k"));
+    assert_int_equal(fleet.source.running, 1);
+    source_open(&fleet.source);
+    WAIT_UNTIL(fleet.source.running == 0);
+    WAIT_UNTIL((result = get_of(&fleet, 1, "k"), result.status == GUARD_OK));
+    guard_value_unref(&result.value);
+    fleet_close(&fleet);
+}
+
+static void a_long_load_keeps_its_lease_by_renewing_it(void **state)
+{
+    struct fleet fleet;
+    struct ask asks[2];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.redis_limit_ms = 300;
+    fleet.policy.lease_ms = 900;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &asks[0], "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 1, &asks[1], "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_renewed >= 4); /* longer than the lease */
+    assert_int_equal(fleet.source.begun, 1);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    assert_int_equal(FLEET_SUM(&fleet, lease_lost), 0);
+    fleet_close(&fleet);
+}
+
+/* ---- deadlines, limits, cancelling ---- */
+
+static void a_request_is_answered_at_its_deadline_and_the_load_goes_on(void **state)
+{
+    struct fleet fleet;
+    struct ask hasty, patient;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &patient, "k");
+    assert_int_equal(ask_try(&fleet, 0, &hasty, "k", 30), GUARD_OK);
+    ask_wait(&hasty);
+    assert_int_equal(hasty.result.status, GUARD_TIMEOUT);
+    assert_int_equal(hasty.result.source, GUARD_FROM_NOWHERE);
+    assert_int_equal(patient.answers, 0);
+    guard_cancel(fleet.guards[0], patient.ticket);
+    ask_wait(&patient);
+    source_open(&fleet.source);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 1);
+    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+static void requests_beyond_the_waiter_limit_are_shed(void **state)
+{
+    struct fleet fleet;
+    struct ask asks[5];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.max_waiters = 4;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 4; i++)
+        ask_start(&fleet, 0, &asks[i], "k");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 4);
+    assert_int_equal(ask_try(&fleet, 0, &asks[4], "k", 0), GUARD_SHED);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 4; i++) {
+        ask_wait(&asks[i]);
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(stats_of(fleet.guards[0]).shed, 1);
+    fleet_close(&fleet);
+}
+
+static void loads_beyond_workers_and_queue_are_shed(void **state)
+{
+    struct fleet fleet;
+    struct ask asks[4];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.load_workers = 2;
+    fleet.config.load_queue = 1;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    const char *keys[] = {"a", "b", "c", "d"};
+    for (size_t i = 0; i < 3; i++) {
+        ask_start(&fleet, 0, &asks[i], keys[i]);
+        WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == i + 1);
+    }
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
+    ask_start(&fleet, 0, &asks[3], keys[3]);
+    ask_wait(&asks[3]);
+    assert_int_equal(asks[3].result.status, GUARD_SHED);
+    assert_false(is_leased(&fleet, "d"));
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 3; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_OK);
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.most, 2);
+    fleet_close(&fleet);
+}
+
+static void a_cancelled_get_is_answered_so_and_the_others_are_served(void **state)
+{
+    struct fleet fleet;
+    struct ask leader, other, remote;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &leader, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 0, &other, "k");
+    ask_start(&fleet, 1, &remote, "k");
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 3 && FLEET_SUM(&fleet, lease_busy) > 0);
+    guard_cancel(fleet.guards[0], leader.ticket);
+    guard_cancel(fleet.guards[0], leader.ticket);
+    guard_cancel(fleet.guards[1], remote.ticket);
+    ask_wait(&leader);
+    ask_wait(&remote);
+    assert_int_equal(leader.result.status, GUARD_CANCELLED);
+    assert_int_equal(remote.result.status, GUARD_CANCELLED);
+    source_open(&fleet.source);
+    ask_wait(&other);
+    assert_row(&other.result, "k v1");
+    ask_clear(&other);
+    assert_int_equal(FLEET_SUM(&fleet, cancelled), 2);
+    fleet_close(&fleet);
+}
+
+/* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
+static void a_get_can_be_cancelled_at_any_stage(void **state)
+{
+    enum { GETS = 2000 };
+    static struct ask asks[GETS];
+    struct fleet fleet;
+    char key[16];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    unsigned cancelled = 0;
+    for (size_t i = 0; i < GETS; i++) {
+        snprintf(key, sizeof key, "c%zu", i % 50);
+        ask_start(&fleet, 0, &asks[i], key);
+        if (i >= i % 7)
+            guard_cancel(fleet.guards[0], asks[i - i % 7].ticket);
+    }
+    for (size_t i = 0; i < GETS; i++) {
+        ask_wait(&asks[i]);
+        assert_true(asks[i].result.status == GUARD_OK || asks[i].result.status == GUARD_CANCELLED);
+        cancelled += asks[i].result.status == GUARD_CANCELLED;
+        ask_clear(&asks[i]);
+    }
+    assert_true(cancelled > 0);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).cancelled == cancelled);
+    fleet_close(&fleet);
+}
+
+static void a_ticket_that_no_longer_waits_is_ignored(void **state)
+{
+    struct fleet fleet;
+    struct ask done, waiting;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    ask_start(&fleet, 0, &done, "k");
+    ask_wait(&done);
+    ask_clear(&done);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &waiting, "other");
+    WAIT_UNTIL(fleet.source.begun == 2);
+    assert_true(waiting.ticket != done.ticket);
+    guard_cancel(fleet.guards[0], done.ticket);
+    guard_cancel(fleet.guards[0], 0);
+    guard_cancel(fleet.guards[0], UINT64_MAX);
+    guard_cancel(fleet.guards[0], waiting.ticket + 1);
+    source_open(&fleet.source);
+    ask_wait(&waiting);
+    assert_row(&waiting.result, "other v1");
+    ask_clear(&waiting);
+    fleet_close(&fleet);
+}
+
+static void nobody_waits_for_a_queued_load_that_all_have_left(void **state)
+{
+    struct fleet fleet;
+    struct ask first, second;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.load_workers = 1;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &first, "a");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 0, &second, "b");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
+    guard_cancel(fleet.guards[0], second.ticket);
+    ask_wait(&second);
+    assert_int_equal(second.result.status, GUARD_CANCELLED);
+    WAIT_UNTIL(!is_leased(&fleet, "b"));
+    source_open(&fleet.source);
+    ask_wait(&first);
+    ask_clear(&first);
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+}
+
+/* ---- stale values ---- */
+
+static void a_stale_value_is_served_at_once_while_one_process_refreshes_it(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.stale_ms = 60000;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet.source.version = 2;
+    source_shut(&fleet.source);
+    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 30000", fleet.name_space));
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_result stale = expect_row(&fleet, i, "k", "k v1");
+        assert_int_equal(stale.source, GUARD_FROM_STALE);
+        assert_int_equal(stale.left_ms, 0);
+        assert_true(stale.age_ms >= fleet.policy.fresh_ms);
+    }
+    WAIT_UNTIL(fleet.source.begun == 2);
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
+    assert_int_equal(expect_row(&fleet, 1, "k", "k v2").source, GUARD_FROM_CACHE);
+    assert_int_equal(fleet.source.begun, 2);
+    assert_int_equal(FLEET_SUM(&fleet, stale), 2);
+    fleet_close(&fleet);
+}
+
+static void who_accepts_no_stale_value_waits_for_the_fresh_one(void **state)
+{
+    struct fleet fleet;
+    struct guard_kind *strict = NULL;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.stale_ms = 60000;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet.source.version = 2;
+    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 30000", fleet.name_space));
+    fleet.policy.stale_ms = 0;
+    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &strict, NULL), GUARD_OK);
+    fleet.kinds[0] = strict;
+    assert_int_equal(expect_row(&fleet, 0, "k", "k v2").source, GUARD_FROM_LOAD);
+    fleet_close(&fleet);
+}
+
+/* ---- invalidating ---- */
+
+static struct guard_invalidated invalidate(struct fleet *fleet, size_t i, const char *key)
+{
+    struct guard_invalidated result;
+    enum guard_status status = guard_invalidate_wait(fleet->guards[i], key, 0, &result);
+    assert_int_equal(status, result.status);
+    return result;
+}
+
+static void an_invalidation_drops_the_value_and_says_so(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    struct guard_invalidated nothing = invalidate(&fleet, 0, "k");
+    assert_int_equal(nothing.status, GUARD_OK);
+    assert_false(nothing.value_dropped || nothing.load_voided);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet.source.version = 2;
+    struct guard_invalidated dropped = invalidate(&fleet, 1, "k");
+    assert_true(dropped.value_dropped);
+    assert_false(dropped.load_voided);
+    expect_row(&fleet, 0, "k", "k v2");
+    assert_int_equal(FLEET_SUM(&fleet, invalidated), 2);
+    fleet_close(&fleet);
+}
+
+static void an_absent_entry_and_a_failure_are_invalidated_like_a_value(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.failure_ms = fleet.policy.absent_ms = 30000;
+    fleet_open(&fleet, 1);
+    fleet.source.verdict = SOURCE_ABSENT;
+    expect(&fleet, 0, "a", GUARD_ABSENT);
+    fleet.source.verdict = SOURCE_FAIL;
+    expect(&fleet, 0, "f", GUARD_FAILED);
+    fleet.source.verdict = SOURCE_ROW;
+    assert_true(invalidate(&fleet, 0, "a").value_dropped);
+    assert_false(invalidate(&fleet, 0, "f").value_dropped);
+    expect_row(&fleet, 0, "a", "a v1");
+    expect_row(&fleet, 0, "f", "f v1");
+    fleet_close(&fleet);
+}
+
+static void a_get_after_an_invalidation_never_sees_what_a_running_load_read_before(void **state)
+{
+    struct fleet fleet;
+    struct ask before, after[2];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    fleet.source.stubborn = true; /* the old load is not ended by its cancellation: its result arrives */
+    ask_start(&fleet, 0, &before, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    fleet.source.version = 2;
+    struct guard_invalidated voided = invalidate(&fleet, 1, "k");
+    assert_int_equal(voided.status, GUARD_OK);
+    assert_true(voided.load_voided);
+    assert_false(voided.value_dropped);
+    for (size_t i = 0; i < 2; i++)
+        ask_start(&fleet, i, &after[i], "k");
+    WAIT_UNTIL(fleet.source.begun == 2);
+    source_open(&fleet.source);
+    ask_wait(&before);
+    assert_int_equal(before.result.status, GUARD_OK);
+    ask_clear(&before);
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&after[i]);
+        assert_row(&after[i].result, "k v2");
+        ask_clear(&after[i]);
+    }
+    expect_row(&fleet, 0, "k", "k v2");
+    fleet_close(&fleet);
+}
+
+static void invalidated_on(void *context, const struct guard_invalidated *result)
+{
+    atomic_uint *called = context;
+    assert_int_equal(result->status, GUARD_OK);
+    atomic_fetch_add(called, 1);
+}
+
+static void an_invalidation_calls_back_once_and_may_be_left_without_callback(void **state)
+{
+    struct fleet fleet;
+    atomic_uint called = 0;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    assert_int_equal(guard_invalidate(fleet.guards[0], "k", 0, NULL, NULL), GUARD_OK);
+    assert_int_equal(guard_invalidate(fleet.guards[0], "k", 500, invalidated_on, &called), GUARD_OK);
+    WAIT_UNTIL(called == 1 && stats_of(fleet.guards[0]).invalidated == 2);
+    fleet_close(&fleet);
+    assert_int_equal(called, 1);
+}
+
+/* ---- what stands in Redis ---- */
+
+static void an_entry_that_is_not_ours_counts_as_missing_and_is_replaced(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space));
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_CACHE);
+    freeReplyObject(stack_redis_command(&rig_redis, "RENAME csg1:{%s:k}:v csg1:{%s:other}:v",
+                                        fleet.name_space, fleet.name_space));
+    expect_row(&fleet, 0, "other", "other v1");
+    freeReplyObject(stack_redis_command(&rig_redis, "SETRANGE csg1:{%s:other}:v 90 x", fleet.name_space));
+    expect_row(&fleet, 0, "other", "other v1");
+    assert_int_equal(fleet.source.begun, 3);
+    assert_true(stats_of(fleet.guards[0]).entry_rejected >= 3);
+    fleet_close(&fleet);
+}
+
+static void namespaces_do_not_see_each_other(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_add(&fleet);
+    fleet.config.name_space = "elsewhere";
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet.source.version = 2;
+    expect_row(&fleet, 1, "k", "k v2");
+    assert_true(invalidate(&fleet, 1, "k").value_dropped);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet_close(&fleet);
+}
+
+static void databases_do_not_see_each_other(void **state)
+{
+    struct fleet fleet;
+    char url[96];
+    struct ask here, there;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_add(&fleet);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/5", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &here, "k");
+    ask_start(&fleet, 1, &there, "k");
+    WAIT_UNTIL(fleet.source.begun == 2); /* neither waits for the other */
+    source_open(&fleet.source);
+    ask_wait(&here);
+    ask_wait(&there);
+    ask_clear(&here);
+    ask_clear(&there);
+    assert_int_equal(FLEET_SUM(&fleet, wake_messages), 2); /* each its own fill */
+    fleet_close(&fleet);
+}
+
+static void the_unix_socket_of_redis_will_do(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_add(&fleet);
+    fleet.config.redis_url = rig_redis.socket_url;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+/* ---- modes ---- */
+
+static void count_loads_in_mode(enum guard_mode mode, unsigned loads)
+{
+    struct fleet fleet;
+    struct ask asks[8];
+    fleet_init(&fleet);
+    fleet.config.mode = mode;
+    fleet.config.load_workers = 16;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 8; i++)
+        ask_start(&fleet, i % 2, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 8 && fleet.source.begun == loads);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 8; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.begun, loads);
+    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1); /* the one that had the lease */
+    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+static void mode_local_loads_once_per_process(void **state)
+{
+    (void)state;
+    count_loads_in_mode(GUARD_MODE_LOCAL, 2);
+}
+
+static void mode_off_loads_once_per_request(void **state)
+{
+    (void)state;
+    count_loads_in_mode(GUARD_MODE_OFF, 8);
+}
+
+/* ---- threads ---- */
+
+struct caller {
+    struct fleet *fleet;
+    size_t guard;
+    pthread_t thread;
+};
+
+static void *call_often(void *context)
+{
+    struct caller *caller = context;
+    char key[16], row[24];
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "k%d", i % 25);
+        snprintf(row, sizeof row, "%s v1", key);
+        expect_row(caller->fleet, caller->guard, key, row);
+    }
+    return NULL;
+}
+
+static void any_thread_may_ask_and_block(void **state)
+{
+    struct fleet fleet;
+    struct caller callers[8];
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < 8; i++) {
+        callers[i] = (struct caller){.fleet = &fleet, .guard = i % 2};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+    }
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(callers[i].thread, NULL);
+    assert_int_equal(fleet.source.begun, 25);
+    fleet_close(&fleet);
+}
+
+/* Asks for the next key from inside the callback of the one before. */
+struct chain {
+    struct fleet *fleet;
+    struct guard *guard;
+    atomic_uint links;
+    pthread_t thread;
+};
+
+static void chain_answered(void *context, const struct guard_result *result)
+{
+    struct chain *chain = context;
+    char key[16];
+    assert_int_equal(result->status, GUARD_OK);
+    atomic_fetch_add(&chain->fleet->answered, 1);
+    if (chain->links > 0)
+        assert_true(pthread_equal(chain->thread, pthread_self()));
+    chain->thread = pthread_self();
+    if (atomic_fetch_add(&chain->links, 1) == 9)
+        return;
+    snprintf(key, sizeof key, "link%u", chain->links);
+    struct guard_request request = {chain->fleet->kinds[0], key, 0, chain_answered, chain};
+    atomic_fetch_add(&chain->fleet->accepted[0], 1);
+    assert_int_equal(guard_get(chain->guard, &request, NULL), GUARD_OK);
+    guard_cancel(chain->guard, 0);
+    assert_int_equal(guard_invalidate(chain->guard, "nothing", 0, NULL, NULL), GUARD_OK);
+}
+
+static void a_callback_may_ask_cancel_and_invalidate(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    struct chain chain = {.fleet = &fleet, .guard = fleet.guards[0]};
+    struct guard_request request = {fleet.kinds[0], "link0", 0, chain_answered, &chain};
+    fleet.accepted[0] = 1;
+    assert_int_equal(guard_get(chain.guard, &request, NULL), GUARD_OK);
+    WAIT_UNTIL(chain.links == 10);
+    assert_false(pthread_equal(chain.thread, pthread_self()));
+    fleet_close(&fleet);
+}
+
+/* ---- opening ---- */
+
+static void a_wrong_setting_is_refused_by_name(void **state)
+{
+    struct fleet fleet;
+    struct guard_error error;
+    struct guard *guard = NULL;
+    (void)state;
+    fleet_init(&fleet);
+    const struct guard_config good = fleet.config;
+    struct guard_config wrong[12];
+    static const char *const NAMES[12] = {
+        "struct_size",  "redis_url",      "redis_url",        "name_space",      "mode",
+        "load_workers", "redis_limit_ms", "connect_limit_ms", "max_value_bytes", "max_waiters",
+        "max_lease_ms", "max_value_ms"};
+    for (size_t i = 0; i < 12; i++)
+        wrong[i] = good;
+    wrong[0].struct_size = 3;
+    wrong[1].redis_url = NULL;
+    wrong[2].redis_url = "http://example.org";
+    wrong[3].name_space = "with space";
+    wrong[4].mode = (enum guard_mode)3;
+    wrong[5].load_workers = 0;
+    wrong[6].redis_limit_ms = 0;
+    wrong[7].connect_limit_ms = 0;
+    wrong[8].max_value_bytes = 0;
+    wrong[9].max_waiters = 0;
+    wrong[10].max_lease_ms = 0;
+    wrong[11].max_value_ms = 0;
+    for (size_t i = 0; i < 12; i++) {
+        memset(&error, 0, sizeof error);
+        assert_int_equal(guard_open(&wrong[i], &guard, &error), GUARD_INVALID);
+        assert_int_equal(error.status, GUARD_INVALID);
+        if (strstr(error.text, NAMES[i]) == NULL)
+            fail_msg("\"%s\" does not name %s", error.text, NAMES[i]);
+        assert_null(guard);
+        assert_int_equal(guard_open(&wrong[i], &guard, NULL), GUARD_INVALID);
+    }
+    assert_int_equal(guard_open(NULL, &guard, &error), GUARD_INVALID);
+    close(fleet.source.gate);
+}
+
+static void a_wrong_policy_is_refused_by_name(void **state)
+{
+    struct fleet fleet;
+    struct guard_error error = {.text = ""};
+    struct guard_kind *kind = NULL;
+    (void)state;
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    struct guard_policy policy = fleet.policy;
+    policy.lease_ms = fleet.config.redis_limit_ms * 3 - 1;
+    assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "lease_ms"));
+    assert_non_null(strstr(error.text, "redis_limit_ms"));
+    assert_null(kind);
+    assert_int_equal(guard_kind_add(fleet.guards[0], NULL, &kind, &error), GUARD_INVALID);
+    fleet_close(&fleet);
+}
+
+static void outcomes_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(guard_status_name(GUARD_OK), "ok");
+    assert_string_equal(guard_status_name(GUARD_NO_MEMORY), "no_memory");
+    assert_string_equal(guard_source_name(GUARD_FROM_FLEET), "fleet");
+    assert_string_equal(guard_failure_name(GUARD_FAILURE_INTERNAL), "internal");
+    assert_string_equal(guard_status_name((enum guard_status)99), "?");
+    assert_string_equal(guard_source_name((enum guard_source)99), "?");
+    assert_string_equal(guard_failure_name((enum guard_failure)99), "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_missing_key_is_loaded_once_for_the_whole_fleet),
+        cmocka_unit_test(the_rest_of_the_fleet_hits_what_one_has_loaded),
+        cmocka_unit_test(age_and_left_follow_the_clock_of_redis),
+        cmocka_unit_test(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage),
+        cmocka_unit_test(an_absent_row_is_an_answer_and_is_remembered),
+        cmocka_unit_test(one_failed_load_answers_the_waiters_of_all_processes),
+        cmocka_unit_test(a_failed_load_is_tried_again_when_its_time_is_over),
+        cmocka_unit_test(an_empty_body_is_a_value),
+        cmocka_unit_test(a_body_may_hold_any_bytes),
+        cmocka_unit_test(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached),
+        cmocka_unit_test(a_value_outlives_its_callback_and_the_guard),
+        cmocka_unit_test(a_key_may_have_any_bytes_and_4096_of_them),
+        cmocka_unit_test(a_request_that_cannot_be_served_is_refused_and_never_answered),
+        cmocka_unit_test(a_loader_that_breaks_its_contract_fails_the_load_as_internal),
+        cmocka_unit_test(the_first_of_two_verdicts_stands),
+        cmocka_unit_test(a_validator_that_is_not_short_printable_ascii_fails_the_load),
+        cmocka_unit_test(a_failure_that_is_none_counts_as_internal),
+        cmocka_unit_test(a_load_past_its_limit_is_cancelled_and_fails_as_timeout),
+        cmocka_unit_test(a_loader_that_hangs_frees_its_key_at_the_hold_limit),
+        cmocka_unit_test(a_long_load_keeps_its_lease_by_renewing_it),
+        cmocka_unit_test(a_request_is_answered_at_its_deadline_and_the_load_goes_on),
+        cmocka_unit_test(requests_beyond_the_waiter_limit_are_shed),
+        cmocka_unit_test(loads_beyond_workers_and_queue_are_shed),
+        cmocka_unit_test(a_cancelled_get_is_answered_so_and_the_others_are_served),
+        cmocka_unit_test(a_get_can_be_cancelled_at_any_stage),
+        cmocka_unit_test(a_ticket_that_no_longer_waits_is_ignored),
+        cmocka_unit_test(nobody_waits_for_a_queued_load_that_all_have_left),
+        cmocka_unit_test(a_stale_value_is_served_at_once_while_one_process_refreshes_it),
+        cmocka_unit_test(who_accepts_no_stale_value_waits_for_the_fresh_one),
+        cmocka_unit_test(an_invalidation_drops_the_value_and_says_so),
+        cmocka_unit_test(an_absent_entry_and_a_failure_are_invalidated_like_a_value),
+        cmocka_unit_test(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before),
+        cmocka_unit_test(an_invalidation_calls_back_once_and_may_be_left_without_callback),
+        cmocka_unit_test(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced),
+        cmocka_unit_test(namespaces_do_not_see_each_other),
+        cmocka_unit_test(databases_do_not_see_each_other),
+        cmocka_unit_test(the_unix_socket_of_redis_will_do),
+        cmocka_unit_test(mode_local_loads_once_per_process),
+        cmocka_unit_test(mode_off_loads_once_per_request),
+        cmocka_unit_test(any_thread_may_ask_and_block),
+        cmocka_unit_test(a_callback_may_ask_cancel_and_invalidate),
+        cmocka_unit_test(a_wrong_setting_is_refused_by_name),
+        cmocka_unit_test(a_wrong_policy_is_refused_by_name),
+        cmocka_unit_test(outcomes_have_names),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

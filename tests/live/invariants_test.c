@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, others'
+ * events at the worst moment. tests/README.md lists them all and the test that holds each.
+ */
+#include "guard/script.h"
+#include "guard_rig.h"
+#include "tests/chaos/proxy.h"
+#include "tests/support/relay.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void redis_do(struct stack_redis *redis, const char *command)
+{
+    redisReply *reply = stack_redis_command(redis, command);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply->str);
+    freeReplyObject(reply);
+}
+
+static long long redis_integer(struct stack_redis *redis, const char *command)
+{
+    redisReply *reply = stack_redis_command(redis, command);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+/* ---- the clock of Redis ---- */
+
+enum { HOUR_S = 3600, CLOCK_LEASE_MS = 900, CLOCK_KEYS = 40 };
+
+/* A redis-server whose wall clock is what this program says. */
+struct clocked {
+    struct stack_redis redis;
+    char folder[PROC_PATH_BYTES];
+    _Atomic int64_t *offset_s; /* mapped */
+};
+
+static void copy_file(const char *from, const char *to)
+{
+    char bytes[65536];
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    if (in == NULL || out == NULL)
+        fail_msg("%s: %s (CHAOS_SHIM names the preloaded clock; make test sets it)", from, strerror(errno));
+    for (size_t got; (got = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, got, out), got);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0755), 0);
+}
+
+static void clocked_start(struct clocked *clocked)
+{
+    char clock[PROC_PATH_BYTES + 16], shim[PROC_PATH_BYTES + 16];
+    const int64_t none = 0;
+    memset(clocked, 0, sizeof *clocked);
+    assert_true(proc_folder("clock", proc_plain_user(), clocked->folder));
+    snprintf(clock, sizeof clock, "%s/clock", clocked->folder);
+    snprintf(shim, sizeof shim, "%s/shim.so", clocked->folder);
+    copy_file(getenv("CHAOS_SHIM") != NULL ? getenv("CHAOS_SHIM") : "", shim);
+    int fd = open(clock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(write(fd, &none, sizeof none), sizeof none);
+    clocked->offset_s = mmap(NULL, sizeof none, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(clocked->offset_s != MAP_FAILED);
+    close(fd);
+    assert_int_equal(setenv("CHAOS_CLOCK_FILE", clock, 1) | setenv("LD_PRELOAD", shim, 1), 0);
+    bool started = stack_redis_start(&clocked->redis, NULL);
+    unsetenv("LD_PRELOAD");
+    unsetenv("CHAOS_CLOCK_FILE");
+    assert_true(started);
+}
+
+static void clocked_stop(struct clocked *clocked)
+{
+    stack_redis_stop(&clocked->redis);
+    munmap((void *)clocked->offset_s, sizeof *clocked->offset_s);
+    proc_remove(clocked->folder);
+}
+
+static void clocked_fleet(struct fleet *fleet, struct clocked *clocked)
+{
+    clocked_start(clocked);
+    fleet_init(fleet);
+    fleet->config.redis_url = clocked->redis.url;
+    fleet->config.redis_limit_ms = CLOCK_LEASE_MS / 3;
+    fleet->policy.lease_ms = CLOCK_LEASE_MS;
+    snprintf(fleet->name_space, sizeof fleet->name_space, "t");
+    fleet_open(fleet, 2);
+}
+
+static void a_redis_clock_set_back_lengthens_no_wait_and_no_value(void **state)
+{
+    struct clocked clocked;
+    struct fleet fleet;
+    struct ask asks[2];
+    (void)state;
+    clocked_fleet(&fleet, &clocked);
+    expect_row(&fleet, 0, "k", "k v1");
+    freeReplyObject(stack_redis_command(
+        &clocked.redis, "SET csg1:{t:dead}:l %s PX %d",
+        "11111111-1111-4111-8111-111111111111 0123456789abcdef 0000900 dead:1 0", CLOCK_LEASE_MS));
+    *clocked.offset_s = -HOUR_S;
+    assert_true(redis_integer(&clocked.redis, "PTTL csg1:{t:dead}:l") > HOUR_S * 1000LL);
+    assert_true(redis_integer(&clocked.redis, "PTTL csg1:{t:k}:v") > HOUR_S * 1000LL);
+
+    uint64_t begun_ms = rig_now_ms();
+    for (size_t i = 0; i < 2; i++)
+        ask_start(&fleet, i, &asks[i], "dead");
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "dead v1");
+        ask_clear(&asks[i]);
+    }
+    assert_in_range(rig_now_ms() - begun_ms, 0, CLOCK_LEASE_MS + 5000);
+    assert_int_equal(fleet.source.begun, 2);
+
+    struct guard_result hit = expect_row(&fleet, 1, "k", "k v1");
+    assert_int_equal(hit.source, GUARD_FROM_CACHE);
+    assert_in_range(hit.left_ms, 1, fleet.policy.fresh_ms);
+    assert_in_range(redis_integer(&clocked.redis, "PTTL csg1:{t:k}:v"), 1, fleet.policy.fresh_ms);
+    fleet_close(&fleet);
+    clocked_stop(&clocked);
+}
+
+static void a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds(void **state)
+{
+    enum { WORKERS = 2 };
+    static struct ask asks[2 * CLOCK_KEYS];
+    struct clocked clocked;
+    struct fleet fleet;
+    char key[16], row[24];
+    (void)state;
+    clocked_start(&clocked);
+    fleet_init(&fleet);
+    fleet.config.redis_url = clocked.redis.url;
+    fleet.config.load_workers = WORKERS;
+    fleet_open(&fleet, 2);
+    for (int i = 0; i < CLOCK_KEYS; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        snprintf(row, sizeof row, "k%d v1", i);
+        expect_row(&fleet, 0, key, row);
+    }
+    atomic_store(&fleet.source.most, 0);
+    fleet.source.version = 2;
+    source_shut(&fleet.source);
+    *clocked.offset_s = HOUR_S;
+    for (int i = 0; i < 2 * CLOCK_KEYS; i++) { /* each has one half to load and waits for the other */
+        snprintf(key, sizeof key, "k%d", i % CLOCK_KEYS);
+        ask_start(&fleet, (size_t)(i + i / CLOCK_KEYS) % 2, &asks[i], key);
+        if (i == CLOCK_KEYS - 1)
+            WAIT_UNTIL(fleet.source.running == 2 * WORKERS);
+    }
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 2 * CLOCK_KEYS);
+    source_open(&fleet.source);
+    for (int i = 0; i < 2 * CLOCK_KEYS; i++) {
+        snprintf(row, sizeof row, "k%d v2", i % CLOCK_KEYS);
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, row);
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.most, 2 * WORKERS);
+    assert_int_equal(fleet.source.begun, 2 * CLOCK_KEYS);
+    fleet_close(&fleet);
+    clocked_stop(&clocked);
+}
+
+/* ---- hearing of others ---- */
+
+static void who_may_not_subscribe_polls_and_is_served(void **state)
+{
+    struct fleet fleet;
+    struct ask holder, waiter;
+    char url[96];
+    (void)state;
+    redis_do(&rig_redis, "ACL SETUSER deaf on >x allkeys allchannels +@all");
+    fleet_init(&fleet);
+    snprintf(url, sizeof url, "redis://deaf:x@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    redis_do(&rig_redis, "ACL SETUSER deaf resetchannels"); /* which also ends the subscriptions */
+    for (size_t i = 0; i < 2; i++) {
+        WAIT_UNTIL(stats_of(fleet.guards[i]).wake_state == GUARD_REDIS_DENIED);
+        assert_int_equal(stats_of(fleet.guards[i]).redis_state, GUARD_REDIS_UP);
+    }
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &holder, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    ask_start(&fleet, 1, &waiter, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    source_open(&fleet.source);
+    ask_wait(&holder);
+    ask_wait(&waiter);
+    assert_row(&waiter.result, "k v1");
+    assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
+    assert_int_equal(fleet.source.begun, 1);
+    assert_true(stats_of(fleet.guards[1]).wake_polls > 0);
+    assert_int_equal(stats_of(fleet.guards[1]).wake_messages, 0);
+    ask_clear(&holder);
+    ask_clear(&waiter);
+    fleet_close(&fleet);
+    redis_do(&rig_redis, "ACL DELUSER deaf");
+}
+
+static void a_subscription_is_up_only_once_redis_has_confirmed_it(void **state)
+{
+    struct fleet fleet;
+    struct relay *relay = NULL;
+    char url[64];
+    (void)state;
+    assert_true(relay_open(rig_redis.port, &relay));
+    relay_hold(relay, RELAY_HOLD_REPLIES, "SUBSCRIBE");
+    fleet_init(&fleet);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    fleet.config.redis_url = url;
+    fleet_add(&fleet);
+    assert_true(relay_wait_held(relay, 1, RIG_LIMIT_MS));
+    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_UP);
+    assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
+    relay_pass(relay);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    fleet_close(&fleet);
+    relay_close(&relay);
+}
+
+/* No failure lease here: the lease is simply given back, and everybody hears of it at once. */
+static void all_wake_when_a_lease_is_given_back_and_one_takes_it(void **state)
+{
+    enum { EACH = 5 };
+    struct ask holder, asks[3 * EACH];
+    struct fleet fleet;
+    uint64_t acquired = 0;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 20000;
+    fleet_open(&fleet, 4);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &holder, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    for (size_t i = 0; i < COUNT(asks); i++)
+        ask_start(&fleet, 1 + i % 3, &asks[i], "k");
+    for (size_t i = 1; i < 4; i++)
+        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > 0 && stats_of(fleet.guards[i]).waiters == EACH);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    ask_wait(&holder);
+    assert_int_equal(holder.result.status, GUARD_CLOSING);
+    WAIT_UNTIL(fleet.source.begun == 2);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < COUNT(asks); i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        ask_clear(&asks[i]);
+    }
+    for (size_t i = 1; i < 4; i++)
+        acquired += stats_of(fleet.guards[i]).lease_acquired;
+    assert_int_equal(acquired, 1);
+    assert_int_equal(fleet.source.begun, 2);
+    fleet_close(&fleet);
+}
+
+/* ---- what is written ---- */
+
+/* One line of MONITOR: +TIME [DB CLIENT] "COMMAND" "ARGUMENT"... */
+static bool monitored(const char *line, const char *client, char command[32], char argument[64])
+{
+    char from[64];
+    argument[0] = '\0';
+    return sscanf(line, "%*s [%*u %63[^]]] \"%31[^\"]\" \"%63[^\"]\"", from, command, argument) >= 2 &&
+           (client == NULL || strcmp(from, client) == 0);
+}
+
+static bool is_among(const char *text, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(text, list[i]) == 0)
+            return true;
+    return false;
+}
+
+static void assert_ours(const char *line, char digests[SCRIPT_COUNT][48])
+{
+    static const char *const READING[] = {"GET",  "PTTL",      "PUBLISH", "EVALSHA", "CLIENT", "ROLE",
+                                          "PING", "SUBSCRIBE", "SCRIPT",  "SELECT",  "PEXPIRE"};
+    char command[32], argument[64];
+    bool known = false;
+    assert_true(monitored(line, NULL, command, argument));
+    if (!is_among(command, READING, COUNT(READING)))
+        fail_msg("outside the scripts: %s", line);
+    for (size_t i = 0; i < SCRIPT_COUNT; i++)
+        known = known || strcasecmp(argument, digests[i]) == 0;
+    if (strcasecmp(command, "EVALSHA") == 0 && !known)
+        fail_msg("not a script of ours: %s", line);
+}
+
+/* Everything a guard does to Redis in a life with all outcomes. PEXPIRE is the test's own, to age a value. */
+static void live_through_everything(struct fleet *fleet)
+{
+    struct guard_invalidated dropped;
+    struct ask ask;
+    expect_row(fleet, 0, "k", "k v1");
+    expect_row(fleet, 1, "k", "k v1");
+    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 30000", fleet->name_space));
+    expect_row(fleet, 1, "k", "k v1"); /* stale: refreshed behind */
+    WAIT_UNTIL(FLEET_SUM(fleet, fill_stored) == 2);
+    assert_int_equal(guard_invalidate_wait(fleet->guards[0], "k", 0, &dropped), GUARD_OK);
+    fleet->source.verdict = SOURCE_ABSENT;
+    expect(fleet, 0, "nobody", GUARD_ABSENT);
+    fleet->source.verdict = SOURCE_FAIL;
+    expect(fleet, 1, "bad", GUARD_FAILED);
+    fleet->source.verdict = SOURCE_ROW;
+    source_shut(&fleet->source);
+    ask_start(fleet, 0, &ask, "long");
+    WAIT_UNTIL(FLEET_SUM(fleet, lease_renewed) > 0);
+    guard_cancel(fleet->guards[0], ask.ticket);
+    ask_wait(&ask);
+    source_open(&fleet->source);
+    WAIT_UNTIL(FLEET_SUM(fleet, loads_running) == 0 && FLEET_SUM(fleet, flights) == 0);
+}
+
+static void nothing_is_written_but_by_the_scripts(void **state)
+{
+    char digests[SCRIPT_COUNT][48], command[32], argument[64];
+    struct fleet fleet;
+    size_t written = 0;
+    (void)state;
+    for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
+        redisReply *digest = stack_redis_command(&rig_redis, "SCRIPT LOAD %s", script_source((enum script)i));
+        snprintf(digests[i], sizeof digests[i], "%s", digest->str);
+        freeReplyObject(digest);
+    }
+    redisContext *monitor = redisConnect("127.0.0.1", rig_redis.port);
+    assert_true(monitor != NULL && monitor->err == 0);
+    freeReplyObject(redisCommand(monitor, "MONITOR"));
+    fleet_init(&fleet);
+    fleet.config.redis_limit_ms = 200;
+    fleet.policy.lease_ms = 600;
+    fleet.policy.stale_ms = 60000;
+    fleet_open(&fleet, 2);
+    live_through_everything(&fleet);
+    fleet_close(&fleet);
+    redis_do(&rig_redis, "PING the-end");
+    for (bool more = true; more;) {
+        redisReply *line = NULL;
+        assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);
+        more = strstr(line->str, "the-end") == NULL;
+        if (monitored(line->str, "lua", command, argument))
+            written += strcasecmp(command, "SET") == 0;
+        else
+            assert_ours(line->str, digests);
+        freeReplyObject(line);
+    }
+    redisFree(monitor);
+    assert_true(written >= 8); /* four leases and more, three values, one failure */
+}
+
+static void the_stale_time_is_not_shortened_by_jitter(void **state)
+{
+    enum { FRESH_MS = 10000, STALE_MS = 50000, KEYS = 20 };
+    struct fleet fleet;
+    char key[16], row[24];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.fresh_ms = FRESH_MS;
+    fleet.policy.stale_ms = STALE_MS;
+    fleet.policy.jitter_percent = 90;
+    fleet_open(&fleet, 1);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "j%d", i);
+        snprintf(row, sizeof row, "j%d v1", i);
+        uint64_t begun_ms = rig_now_ms();
+        struct guard_result loaded = expect_row(&fleet, 0, key, row);
+        long long ttl_ms = redis_number(&fleet, "PTTL", key, 'v');
+        long long took_ms = (long long)(rig_now_ms() - begun_ms) + 2;
+        assert_in_range(loaded.left_ms, FRESH_MS / 10 - took_ms, FRESH_MS);
+        assert_in_range(ttl_ms, (long long)loaded.left_ms + STALE_MS - took_ms,
+                        loaded.left_ms + STALE_MS + 2);
+    }
+    fleet_close(&fleet);
+}
+
+/* ---- invalidating ---- */
+
+static void an_invalidation_whose_reply_is_lost_is_repeated_without_harm(void **state)
+{
+    struct fleet fleet;
+    struct relay *relay = NULL;
+    char url[64];
+    struct guard_invalidated result;
+    (void)state;
+    assert_true(relay_open(rig_redis.port, &relay));
+    fleet_init(&fleet);
+    fleet.config.redis_limit_ms = 200;
+    fleet_add(&fleet);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet.source.version = 2;
+    relay_hold(relay, RELAY_HOLD_REPLIES, "i - k");
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 600, &result), GUARD_UNKNOWN);
+    assert_false(is_cached(&fleet, "k")); /* it ran */
+    expect_row(&fleet, 0, "k", "k v2");
+    fleet.source.version = 3;
+    relay_pass(relay);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 10000, &result), GUARD_OK);
+    assert_true(result.value_dropped);
+    expect_row(&fleet, 1, "k", "k v3");
+    assert_true(stats_of(fleet.guards[1]).redis_timeouts > 0);
+    fleet_close(&fleet);
+    relay_close(&relay);
+}
+
+struct restless {
+    struct fleet *fleet;
+    atomic_uint begun;
+};
+
+/* What it reads is out of date before it can be stored, every time. */
+static void load_and_invalidate(struct guard_load *load, void *context)
+{
+    struct restless *restless = context;
+    struct guard_invalidated result;
+    unsigned version = atomic_fetch_add(&restless->begun, 1) + 1;
+    char row[32];
+    guard_invalidate_wait(restless->fleet->guards[1], guard_load_key(load), 10000, &result);
+    int bytes = snprintf(row, sizeof row, "k v%u", version);
+    guard_load_done(load, row, (size_t)bytes, NULL);
+}
+
+static void a_key_that_is_invalidated_during_every_load_is_answered_after_few(void **state)
+{
+    enum { EACH = 10, ROUNDS = 3, LOADS_EACH = ROUNDS + 1 };
+    struct fleet fleet;
+    struct restless restless = {.fleet = &fleet};
+    struct ask asks[2 * EACH];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.loader = load_and_invalidate;
+    fleet.policy.context = &restless;
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < COUNT(asks); i++)
+        ask_start(&fleet, i % 2, &asks[i], "k");
+    for (size_t i = 0; i < COUNT(asks); i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_OK);
+        assert_false(asks[i].result.stored);
+        ask_clear(&asks[i]);
+    }
+    assert_in_range(restless.begun, 1, 2 * LOADS_EACH);
+    assert_false(is_cached(&fleet, "k"));
+    assert_false(is_leased(&fleet, "k"));
+    fleet_close(&fleet);
+}
+
+/* ---- connections ---- */
+
+/* One get after another, a little apart, so that there is always one under way whose time is not over when a
+ * late reply to an earlier one comes. */
+static void ask_for_all(struct fleet *fleet, struct ask *asks, int count)
+{
+    char key[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        ask_start(fleet, 0, &asks[i], key);
+        for (int apart = 0; apart < 4; apart++)
+            rig_pause();
+    }
+}
+
+static void expect_all_own_rows(struct ask *asks, int count)
+{
+    char row[24];
+    for (int i = 0; i < count; i++) {
+        snprintf(row, sizeof row, "k%d v1", i);
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, row);
+        ask_clear(&asks[i]);
+    }
+}
+
+/* Only a command of the core is a probe: a hit does not ask the breaker. */
+static bool miss_closes_the_breaker(struct fleet *fleet)
+{
+    char key[24], row[32];
+    snprintf(key, sizeof key, "cold%u", atomic_load(&fleet->source.begun));
+    snprintf(row, sizeof row, "%s v1", key);
+    expect_row(fleet, 0, key, row);
+    return !stats_of(fleet->guards[0]).breaker_open;
+}
+
+/* Replies come half a limit too late, again and again, while every key has an answer of its own. The key that
+ * stands in every entry would give a shifted reply away: it would be counted as rejected. */
+static void a_reply_beyond_its_limit_never_reaches_a_later_caller(void **state)
+{
+    enum { LIMIT_MS = 100, ROUNDS = 6, KEYS = 100 };
+    static struct ask asks[KEYS];
+    struct fleet fleet;
+    struct proxy *proxy = NULL;
+    size_t route = 0;
+    char url[64];
+    (void)state;
+    assert_true(proxy_open(1, &proxy));
+    assert_true(proxy_add(proxy, rig_redis.port, &route));
+    fleet_init(&fleet);
+    fleet.config.redis_limit_ms = LIMIT_MS;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, route));
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 1);
+    ask_for_all(&fleet, asks, KEYS);
+    expect_all_own_rows(asks, KEYS);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        proxy_set(proxy, route, PROXY_DELAY, LIMIT_MS * 3 / 2);
+        ask_for_all(&fleet, asks, KEYS);
+        proxy_set(proxy, route, PROXY_NONE, 0);
+        expect_all_own_rows(asks, KEYS);
+        WAIT_UNTIL(is_up(fleet.guards[0]));
+        WAIT_UNTIL(miss_closes_the_breaker(&fleet));
+    }
+    assert_true(stats_of(fleet.guards[0]).redis_timeouts >= ROUNDS / 2);
+    assert_int_equal(stats_of(fleet.guards[0]).entry_rejected, 0);
+    fleet_close(&fleet);
+    proxy_close(&proxy);
+}
+
+/* A listener whose queue is full answers no SYN: what a firewall that drops looks like. */
+static int open_black_hole(uint16_t *port, int fillers[3])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+    *port = ntohs(address.sin_port);
+    for (size_t i = 0; i < 3; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (connect(fillers[i], (struct sockaddr *)&address, sizeof address) != 0)
+            assert_int_equal(errno, EINPROGRESS);
+    }
+    struct pollfd last = {.fd = fillers[2], .events = POLLOUT};
+    assert_int_equal(poll(&last, 1, 50), 0); /* the queue is full indeed */
+    return fd;
+}
+
+static void a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit(void **state)
+{
+    enum { CONNECT_MS = 200 };
+    struct fleet fleet;
+    uint16_t port = 0;
+    int fillers[3];
+    char url[64];
+    (void)state;
+    int hole = open_black_hole(&port, fillers);
+    fleet_init(&fleet);
+    fleet.config.connect_limit_ms = CONNECT_MS;
+    fleet.config.redis_limit_ms = CONNECT_MS;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)port);
+    fleet.config.redis_url = url;
+    fleet_add(&fleet);
+    uint64_t begun_ms = rig_now_ms();
+    assert_false(expect_row(&fleet, 0, "k", "k v1").stored);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_timeouts >= 2); /* given up, and tried again */
+    assert_in_range(rig_now_ms() - begun_ms, CONNECT_MS, 10000);
+    assert_int_equal(stats_of(fleet.guards[0]).redis_connects, 0);
+    fleet_close(&fleet);
+    for (size_t i = 0; i < 3; i++)
+        close(fillers[i]);
+    close(hole);
+}
+
+/* ---- loads within loads ---- */
+
+struct nest {
+    struct fleet *fleet;
+    size_t guard;
+    atomic_uint *begun;
+    unsigned together; /* loads that must have begun before any goes on */
+};
+
+static void load_the_other(struct guard_load *load, void *context)
+{
+    enum { NESTED_MS = 500 };
+    struct nest *nest = context;
+    struct guard_result result;
+    const char *other = strcmp(guard_load_key(load), "a") == 0 ? "b" : "a";
+    struct guard_request request = {nest->fleet->kinds[nest->guard], other, NESTED_MS, NULL, NULL};
+    atomic_fetch_add(nest->begun, 1);
+    while (atomic_load(nest->begun) < nest->together)
+        rig_pause();
+    atomic_fetch_add(&nest->fleet->accepted[nest->guard], 1);
+    guard_get_wait(nest->fleet->guards[nest->guard], &request, &result);
+    atomic_fetch_add(&nest->fleet->answered, 1);
+    guard_value_unref(&result.value);
+    guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
+}
+
+static void expect_no_hang(size_t guards, unsigned together)
+{
+    struct fleet fleet;
+    atomic_uint begun = 0;
+    struct nest nests[2];
+    struct ask asks[2];
+    static const char *const keys[] = {"a", "b"};
+    fleet_init(&fleet);
+    fleet.policy.loader = load_the_other;
+    for (size_t i = 0; i < guards; i++) {
+        nests[i] = (struct nest){.fleet = &fleet, .guard = i, .begun = &begun, .together = together};
+        fleet.policy.context = &nests[i];
+        fleet_add(&fleet);
+    }
+    fleet_open(&fleet, guards);
+    uint64_t begun_ms = rig_now_ms();
+    for (size_t i = 0; i < guards; i++)
+        ask_start(&fleet, i, &asks[i], keys[i]);
+    for (size_t i = 0; i < guards; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_FAILED);
+    }
+    assert_in_range(rig_now_ms() - begun_ms, 0, fleet.policy.deadline_ms);
+    fleet_close(&fleet);
+}
+
+static void loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get(void **state)
+{
+    (void)state;
+    expect_no_hang(1, 1); /* a asks for b, whose load asks for a */
+    expect_no_hang(2, 2); /* a here and b there, each asking for the other */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_redis_clock_set_back_lengthens_no_wait_and_no_value),
+        cmocka_unit_test(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds),
+        cmocka_unit_test(who_may_not_subscribe_polls_and_is_served),
+        cmocka_unit_test(a_subscription_is_up_only_once_redis_has_confirmed_it),
+        cmocka_unit_test(all_wake_when_a_lease_is_given_back_and_one_takes_it),
+        cmocka_unit_test(nothing_is_written_but_by_the_scripts),
+        cmocka_unit_test(the_stale_time_is_not_shortened_by_jitter),
+        cmocka_unit_test(an_invalidation_whose_reply_is_lost_is_repeated_without_harm),
+        cmocka_unit_test(a_key_that_is_invalidated_during_every_load_is_answered_after_few),
+        cmocka_unit_test(a_reply_beyond_its_limit_never_reaches_a_later_caller),
+        cmocka_unit_test(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit),
+        cmocka_unit_test(loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * join_test.c - who joins a flight late gets nothing that was under way before he came.
+ *
+ * Process 0 writes: it invalidates k, after which the row is v2. Process 1 has read v1 by then, and a relay holds
+ * back what it is about to hear of it. Between the two a caller comes on a loop of its own, whose connection is
+ * not held, and joins the flight of process 1. Then the relay lets go. The early caller may be given v1; the late
+ * one began after the invalidation returned and must be given v2.
+ *
+ * The same scene shows what becomes of leases, tokens and places when a reply is late, lost or no longer wanted.
+ */
+#include "guard_rig.h"
+#include "tests/support/relay.h"
+#include <uv.h>
+
+enum { WRITER, READER, PROCESSES };
+
+struct scene {
+    struct fleet fleet;
+    struct relay *relay; /* before the reader's Redis */
+    char url[64];
+    struct ask early, late;
+    uv_loop_t loop; /* the late caller's; it turns while we wait */
+    struct guard_loop *attached;
+    bool detached;
+};
+
+enum { PATIENT_MS = 10000 }; /* nothing is given up only because it is held */
+
+static void scene_open(struct scene *scene, uint32_t stale_ms, uint32_t redis_limit_ms)
+{
+    struct fleet *fleet = &scene->fleet;
+    memset(scene, 0, sizeof *scene);
+    assert_true(relay_open(rig_redis.port, &scene->relay));
+    snprintf(scene->url, sizeof scene->url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(scene->relay));
+    fleet_init(fleet);
+    fleet->config.redis_limit_ms = redis_limit_ms;
+    fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
+    fleet->policy.stale_ms = stale_ms;
+    fleet_add(fleet);
+    fleet->config.redis_url = scene->url;
+    fleet_open(fleet, PROCESSES);
+    assert_int_equal(uv_loop_init(&scene->loop), 0);
+    struct guard_error error = {.text = ""};
+    assert_int_equal(guard_loop_attach(fleet->guards[READER], &scene->loop, &scene->attached, &error),
+                     GUARD_OK);
+}
+
+static bool turned(struct scene *scene)
+{
+    uv_run(&scene->loop, UV_RUN_NOWAIT);
+    return true;
+}
+
+static void on_detached(void *context)
+{
+    struct scene *scene = context;
+    scene->detached = true;
+}
+
+static void detach(struct scene *scene)
+{
+    guard_loop_detach(&scene->attached, on_detached, scene);
+    WAIT_UNTIL(turned(scene) && scene->detached);
+}
+
+static void scene_close(struct scene *scene)
+{
+    if (scene->attached != NULL)
+        detach(scene);
+    assert_int_equal(uv_run(&scene->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&scene->loop), 0);
+    fleet_close(&scene->fleet);
+    relay_close(&scene->relay);
+}
+
+static void command(struct scene *scene, const char *format)
+{
+    freeReplyObject(stack_redis_command(&rig_redis, format, scene->fleet.name_space));
+}
+
+static void hold(struct scene *scene, enum relay_mode mode, const char *text)
+{
+    relay_hold(scene->relay, mode, text);
+}
+
+static void wait_held(struct scene *scene)
+{
+    assert_true(relay_wait_held(scene->relay, 1, RIG_LIMIT_MS));
+}
+
+static void change_row(struct scene *scene)
+{
+    struct guard_invalidated done;
+    atomic_store(&scene->fleet.source.version, 2);
+    assert_int_equal(guard_invalidate_wait(scene->fleet.guards[WRITER], "k", 0, &done), GUARD_OK);
+}
+
+/* As change_row(), but the message is lost. */
+static void change_row_unheard(struct scene *scene)
+{
+    atomic_store(&scene->fleet.source.version, 2);
+    command(scene, "DEL csg1:{%s:k}:v");
+    command(scene, "DEL csg1:{%s:k}:l");
+}
+
+/* Returns once the late caller has joined the reader's flight, where `others` wait. */
+static void join_late(struct scene *scene, uint32_t others)
+{
+    struct fleet *fleet = &scene->fleet;
+    struct ask *late = &scene->late;
+    struct guard_request request = {fleet->kinds[READER], "k", 0, ask_answered, late};
+    late->fleet = fleet;
+    atomic_fetch_add(&fleet->accepted[READER], 1);
+    assert_int_equal(guard_loop_get(scene->attached, &request, &late->ticket), GUARD_OK);
+    WAIT_UNTIL(turned(scene) && stats_of(fleet->guards[READER]).waiters == others + 1);
+}
+
+static void expect_late_row(struct scene *scene, const char *row)
+{
+    WAIT_UNTIL(turned(scene) && atomic_load(&scene->late.answers) > 0);
+    assert_row(&scene->late.result, row);
+    ask_clear(&scene->late);
+}
+
+static void expect_early_row(struct scene *scene, const char *row)
+{
+    ask_wait(&scene->early);
+    assert_row(&scene->early.result, row);
+    ask_clear(&scene->early);
+}
+
+static void start_load(struct scene *scene)
+{
+    source_shut(&scene->fleet.source);
+    ask_start(&scene->fleet, READER, &scene->early, "k");
+    WAIT_UNTIL(atomic_load(&scene->fleet.source.begun) == 1);
+}
+
+/* The value has lost its TTL, so the reader does not judge it but asks the script. */
+static void a_lookup_answers_only_who_joined_before_it_was_sent(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    expect_row(&scene.fleet, WRITER, "k", "k v1");
+    command(&scene, "PERSIST csg1:{%s:k}:v");
+    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene.fleet, READER, &scene.early, "k");
+    wait_held(&scene);
+    change_row(&scene);
+    join_late(&scene, 1);
+    relay_pass(scene.relay);
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 60000, PATIENT_MS);
+    expect_row(&scene.fleet, WRITER, "k", "k v1");
+    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
+    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene.fleet, READER, &scene.early, "k");
+    wait_held(&scene);
+    change_row(&scene);
+    join_late(&scene, 1);
+    relay_pass(scene.relay);
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+static void a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent(void **state)
+{
+    struct scene scene;
+    struct ask first;
+    (void)state;
+    scene_open(&scene, 60000, PATIENT_MS);
+    expect_row(&scene.fleet, WRITER, "k", "k v1");
+    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
+    source_shut(&scene.fleet.source);
+    ask_start(&scene.fleet, READER, &first, "k");
+    ask_wait(&first);
+    assert_row(&first.result, "k v1");
+    ask_clear(&first);
+    WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 2);
+    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene.fleet, READER, &scene.early, "k");
+    wait_held(&scene);
+    change_row(&scene);
+    join_late(&scene, 1);
+    relay_pass(scene.relay);
+    expect_early_row(&scene, "k v1");
+    source_open(&scene.fleet.source);
+    expect_late_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+static void a_load_that_lost_its_lease_answers_only_who_joined_before_its_query(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    atomic_store(&scene.fleet.source.stubborn, true);
+    start_load(&scene);
+    change_row(&scene);
+    WAIT_UNTIL(stats_of(scene.fleet.guards[READER]).lease_lost == 1);
+    join_late(&scene, 1);
+    source_open(&scene.fleet.source);
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+static void a_fill_that_is_rejected_answers_only_who_joined_before_its_query(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    start_load(&scene);
+    change_row_unheard(&scene);
+    join_late(&scene, 1);
+    source_open(&scene.fleet.source);
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    assert_int_equal(stats_of(scene.fleet.guards[READER]).fill_late, 1);
+    scene_close(&scene);
+}
+
+/* What is held stays so, on the connection that is given up at the limit; the next one is free. */
+static void a_fill_without_reply_answers_only_who_joined_before_its_query(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, 1000);
+    start_load(&scene);
+    change_row_unheard(&scene);
+    join_late(&scene, 1);
+    hold(&scene, RELAY_HOLD_REPLIES, " csg1 v "); /* only a fill carries an envelope */
+    source_open(&scene.fleet.source);
+    wait_held(&scene);
+    hold(&scene, RELAY_HOLD_REPLIES, "nothing of this kind");
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    assert_int_equal(stats_of(scene.fleet.guards[READER]).fill_unknown, 1);
+    scene_close(&scene);
+}
+
+static void a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    start_load(&scene);
+    hold(&scene, RELAY_HOLD_REPLIES, " csg1 v ");
+    source_open(&scene.fleet.source);
+    wait_held(&scene);
+    WAIT_UNTIL(is_cached(&scene.fleet, "k"));
+    change_row(&scene);
+    join_late(&scene, 1);
+    relay_pass(scene.relay);
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+static void read_lease(struct scene *scene, const char *format, char uuid[37])
+{
+    redisReply *reply = stack_redis_command(&rig_redis, format, scene->fleet.name_space);
+    assert_int_equal(reply->type, REDIS_REPLY_STRING);
+    assert_true(reply->len > 36);
+    memcpy(uuid, reply->str, 36);
+    uuid[36] = '\0';
+    freeReplyObject(reply);
+}
+
+static void every_attempt_has_a_token_of_its_own(void **state)
+{
+    struct scene scene;
+    char first[37], second[37];
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    start_load(&scene);
+    read_lease(&scene, "GET csg1:{%s:k}:l", first);
+    change_row(&scene);
+    join_late(&scene, 1);
+    source_open(&scene.fleet.source);
+    expect_late_row(&scene, "k v2");
+    ask_wait(&scene.early);
+    ask_clear(&scene.early);
+    read_lease(&scene, "GET csg1:{%s:k}:v", second); /* an entry begins with the UUID it was filled under */
+    assert_string_not_equal(first, second);
+    scene_close(&scene);
+}
+
+/* Sent twice, a token could arrive twice: the second time after an invalidation has voided it. */
+static void a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply(void **state)
+{
+    struct scene scene;
+    char first[37], second[37];
+    (void)state;
+    scene_open(&scene, 0, 1000);
+    source_shut(&scene.fleet.source);
+    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene.fleet, READER, &scene.early, "k");
+    wait_held(&scene);
+    WAIT_UNTIL(is_leased(&scene.fleet, "k"));
+    read_lease(&scene, "GET csg1:{%s:k}:l", first);
+    hold(&scene, RELAY_HOLD_REPLIES, "nothing of this kind");
+    WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 1);
+    read_lease(&scene, "GET csg1:{%s:k}:l", second);
+    assert_string_not_equal(first, second);
+    source_open(&scene.fleet.source);
+    ask_wait(&scene.early);
+    assert_true(scene.early.result.stored);
+    ask_clear(&scene.early);
+    scene_close(&scene);
+}
+
+static void a_lease_that_comes_when_nobody_waits_any_more_is_given_back(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene.fleet, READER, &scene.early, "k");
+    wait_held(&scene);
+    WAIT_UNTIL(is_leased(&scene.fleet, "k"));
+    guard_cancel(scene.fleet.guards[READER], scene.early.ticket);
+    ask_wait(&scene.early);
+    assert_int_equal(scene.early.result.status, GUARD_CANCELLED);
+    relay_pass(scene.relay);
+    WAIT_UNTIL(!is_leased(&scene.fleet, "k"));
+    assert_int_equal(atomic_load(&scene.fleet.source.begun), 0);
+    scene_close(&scene);
+}
+
+static void a_look_beside_the_refresh_leaves_its_lease_alone(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 60000, PATIENT_MS);
+    expect_row(&scene.fleet, WRITER, "k", "k v1");
+    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
+    source_shut(&scene.fleet.source);
+    expect_row(&scene.fleet, READER, "k", "k v1");
+    WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 2);
+    assert_int_equal(expect_row(&scene.fleet, READER, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_true(is_leased(&scene.fleet, "k"));
+    source_open(&scene.fleet.source);
+    WAIT_UNTIL(stats_of(scene.fleet.guards[READER]).fill_stored == 1);
+    scene_close(&scene);
+}
+
+static void a_load_that_lost_its_lease_is_cancelled_at_once(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    start_load(&scene);
+    change_row(&scene);
+    WAIT_UNTIL(atomic_load(&scene.fleet.source.saw_cancel) == 1);
+    source_open(&scene.fleet.source);
+    expect_early_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+static void who_waits_behind_a_fill_is_answered_when_the_guard_closes(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, 1000);
+    start_load(&scene);
+    hold(&scene, RELAY_HOLD_REPLIES, " csg1 v ");
+    source_open(&scene.fleet.source);
+    wait_held(&scene);
+    detach(&scene);
+    assert_int_equal(guard_close(&scene.fleet.guards[READER], 0), GUARD_OK);
+    ask_wait(&scene.early);
+    assert_int_equal(scene.early.result.status, GUARD_CLOSING);
+    scene_close(&scene);
+}
+
+static void who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_open(&scene, 0, PATIENT_MS);
+    scene.fleet.source.verdict = SOURCE_FAIL;
+    start_load(&scene);
+    join_late(&scene, 1);
+    source_open(&scene.fleet.source);
+    ask_wait(&scene.early);
+    assert_int_equal(scene.early.result.status, GUARD_FAILED);
+    WAIT_UNTIL(turned(&scene) && atomic_load(&scene.late.answers) > 0);
+    assert_int_equal(scene.late.result.status, GUARD_FAILED);
+    assert_int_equal(scene.late.result.source, GUARD_FROM_CACHE);
+    assert_int_equal(atomic_load(&scene.fleet.source.begun), 1);
+    scene_close(&scene);
+}
+
+static void every_load_gives_its_place_back(void **state)
+{
+    enum { PLACES = 2, LOADS = 3 * PLACES };
+    struct fleet fleet;
+    char key[16], row[24];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.load_workers = fleet.config.load_queue = PLACES / 2;
+    fleet_open(&fleet, 1);
+    for (unsigned i = 0; i < LOADS; i++) {
+        snprintf(key, sizeof key, "p%u", i);
+        snprintf(row, sizeof row, "p%u v1", i);
+        expect_row(&fleet, 0, key, row);
+    }
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lookup_answers_only_who_joined_before_it_was_sent),
+        cmocka_unit_test(a_stale_lookup_answers_only_who_joined_before_it_was_sent),
+        cmocka_unit_test(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent),
+        cmocka_unit_test(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query),
+        cmocka_unit_test(a_fill_that_is_rejected_answers_only_who_joined_before_its_query),
+        cmocka_unit_test(a_fill_without_reply_answers_only_who_joined_before_its_query),
+        cmocka_unit_test(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent),
+        cmocka_unit_test(every_attempt_has_a_token_of_its_own),
+        cmocka_unit_test(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply),
+        cmocka_unit_test(a_lease_that_comes_when_nobody_waits_any_more_is_given_back),
+        cmocka_unit_test(a_look_beside_the_refresh_leaves_its_lease_alone),
+        cmocka_unit_test(a_load_that_lost_its_lease_is_cancelled_at_once),
+        cmocka_unit_test(who_waits_behind_a_fill_is_answered_when_the_guard_closes),
+        cmocka_unit_test(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again),
+        cmocka_unit_test(every_load_gives_its_place_back),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops_test.c - what the operations listener says of a guard whose own thread is stuck: in one process,
+ * because only a callback can hold that thread and nothing else.
+ */
+#include "app/ops.h"
+#include "load/http.h"
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LIMIT_MS = 20000, ASK_LIMIT_MS = 5000, PAUSE_MS = 10, STUCK_MS = 5000 };
+
+/* Without a Redis and without a catalog: /healthz asks for neither. */
+struct service {
+    struct guard *guard;
+    struct guard_kind *kind;
+    struct server *server;
+    struct ops *ops;
+    uint16_t ops_port;
+};
+
+static void load_nothing(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_absent(load);
+}
+
+static void service_open(struct service *service)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
+    char ops_listen[40];
+
+    *service = (struct service){.ops_port = net_free_port()};
+    config.redis_url = "unix:///nonexistent/redis";
+    policy.loader = load_nothing;
+    assert_int_equal(guard_open(&config, &service->guard, NULL), GUARD_OK);
+    assert_int_equal(guard_kind_add(service->guard, &policy, &service->kind, NULL), GUARD_OK);
+    const struct server_config server = {.listen = "127.0.0.1:0",
+                                         .loops = 1,
+                                         .connections_max = 10,
+                                         .guard = service->guard,
+                                         .catalog = service->kind,
+                                         .category = service->kind,
+                                         .product = service->kind};
+    assert_true(server_open(&server, &service->server));
+    snprintf(ops_listen, sizeof ops_listen, "127.0.0.1:%u", (unsigned)service->ops_port);
+    const struct settings settings = {.ops_listen = ops_listen, .ops_token_file = ""};
+    assert_true(ops_open(&settings, service->guard, NULL, service->server, &service->ops));
+}
+
+static void service_close(struct service *service)
+{
+    guard_drain(service->guard);
+    server_stop(service->server, 0);
+    ops_close(&service->ops);
+    server_close(&service->server);
+    assert_int_equal(guard_close(&service->guard, LIMIT_MS), GUARD_OK);
+}
+
+static unsigned health(const struct service *service)
+{
+    struct http_answer answer;
+    const struct http_request request = {
+        .host = "127.0.0.1", .port = service->ops_port, .path = "/healthz", .deadline_ms = ASK_LIMIT_MS};
+    const unsigned status = http_ask(&request, &answer) ? answer.status : 0;
+
+    http_answer_clear(&answer);
+    return status;
+}
+
+static bool becomes(const struct service *service, unsigned status)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+
+    while (health(service) != status && net_now_us() < end_us)
+        net_pause_ms(PAUSE_MS);
+    return health(service) == status;
+}
+
+struct hold {
+    sem_t held, released;
+};
+
+static void hold_the_guards_thread(void *context, const struct guard_result *result)
+{
+    struct hold *hold = context;
+
+    (void)result;
+    sem_post(&hold->held);
+    sem_wait(&hold->released);
+}
+
+static void a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again(void **state)
+{
+    struct service service;
+    struct hold hold;
+    struct guard_stats stats;
+
+    (void)state;
+    sem_init(&hold.held, 0, 0);
+    sem_init(&hold.released, 0, 0);
+    service_open(&service);
+    assert_true(becomes(&service, 200));
+    const struct guard_request request = {
+        .kind = service.kind, .key = "k", .answered = hold_the_guards_thread, .context = &hold};
+    assert_int_equal(guard_get(service.guard, &request, NULL), GUARD_OK);
+    sem_wait(&hold.held);
+    const uint64_t held_us = net_now_us();
+    const bool became_ill = becomes(&service, 503);
+    const uint64_t ill_after_ms = (net_now_us() - held_us) / 1000;
+    guard_stats(service.guard, &stats);
+    sem_post(&hold.released);
+    const bool became_well = becomes(&service, 200);
+    service_close(&service);
+    assert_true(became_ill && became_well);
+    assert_in_range(stats.beat_age_ms, STUCK_MS, LIMIT_MS);
+    assert_in_range(ill_after_ms, STUCK_MS / 2, LIMIT_MS);
+    sem_destroy(&hold.held);
+    sem_destroy(&hold.released);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again),
+    };
+    return cmocka_run_group_tests_name("operations listener", tests, NULL, NULL);
+}

@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pg_test.c - queries against a private PostgreSQL that is slow, stopped, killed, full or closed to us.
+ *
+ * The server is the tests' own thread's (load/stack.h); what has to run meanwhile runs in a thread here.
+ * Nothing is timed by sleeping: a query is known to run when the server has logged its start.
+ */
+#include "app/pg.h"
+
+#include "load/net.h"
+#include "load/stack.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Milliseconds are counted down from whole ones, so one may be missing. */
+enum { LIMIT_MS = 10000, SLACK_MS = 1500, ROWS_BYTES = 1 << 20, MAX_CONNECTIONS = 20 };
+
+enum { ECHO, NAP, WIDE, PID, LIMITS, DIVIDE, CHANGING, FORGET, WRITE, STATEMENT_COUNT };
+
+static const struct pg_statement statements[STATEMENT_COUNT] = {
+    [ECHO] = {"echo", "/* echo */ SELECT $1::text, NULL", 1},
+    [NAP] = {"nap", "/* nap */ SELECT pg_sleep($1::integer / 1000.0)", 1},
+    [WIDE] = {"wide", "SELECT repeat('x', 1000), generate_series(1, $1::integer)", 1},
+    [PID] = {"pid", "SELECT pg_backend_pid()", 0},
+    [LIMITS] = {"limits",
+                "SELECT current_setting('statement_timeout'), current_setting('transaction_read_only'),"
+                " current_setting('client_connection_check_interval'), current_setting('client_encoding')",
+                0},
+    [DIVIDE] = {"divide", "SELECT 1 / $1::integer", 1},
+    [CHANGING] = {"changing", "/* changing */ SELECT * FROM changing", 0},
+    [FORGET] = {"forget", "DEALLOCATE ALL", 0},
+    [WRITE] = {"write", "CREATE TABLE unwanted ()", 0},
+};
+
+static struct stack_postgres postgres;
+static const bool both_modes[] = {true, false};
+
+static struct pg_pool *open_pool(const char *conninfo, bool prepare)
+{
+    const struct pg_config config = {
+        .conninfo = conninfo,
+        .connection_count = 8,
+        .prepare = prepare,
+        .statement_limit_ms = LIMIT_MS,
+        .statements = statements,
+        .statement_count = STATEMENT_COUNT,
+    };
+    struct pg_pool *pool = NULL;
+    assert_true(pg_pool_open(&config, &pool));
+    return pool;
+}
+
+/* One query with at most one parameter and its first cell. */
+struct asking {
+    struct pg_pool *pool;
+    size_t statement;
+    const char *param;
+    uint32_t left_ms;
+    int cancel_fd;
+    enum pg_outcome outcome;
+    struct pg_fault fault;
+    size_t row_count;
+    char cell[64];
+    uint32_t took_ms;
+};
+
+static void ask(struct asking *asking)
+{
+    struct rows rows;
+    const char *const params[] = {asking->param};
+    const struct pg_request request = {.statement = asking->statement,
+                                       .params = params,
+                                       .left_ms = asking->left_ms > 0 ? asking->left_ms : LIMIT_MS,
+                                       .cancel_fd = asking->cancel_fd > 0 ? asking->cancel_fd : -1};
+    rows_init(&rows, ROWS_BYTES);
+    uint64_t begin_us = net_now_us();
+    asking->outcome = pg_query(asking->pool, &request, &rows, &asking->fault);
+    asking->took_ms = (uint32_t)((net_now_us() - begin_us) / 1000);
+    asking->row_count = rows.row_count;
+    if (asking->outcome == PG_OK && rows.row_count > 0) {
+        const char *cell = rows_text(&rows, 0, 0);
+        snprintf(asking->cell, sizeof asking->cell, "%s", cell != NULL ? cell : "NULL");
+    }
+    rows_clear(&rows);
+}
+
+static struct asking asked(struct pg_pool *pool, size_t statement, const char *param)
+{
+    struct asking asking = {.pool = pool, .statement = statement, .param = param};
+    ask(&asking);
+    return asking;
+}
+
+static void *ask_in_thread(void *context)
+{
+    ask(context);
+    return NULL;
+}
+
+static void start_asking(pthread_t *thread, struct asking *asking)
+{
+    assert_int_equal(pthread_create(thread, NULL, ask_in_thread, asking), 0);
+}
+
+static void assert_answers(struct pg_pool *pool)
+{
+    struct asking echo = asked(pool, ECHO, "grüße 水");
+    if (echo.outcome != PG_OK) {
+        fail_msg("%s: %s", echo.fault.sqlstate, echo.fault.text);
+    }
+    assert_string_equal(echo.cell, "grüße 水");
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+}
+
+/* Waits until as many backends run a statement with this text. */
+static void assert_running_soon(const char *text, unsigned wanted, uint32_t limit_ms)
+{
+    char query[256], value[32] = "", expected[32];
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    snprintf(expected, sizeof expected, "%u", wanted);
+    snprintf(query, sizeof query,
+             "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%%s%%'"
+             " AND pid <> pg_backend_pid()",
+             text);
+    while (strcmp(value, expected) != 0 && net_now_us() < end_us) {
+        assert_true(stack_postgres_query(postgres.url, query, value, sizeof value));
+    }
+    assert_string_equal(value, expected);
+}
+
+static void nap_until_started(pthread_t *thread, struct asking *nap)
+{
+    uint64_t mark = stack_postgres_mark(&postgres);
+    nap->statement = NAP;
+    nap->param = "60000";
+    start_asking(thread, nap);
+    assert_true(stack_postgres_wait(&postgres, mark, "/* nap */", 1, LIMIT_MS));
+}
+
+/* ---- answers ---- */
+
+static void a_query_returns_its_rows_and_nulls_as_texts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct rows rows;
+        struct pg_fault fault;
+        const char *const params[] = {"a\"b"};
+        const struct pg_request request = {ECHO, params, LIMIT_MS, -1};
+        assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
+        rows_init(&rows, ROWS_BYTES);
+        for (unsigned round = 0; round < 3; round++) {
+            assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
+            assert_int_equal(rows.row_count, 1);
+            assert_string_equal(rows_text(&rows, 0, 0), "a\"b");
+            assert_null(rows_text(&rows, 0, 1));
+            assert_string_equal(fault.text, "");
+        }
+        rows_clear(&rows);
+        assert_int_equal(asked(pool, WIDE, "0").row_count, 0);
+        assert_int_equal(asked(pool, WIDE, "700").row_count, 700);
+        pg_pool_close(&pool);
+        assert_null(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_connection_is_made_when_first_needed_and_kept(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct asking first = asked(pool, PID, NULL), second = asked(pool, PID, NULL);
+        assert_int_equal(first.outcome, PG_OK);
+        assert_string_equal(first.cell, second.cell);
+        pg_pool_close(&pool);
+    }
+}
+
+static void the_server_has_limits_of_its_own_and_refuses_writes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct rows rows;
+        struct pg_fault fault;
+        const struct pg_request request = {LIMITS, NULL, LIMIT_MS, -1};
+        rows_init(&rows, ROWS_BYTES);
+        assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
+        assert_string_not_equal(rows_text(&rows, 0, 0), "0");
+        assert_string_equal(rows_text(&rows, 0, 1), "on");
+        assert_string_equal(rows_text(&rows, 0, 2), both_modes[i] ? "1s" : "0");
+        assert_string_equal(rows_text(&rows, 0, 3), "UTF8");
+        rows_clear(&rows);
+
+        struct asking write = asked(pool, WRITE, NULL);
+        assert_int_equal(write.outcome, PG_REJECTED);
+        assert_string_equal(write.fault.sqlstate, "25006");
+        pg_pool_close(&pool);
+    }
+}
+
+static void an_error_of_the_statement_leaves_the_connection_in_use(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct asking before = asked(pool, PID, NULL);
+        struct asking divide = asked(pool, DIVIDE, "0");
+        assert_int_equal(divide.outcome, PG_REJECTED);
+        assert_string_equal(divide.fault.sqlstate, "22012");
+        assert_string_equal(divide.fault.text, "division by zero");
+        assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+        assert_string_equal(asked(pool, PID, NULL).cell, before.cell);
+        assert_string_equal(asked(pool, DIVIDE, "x").fault.sqlstate, "22P02");
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_result_that_is_too_large_is_refused_and_not_read_to_its_end(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct asking wide = asked(pool, WIDE, "100000000"); /* 100 GB */
+        assert_int_equal(wide.outcome, PG_REJECTED);
+        assert_string_equal(wide.fault.text, "the result is too large");
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void many_threads_share_a_pool(void **state)
+{
+    enum { THREADS = 8, ROUNDS = 50 };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            pthread_t threads[THREADS];
+            struct asking askings[THREADS];
+            char params[THREADS][16];
+            for (size_t t = 0; t < THREADS; t++) {
+                snprintf(params[t], sizeof params[t], "%zu", t);
+                askings[t] = (struct asking){.pool = pool, .statement = ECHO, .param = params[t]};
+                start_asking(&threads[t], &askings[t]);
+            }
+            for (size_t t = 0; t < THREADS; t++) {
+                pthread_join(threads[t], NULL);
+                assert_int_equal(askings[t].outcome, PG_OK);
+                assert_string_equal(askings[t].cell, params[t]);
+            }
+        }
+        pg_pool_close(&pool);
+    }
+}
+
+/* ---- deadlines and cancels ---- */
+
+static void a_slow_query_ends_at_the_deadline_here_and_on_the_server(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct asking nap = {.pool = pool, .statement = NAP, .param = "60000", .left_ms = 200};
+        ask(&nap);
+        assert_int_equal(nap.outcome, PG_TIMEOUT);
+        assert_in_range(nap.took_ms, 199, 200 + SLACK_MS);
+        assert_running_soon("/* nap */", 0, LIMIT_MS);
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void the_server_ends_a_statement_at_its_own_limit(void **state)
+{
+    (void)state;
+    struct pg_config config = {.conninfo = postgres.url,
+                               .connection_count = 1,
+                               .prepare = true,
+                               .statement_limit_ms = 100,
+                               .statements = statements,
+                               .statement_count = STATEMENT_COUNT};
+    struct pg_pool *pool = NULL;
+    assert_true(pg_pool_open(&config, &pool));
+    struct asking nap = asked(pool, NAP, "60000");
+    assert_int_equal(nap.outcome, PG_TIMEOUT);
+    assert_string_equal(nap.fault.sqlstate, "57014");
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+    pg_pool_close(&pool);
+}
+
+static void a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        struct asking before = asked(pool, PID, NULL);
+        struct asking nap = {.pool = pool, .cancel_fd = eventfd(0, EFD_CLOEXEC)};
+        pthread_t thread;
+        nap_until_started(&thread, &nap);
+        assert_int_equal(eventfd_write(nap.cancel_fd, 1), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(nap.outcome, PG_CANCELLED);
+        close(nap.cancel_fd);
+
+        assert_running_soon("/* nap */", 0, 900); /* sooner than client_connection_check_interval */
+        struct asking after = asked(pool, PID, NULL);
+        assert_int_equal(after.outcome, PG_OK);
+        assert_string_not_equal(before.cell, after.cell);
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_load_that_is_cancelled_before_it_begins_asks_nothing(void **state)
+{
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    uint64_t mark = stack_postgres_mark(&postgres);
+    struct asking nap = {.pool = pool, .statement = NAP, .param = "1", .cancel_fd = eventfd(1, EFD_CLOEXEC)};
+    (void)state;
+    ask(&nap);
+    close(nap.cancel_fd);
+    assert_int_equal(nap.outcome, PG_CANCELLED);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
+    assert_answers(pool);
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 0);
+    pg_pool_close(&pool);
+}
+
+static void a_stopped_server_does_not_hold_anyone_past_the_deadline(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        assert_answers(pool);
+        stack_postgres_pause(&postgres);
+        struct asking pooled = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 300};
+        ask(&pooled);
+        struct asking fresh = pooled;
+        ask(&fresh);
+        uint64_t begin_us = net_now_us();
+        struct pg_pool *closing = pool;
+        pg_pool_close(&closing); /* its cancel request is stuck in the stopped server */
+        uint64_t close_ms = (net_now_us() - begin_us) / 1000;
+        stack_postgres_resume(&postgres);
+
+        assert_int_equal(pooled.outcome, PG_TIMEOUT);
+        assert_int_equal(fresh.outcome, PG_TIMEOUT);
+        assert_string_equal(pooled.fault.text, "no answer in time");
+        assert_string_equal(fresh.fault.text, "no login in time");
+        assert_in_range(pooled.took_ms, 299, 300 + SLACK_MS);
+        assert_in_range(fresh.took_ms, 299, 300 + SLACK_MS);
+        assert_in_range(close_ms, 0, 1000 + SLACK_MS);
+    }
+}
+
+static void a_server_that_was_stopped_is_used_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        assert_answers(pool);
+        stack_postgres_pause(&postgres);
+        struct asking echo = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 100};
+        ask(&echo);
+        assert_int_equal(pg_pool_state(pool), PG_STATE_DOUBT);
+        stack_postgres_resume(&postgres);
+        assert_int_equal(echo.outcome, PG_TIMEOUT);
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline(void **state)
+{
+    char conninfo[64];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(conninfo, sizeof conninfo, "postgresql://u@127.0.0.1:%u/d", (unsigned)ntohs(address.sin_port));
+
+    struct pg_pool *pool = open_pool(conninfo, true);
+    struct asking echo = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 200};
+    ask(&echo);
+    assert_int_equal(echo.outcome, PG_TIMEOUT);
+    assert_in_range(echo.took_ms, 199, 200 + SLACK_MS);
+    pg_pool_close(&pool);
+    close(listener);
+}
+
+static int run_child(void)
+{
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    struct asking nap = {.pool = pool, .statement = NAP, .param = "60000", .left_ms = 60000};
+    ask(&nap);
+    return 0;
+}
+
+static void the_query_of_a_killed_process_ends_within_seconds(void **state)
+{
+    uint64_t mark = stack_postgres_mark(&postgres);
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(run_child());
+    }
+    bool started = stack_postgres_wait(&postgres, mark, "/* nap */", 1, LIMIT_MS);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_true(started);
+    assert_running_soon("/* nap */", 0, 5000);
+}
+
+/* ---- connections that go away ---- */
+
+static void terminate_others(void)
+{
+    assert_true(stack_postgres_query(postgres.url,
+                                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                                     " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+                                     NULL, 0));
+}
+
+static void a_connection_that_was_terminated_while_idle_is_replaced_unnoticed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        for (unsigned round = 0; round < 5; round++) {
+            assert_answers(pool);
+            terminate_others();
+            uint64_t mark = stack_postgres_mark(&postgres);
+            assert_answers(pool);
+            assert_int_equal(stack_postgres_count(&postgres, mark, "/* echo */"), 1);
+        }
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_query_that_an_administrator_ended_is_not_started_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        assert_answers(pool);
+        struct asking nap = {.pool = pool};
+        pthread_t thread;
+        uint64_t mark = stack_postgres_mark(&postgres);
+        nap_until_started(&thread, &nap);
+        terminate_others();
+        pthread_join(thread, NULL);
+        assert_int_equal(nap.outcome, PG_UNAVAILABLE);
+        assert_string_equal(nap.fault.sqlstate, "57P01");
+        assert_int_equal(stack_postgres_count(&postgres, mark, "/* nap */"), 1);
+        assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_restarted_server_is_used_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        assert_answers(pool);
+        assert_true(stack_postgres_restart(&postgres));
+        assert_answers(pool);
+        pg_pool_close(&pool);
+    }
+}
+
+static void a_killed_server_is_unavailable_until_it_is_back(void **state)
+{
+    (void)state;
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    struct asking nap = {.pool = pool};
+    pthread_t thread;
+    nap_until_started(&thread, &nap);
+    stack_postgres_kill(&postgres);
+    pthread_join(thread, NULL);
+    struct asking echo = asked(pool, ECHO, "x");
+    assert_true(stack_postgres_restart(&postgres));
+    assert_int_equal(nap.outcome, PG_UNAVAILABLE);
+    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
+    assert_string_equal(echo.fault.sqlstate, "");
+    assert_in_range(echo.took_ms, 0, SLACK_MS);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_DOWN);
+    assert_answers(pool);
+    pg_pool_close(&pool);
+}
+
+static void a_full_server_is_unavailable_until_someone_leaves(void **state)
+{
+    PGconn *others[MAX_CONNECTIONS + 1];
+    size_t count = 0;
+    (void)state;
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    do {
+        assert_true(count <= MAX_CONNECTIONS);
+        others[count] = PQconnectdb(postgres.url);
+    } while (PQstatus(others[count++]) == CONNECTION_OK);
+    struct asking echo = asked(pool, ECHO, "x");
+    while (count > 0) {
+        PQfinish(others[--count]);
+    }
+    assert_int_equal(echo.outcome, PG_UNAVAILABLE);
+    assert_string_equal(echo.fault.sqlstate, "53300");
+    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    while (asked(pool, ECHO, "x").outcome != PG_OK && net_now_us() < end_us) {
+        /* the server frees their places in its own time */
+    }
+    assert_answers(pool);
+    pg_pool_close(&pool);
+}
+
+static void a_statement_that_a_session_has_forgotten_is_prepared_anew(void **state)
+{
+    (void)state;
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    assert_answers(pool);
+    assert_int_equal(asked(pool, FORGET, NULL).outcome, PG_OK);
+    uint64_t mark = stack_postgres_mark(&postgres);
+    assert_answers(pool);
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* echo */"), 1);
+    pg_pool_close(&pool);
+}
+
+static void a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query(void **state)
+{
+    (void)state;
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    assert_true(stack_postgres_query(postgres.url, "CREATE TABLE changing (a) AS SELECT 1", NULL, 0));
+    assert_int_equal(asked(pool, CHANGING, NULL).outcome, PG_OK);
+    assert_true(stack_postgres_query(postgres.url, "ALTER TABLE changing ADD b text", NULL, 0));
+    uint64_t mark = stack_postgres_mark(&postgres);
+    assert_int_equal(asked(pool, CHANGING, NULL).outcome, PG_OK);
+    assert_int_equal(stack_postgres_count(&postgres, mark, "/* changing */"), 1);
+    assert_true(stack_postgres_query(postgres.url, "DROP TABLE changing", NULL, 0));
+    struct asking dropped = asked(pool, CHANGING, NULL);
+    assert_int_equal(dropped.outcome, PG_REJECTED);
+    assert_string_equal(dropped.fault.sqlstate, "42P01");
+    pg_pool_close(&pool);
+}
+
+/* ---- logins ---- */
+
+static void ask_for_passwords(void)
+{
+    char path[PROC_PATH_BYTES + 32];
+    static char rules[65536];
+    static const char first[] = "host all guest all scram-sha-256\n";
+    snprintf(path, sizeof path, "%s/data/pg_hba.conf", postgres.folder);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    size_t bytes = fread(rules, 1, sizeof rules, file);
+    rewind(file);
+    assert_int_equal(fwrite(first, 1, sizeof first - 1, file), sizeof first - 1);
+    assert_int_equal(fwrite(rules, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+    assert_true(stack_postgres_query(postgres.url, "CREATE ROLE guest LOGIN PASSWORD 'open'", NULL, 0));
+    assert_true(stack_postgres_query(postgres.url, "SELECT pg_reload_conf()", NULL, 0));
+}
+
+static struct asking asked_as(const char *login, uint16_t port, const char *database)
+{
+    char conninfo[128];
+    snprintf(conninfo, sizeof conninfo, "postgresql://%s@127.0.0.1:%u/%s", login, (unsigned)port, database);
+    struct pg_pool *pool = open_pool(conninfo, true);
+    struct asking asking = asked(pool, ECHO, "x");
+    assert_int_equal(pg_pool_state(pool), asking.outcome == PG_OK ? PG_STATE_UP : PG_STATE_DOWN);
+    pg_pool_close(&pool);
+    return asking;
+}
+
+static void a_wrong_login_is_rejected_and_its_password_is_in_no_message(void **state)
+{
+    (void)state;
+    ask_for_passwords();
+    struct asking wrong;
+    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    do { /* until the server has read its file again */
+        wrong = asked_as("guest:hushhush", postgres.port, "postgres");
+    } while (wrong.outcome == PG_OK && net_now_us() < end_us);
+    assert_int_equal(wrong.outcome, PG_REJECTED);
+    assert_string_equal(wrong.fault.sqlstate, "28P01");
+    assert_null(strstr(wrong.fault.text, "hushhush"));
+    assert_int_equal(asked_as("guest:open", postgres.port, "postgres").outcome, PG_OK);
+
+    struct asking nowhere = asked_as("postgres", postgres.port, "nowhere");
+    assert_int_equal(nowhere.outcome, PG_REJECTED);
+    assert_string_equal(nowhere.fault.sqlstate, "3D000");
+}
+
+static void a_closed_port_is_unavailable_at_once(void **state)
+{
+    (void)state;
+    struct asking refused = asked_as("postgres", net_free_port(), "postgres");
+    assert_int_equal(refused.outcome, PG_UNAVAILABLE);
+    assert_string_equal(refused.fault.sqlstate, "");
+    assert_in_range(refused.took_ms, 0, SLACK_MS);
+}
+
+static int start_server(void **state)
+{
+    (void)state;
+    return stack_postgres_start(&postgres, MAX_CONNECTIONS) ? 0 : -1;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    stack_postgres_stop(&postgres);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_query_returns_its_rows_and_nulls_as_texts),
+        cmocka_unit_test(a_connection_is_made_when_first_needed_and_kept),
+        cmocka_unit_test(the_server_has_limits_of_its_own_and_refuses_writes),
+        cmocka_unit_test(an_error_of_the_statement_leaves_the_connection_in_use),
+        cmocka_unit_test(a_result_that_is_too_large_is_refused_and_not_read_to_its_end),
+        cmocka_unit_test(many_threads_share_a_pool),
+        cmocka_unit_test(a_slow_query_ends_at_the_deadline_here_and_on_the_server),
+        cmocka_unit_test(the_server_ends_a_statement_at_its_own_limit),
+        cmocka_unit_test(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again),
+        cmocka_unit_test(a_load_that_is_cancelled_before_it_begins_asks_nothing),
+        cmocka_unit_test(a_stopped_server_does_not_hold_anyone_past_the_deadline),
+        cmocka_unit_test(a_server_that_was_stopped_is_used_again),
+        cmocka_unit_test(a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline),
+        cmocka_unit_test(the_query_of_a_killed_process_ends_within_seconds),
+        cmocka_unit_test(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed),
+        cmocka_unit_test(a_query_that_an_administrator_ended_is_not_started_again),
+        cmocka_unit_test(a_restarted_server_is_used_again),
+        cmocka_unit_test(a_killed_server_is_unavailable_until_it_is_back),
+        cmocka_unit_test(a_full_server_is_unavailable_until_someone_leaves),
+        cmocka_unit_test(a_statement_that_a_session_has_forgotten_is_prepared_anew),
+        cmocka_unit_test(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query),
+        cmocka_unit_test(a_wrong_login_is_rejected_and_its_password_is_in_no_message),
+        cmocka_unit_test(a_closed_port_is_unavailable_at_once),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis_hostile_test.c - the Redis connection against a server that misbehaves on purpose.
+ *
+ * The server is an actor: a thread with a blocking socket that plays what a function of the test says, one
+ * connection after another.
+ */
+#include "guard/script.h"
+#include "tests/support/redis_rig.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 250 };
+
+/* ---- the actor ---- */
+
+struct actor {
+    pthread_t thread;
+    int listener;
+    uint16_t port;
+    /* What it does with its n-th connection, which it closes afterwards. */
+    void (*play)(struct actor *actor, int fd, unsigned number);
+    const char *line; /* what to say, if the play needs that */
+    size_t line_bytes;
+    _Atomic unsigned accepted;
+};
+
+/* False: the other side has gone, or says nothing for RIG_WAIT_MS. */
+static bool hear_line(int fd, char *line, size_t size)
+{
+    size_t length = 0;
+
+    while (length + 1 < size) {
+        if (recv(fd, &line[length], 1, 0) != 1)
+            return false;
+        if (line[length++] == '\n') {
+            line[length - 2] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One command; its first word in `word`. */
+static bool hear_command(int fd, char *word, size_t size)
+{
+    char line[64], skipped[8192];
+
+    if (!hear_line(fd, line, sizeof line) || line[0] != '*')
+        return false;
+    for (unsigned i = 0, count = (unsigned)atoi(line + 1); i < count; i++) {
+        if (!hear_line(fd, line, sizeof line) || line[0] != '$')
+            return false;
+        size_t bytes = (size_t)atoi(line + 1);
+        if (bytes + 2 > sizeof skipped || recv(fd, skipped, bytes + 2, MSG_WAITALL) != (ssize_t)bytes + 2)
+            return false;
+        if (i == 0)
+            snprintf(word, size, "%.*s", (int)bytes, skipped);
+    }
+    return true;
+}
+
+static void say(int fd, const char *text)
+{
+    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
+}
+
+/* Plays Redis until the connection is up; after `steps` commands if that is earlier. */
+static bool welcome(int fd, unsigned steps)
+{
+    char word[32];
+
+    for (unsigned heard = 0, scripts = 0; heard < steps && scripts < SCRIPT_COUNT; heard++) {
+        if (!hear_command(fd, word, sizeof word))
+            return false;
+        if (strcmp(word, "SCRIPT") == 0) {
+            say(fd, "$40\r\n0123456789012345678901234567890123456789\r\n");
+            scripts++;
+        } else if (strcmp(word, "ROLE") == 0) {
+            say(fd, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+        } else {
+            say(fd, "+OK\r\n");
+        }
+    }
+    return true;
+}
+
+static void *act(void *argument)
+{
+    struct actor *actor = argument;
+    struct timeval limit = {.tv_sec = RIG_WAIT_MS / 1000};
+
+    for (;;) {
+        int fd = accept(actor->listener, NULL, NULL);
+        if (fd < 0)
+            return NULL;
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        actor->play(actor, fd, actor->accepted++);
+        close(fd);
+    }
+}
+
+static void hire(struct actor *actor, void (*play)(struct actor *, int, unsigned), const char *line,
+                 size_t line_bytes)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t address_bytes = sizeof address;
+
+    *actor = (struct actor){.play = play, .line = line, .line_bytes = line_bytes};
+    actor->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(actor->listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(actor->listener, 16), 0);
+    assert_int_equal(getsockname(actor->listener, (struct sockaddr *)&address, &address_bytes), 0);
+    actor->port = ntohs(address.sin_port);
+    assert_int_equal(pthread_create(&actor->thread, NULL, act, actor), 0);
+}
+
+/* The connection first: that ends the play, and the actor can hear that it is dismissed. */
+static void finish_actor(struct rig *rig, struct actor *actor)
+{
+    rig_close(rig);
+    shutdown(actor->listener, SHUT_RDWR);
+    pthread_join(actor->thread, NULL);
+    close(actor->listener);
+    rig->descriptor_count--; /* the listener was there before */
+    rig_finish(rig);
+}
+
+static void prepare_actor(struct rig *rig, const struct actor *actor, const char *login)
+{
+    char url[96];
+
+    snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", login, (unsigned)actor->port);
+    rig_prepare(rig, url);
+}
+
+/* Waits for the other side to hang up. */
+static void hear_out(int fd)
+{
+    char word[32];
+
+    while (hear_command(fd, word, sizeof word))
+        ;
+}
+
+static void play_line_after_command(struct actor *actor, int fd, unsigned number)
+{
+    char word[32];
+
+    (void)number;
+    if (!welcome(fd, UINT32_MAX) || !hear_command(fd, word, sizeof word))
+        return;
+    (void)!send(fd, actor->line, actor->line_bytes, MSG_NOSIGNAL);
+    hear_out(fd);
+}
+
+/* One command is answered with these bytes: the connection must be given up, with the reason. */
+static void expect_lost(const char *line, size_t line_bytes, const char *said)
+{
+    struct actor actor;
+    struct rig rig;
+    struct call call;
+
+    hire(&actor, play_line_after_command, line, line_bytes);
+    prepare_actor(&rig, &actor, "");
+    rig.config.max_reply_bytes = 100000;
+    rig_open(&rig);
+    rig_wait_up(&rig);
+    call_send(&rig, &call, "PING");
+    rig_wait_until(&rig, call.answered > 0);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    if (strstr(rig.text, said) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
+    assert_false(redis_is_up(rig.redis));
+    finish_actor(&rig, &actor);
+}
+
+static void lost_to(const char *line, const char *said)
+{
+    expect_lost(line, strlen(line), said);
+}
+
+static void nonsense_is_a_reason_to_leave(void **state)
+{
+    (void)state;
+    lost_to("HTTP/1.1 400 Bad Request\r\n\r\n", "Protocol error, got \"H\"");
+    expect_lost("\0\0\0\0", 4, "Protocol error");
+    lost_to(":12x\r\n", "Bad integer value");
+    lost_to("$x\r\n", "Bad bulk string length");
+    lost_to("$-2\r\n", "out of range");
+    lost_to("*x\r\n", "Bad multi-bulk length");
+    lost_to("%1\r\n", "Protocol error");
+}
+
+/* Over what is there, without a NUL. */
+static void put(char *to, const char *text)
+{
+    while (*text != '\0')
+        *to++ = *text++;
+}
+
+static void a_reply_without_bounds_is_a_reason_to_leave(void **state)
+{
+    enum { FLOOD = 400000 };
+    char *flood = malloc(FLOOD);
+
+    (void)state;
+    lost_to("*2147483647\r\n", "too many elements");
+    lost_to("*1025\r\n", "too many elements");
+    lost_to("*3\r\n*1022\r\n", "too many elements");
+    lost_to("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "depth > 7");
+
+    memset(flood, 'x', FLOOD);
+    put(flood, "$9223372036854775807\r\n");
+    expect_lost(flood, FLOOD, "larger than allowed");
+    put(flood, "$500000000\r\n");
+    expect_lost(flood, FLOOD, "larger than allowed");
+    memset(flood, 'x', FLOOD);
+    flood[0] = '+';
+    expect_lost(flood, FLOOD, "larger than allowed");
+    /* Many elements, each small and soon consumed: the bytes of one reply count together. */
+    put(flood, "*900\r\n");
+    for (size_t at = 6; at + 10010 <= FLOOD; at += 10010) {
+        put(flood + at, "$10000\r\n");
+        put(flood + at + 10008, "\r\n");
+    }
+    expect_lost(flood, FLOOD, "larger than allowed");
+    free(flood);
+}
+
+static void play_two_answers(struct actor *actor, int fd, unsigned number)
+{
+    char word[32];
+
+    (void)actor;
+    (void)number;
+    if (welcome(fd, UINT32_MAX) && hear_command(fd, word, sizeof word)) {
+        say(fd, "+FIRST\r\n+SECOND\r\n");
+        hear_out(fd);
+    }
+}
+
+static void a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller(void **state)
+{
+    struct actor actor;
+    struct rig rig;
+    struct call call;
+
+    (void)state;
+    hire(&actor, play_two_answers, NULL, 0);
+    prepare_actor(&rig, &actor, "");
+    rig_open(&rig);
+    rig_wait_up(&rig);
+    call_send(&rig, &call, "PING");
+    rig_wait_until(&rig, rig.state_count > 1);
+    assert_int_equal(call.answered, 1);
+    assert_string_equal(call.text, "FIRST");
+    assert_non_null(strstr(rig.text, "nobody has asked for"));
+    finish_actor(&rig, &actor);
+}
+
+/* Three answers, sent byte by byte: a new segment for each, the next one once the other side has had a
+ * chance to read. */
+static const char split_answer[] = "*3\r\n$5\r\nhe\r\nl\r\n:-12\r\n*2\r\n$-1\r\n+OK\r\n$0\r\n\r\n-ERR no\r\n";
+
+static void play_split(struct actor *actor, int fd, unsigned number)
+{
+    char word[32];
+    size_t at = (size_t)actor->line_bytes;
+
+    (void)number;
+    if (!welcome(fd, UINT32_MAX))
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    for (unsigned i = 0; i < 3; i++)
+        if (!hear_command(fd, word, sizeof word))
+            return;
+    if (at == 0) { /* every byte on its own */
+        for (size_t i = 0; i < sizeof split_answer - 1; i++)
+            (void)!send(fd, split_answer + i, 1, MSG_NOSIGNAL);
+    } else { /* cut in two; the second part only when another command has arrived */
+        (void)!send(fd, split_answer, at, MSG_NOSIGNAL);
+        if (hear_command(fd, word, sizeof word)) {
+            (void)!send(fd, split_answer + at, sizeof split_answer - 1 - at, MSG_NOSIGNAL);
+            say(fd, "+LAST\r\n");
+        }
+    }
+    hear_out(fd);
+}
+
+static void expect_split(size_t at)
+{
+    struct actor actor;
+    struct rig rig;
+    struct call calls[4];
+
+    hire(&actor, play_split, NULL, at);
+    prepare_actor(&rig, &actor, "");
+    rig_open(&rig);
+    rig_wait_up(&rig);
+    for (size_t i = 0; i < 3; i++)
+        call_send(&rig, &calls[i], "PING");
+    if (at > 0) {
+        uv_run(&rig.loop, UV_RUN_ONCE);
+        call_send(&rig, &calls[3], "PING");
+    }
+    rig_wait_until(&rig, calls[2].answered > 0 && (at == 0 || calls[3].answered > 0));
+    assert_int_equal(calls[0].type, REDIS_REPLY_ARRAY);
+    assert_int_equal(calls[1].type, REDIS_REPLY_STRING);
+    assert_int_equal(calls[1].bytes, 0);
+    assert_string_equal(calls[2].text, "ERR no");
+    if (at > 0)
+        assert_string_equal(calls[3].text, "LAST");
+    finish_actor(&rig, &actor);
+}
+
+static void a_reply_may_be_split_at_every_byte(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < sizeof split_answer - 1; at++)
+        expect_split(at);
+}
+
+static void play_silence(struct actor *actor, int fd, unsigned number)
+{
+    (void)actor;
+    (void)number;
+    hear_out(fd);
+}
+
+static void a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit(void **state)
+{
+    struct actor actor;
+    struct rig rig;
+
+    (void)state;
+    hire(&actor, play_silence, NULL, 0);
+    prepare_actor(&rig, &actor, "");
+    rig.config.connect_limit_ms = LIMIT_MS;
+    rig_open(&rig);
+    rig_wait_until(&rig, rig.state_count > 0 && actor.accepted >= 2); /* and tried again */
+    assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
+    assert_non_null(strstr(rig.text, "login: no answer within 250 ms"));
+    finish_actor(&rig, &actor);
+}
+
+/* Hangs up after as many commands of the greeting as it has had connections before; then behaves. */
+static void play_hang_up(struct actor *actor, int fd, unsigned number)
+{
+    (void)actor;
+    if (welcome(fd, number) && number > 3 + SCRIPT_COUNT)
+        hear_out(fd);
+}
+
+static void a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays(void **state)
+{
+    struct actor actor;
+    struct rig rig;
+
+    (void)state;
+    hire(&actor, play_hang_up, NULL, 0);
+    prepare_actor(&rig, &actor, "");
+    rig_open(&rig);
+    rig_wait_until(&rig, redis_is_up(rig.redis) && actor.accepted > 4 + SCRIPT_COUNT);
+    finish_actor(&rig, &actor);
+}
+
+/* Hangs up as soon as it is up, with a RST, while commands are on their way to it. */
+static void play_slam(struct actor *actor, int fd, unsigned number)
+{
+    (void)actor;
+    (void)number;
+    (void)welcome(fd, UINT32_MAX);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+}
+
+static void writing_to_a_connection_that_is_gone_raises_no_signal(void **state)
+{
+    struct actor actor;
+    struct rig rig;
+    struct call calls[20];
+    struct sigaction action;
+
+    (void)state;
+    sigaction(SIGPIPE, NULL, &action);
+    assert_ptr_equal(action.sa_handler, SIG_DFL);
+    hire(&actor, play_slam, NULL, 0);
+    prepare_actor(&rig, &actor, "");
+    rig_open(&rig);
+    for (size_t i = 0; i < 20; i++) {
+        rig_wait_until(&rig, redis_is_up(rig.redis));
+        while (atomic_load(&actor.accepted) < rig.counters.connects)
+            ;
+        call_send(&rig, &calls[i], "PING");
+        rig_wait_until(&rig, calls[i].answered > 0);
+        assert_int_not_equal(calls[i].outcome, REDIS_REPLIED);
+    }
+    finish_actor(&rig, &actor);
+}
+
+static _Atomic int heard_error;
+
+static void play_until_reset(struct actor *actor, int fd, unsigned number)
+{
+    char word[32], byte;
+
+    (void)actor;
+    if (number == 0 && welcome(fd, UINT32_MAX) && hear_command(fd, word, sizeof word))
+        heard_error = recv(fd, &byte, 1, 0) < 0 ? errno : 0;
+}
+
+static void a_connection_in_doubt_is_reset_so_that_the_server_knows(void **state)
+{
+    struct actor actor;
+    struct rig rig;
+    struct call call;
+
+    (void)state;
+    heard_error = -1;
+    hire(&actor, play_until_reset, NULL, 0);
+    prepare_actor(&rig, &actor, "");
+    rig.config.limit_ms = LIMIT_MS;
+    rig_open(&rig);
+    rig_wait_up(&rig);
+    call_send(&rig, &call, "PING");
+    rig_wait_until(&rig, call.answered > 0 && heard_error != -1);
+    assert_int_equal(heard_error, ECONNRESET);
+    finish_actor(&rig, &actor);
+}
+
+static void play_line_at_once(struct actor *actor, int fd, unsigned number)
+{
+    (void)number;
+    say(fd, actor->line);
+    hear_out(fd);
+}
+
+static void expect_greeting(const char *line, enum guard_redis_state state, const char *said)
+{
+    struct actor actor;
+    struct rig rig;
+
+    hire(&actor, play_line_at_once, line, 0);
+    prepare_actor(&rig, &actor, "hunter2:hunter2@");
+    rig_open(&rig);
+    rig_wait_until(&rig, rig.state_count > 0);
+    assert_int_equal(rig.states[0], state);
+    if (strstr(rig.text, said) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
+    assert_null(strstr(rig.text, "hunter2"));
+    finish_actor(&rig, &actor);
+}
+
+static void what_the_greeting_hears_decides_between_down_and_denied(void **state)
+{
+    (void)state;
+    expect_greeting("-ERR unknown command `AUTH`, with args beginning with: `hunter2`, `hunter2`\r\n",
+                    GUARD_REDIS_DENIED, "AUTH refused: other error");
+    expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: other error");
+    expect_greeting("-DENIED Redis is running in protected mode\r\n", GUARD_REDIS_DENIED, "DENIED");
+    expect_greeting("-LOADING Redis is loading the dataset in memory\r\n", GUARD_REDIS_DOWN, "LOADING");
+    expect_greeting("-ERR max number of clients reached\r\n", GUARD_REDIS_DOWN, "crowded");
+    expect_greeting(":1\r\n", GUARD_REDIS_DOWN, "AUTH: not an answer of Redis");
+    expect_greeting("+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_DOWN, "a replica");
+    expect_greeting("+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DOWN, "not a master");
+    expect_greeting("+OK\r\n+OK\r\n*0\r\n", GUARD_REDIS_DOWN, "not a master");
+    expect_greeting("+OK\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n", GUARD_REDIS_DOWN,
+                    "SCRIPT LOAD: not an answer");
+    expect_greeting("+OK\r\n-BUSY a\x1b[31m script\r\n", GUARD_REDIS_DOWN, "BUSY a?[31m script");
+}
+
+static void play_message(struct actor *actor, int fd, unsigned number)
+{
+    char word[32];
+
+    (void)number;
+    for (unsigned i = 0; i < 2; i++) /* CLIENT SETNAME, SUBSCRIBE */
+        if (!hear_command(fd, word, sizeof word))
+            return;
+    say(fd, "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    (void)!send(fd, actor->line, actor->line_bytes, MSG_NOSIGNAL);
+    hear_out(fd);
+}
+
+static void expect_message(const char *line, const char *said)
+{
+    struct actor actor;
+    struct rig rig;
+
+    hire(&actor, play_message, line, strlen(line));
+    prepare_actor(&rig, &actor, "");
+    rig.config.channel = "news";
+    rig_open(&rig);
+    rig_wait_until(&rig, rig.state_count > 1);
+    assert_int_equal(rig.states[0], GUARD_REDIS_UP);
+    assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
+    assert_non_null(strstr(rig.text, said));
+    assert_int_equal(rig.message_count, 0);
+    finish_actor(&rig, &actor);
+}
+
+static void a_subscriber_takes_messages_of_its_channel_only(void **state)
+{
+    (void)state;
+    expect_message("*3\r\n$7\r\nmessage\r\n$5\r\nother\r\n$1\r\nx\r\n", "not a message of the channel");
+    expect_message("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n:1\r\n", "not a message of the channel");
+    expect_message("*0\r\n", "not a message of the channel");
+    expect_message("+PONG\r\n", "not a message of the channel");
+    expect_message("-ERR no more\r\n", "ERR no more");
+}
+
+/* libuv's signal pipe is opened once per process: here, not within a test that counts descriptors. */
+static int open_once(void **state)
+{
+    uv_loop_t loop;
+
+    (void)state;
+    return uv_loop_init(&loop) == 0 && uv_loop_close(&loop) == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nonsense_is_a_reason_to_leave),
+        cmocka_unit_test(a_reply_without_bounds_is_a_reason_to_leave),
+        cmocka_unit_test(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller),
+        cmocka_unit_test(a_reply_may_be_split_at_every_byte),
+        cmocka_unit_test(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit),
+        cmocka_unit_test(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays),
+        cmocka_unit_test(writing_to_a_connection_that_is_gone_raises_no_signal),
+        cmocka_unit_test(a_connection_in_doubt_is_reset_so_that_the_server_knows),
+        cmocka_unit_test(what_the_greeting_hears_decides_between_down_and_denied),
+        cmocka_unit_test(a_subscriber_takes_messages_of_its_channel_only),
+    };
+    return cmocka_run_group_tests(tests, open_once, NULL);
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sql_test.c - schema, seed data and the statements of the loads, in a private PostgreSQL.
+ *
+ * The statements are read from sql/ as they are; the working directory is the project's.
+ */
+#include "load/net.h"
+#include "load/stack.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { VALUE_BYTES = 4096, TEXT_BYTES = 16384, SCALE = 50000, LIMIT_MS = 20000 };
+
+static struct stack_postgres postgres;
+static PGconn *shop; /* a connection to the database all tests share: schema and seed data at SCALE */
+
+/* ---- asking ---- */
+
+static PGconn *connected(const char *database)
+{
+    char url[128];
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/%s", (unsigned)postgres.port, database);
+    PGconn *conn = PQconnectdb(url);
+    assert_int_equal(PQstatus(conn), CONNECTION_OK);
+    return conn;
+}
+
+static PGresult *run(PGconn *conn, const char *text)
+{
+    PGresult *result = PQexec(conn, text);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", text, PQerrorMessage(conn));
+    }
+    return result;
+}
+
+static void execute(PGconn *conn, const char *text)
+{
+    PQclear(run(conn, text));
+}
+
+/* The first cell, in a buffer that the next call uses again. */
+static const char *value_of(PGconn *conn, const char *text)
+{
+    static char value[VALUE_BYTES];
+    PGresult *result = run(conn, text);
+    snprintf(value, sizeof value, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    return value;
+}
+
+static long number_of(PGconn *conn, const char *text)
+{
+    return strtol(value_of(conn, text), NULL, 10);
+}
+
+/* The constraint that refuses the statement, or its SQLSTATE. */
+static const char *refusal_of(PGconn *conn, const char *text)
+{
+    static char refusal[64];
+    PGresult *result = PQexec(conn, text);
+    const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    snprintf(refusal, sizeof refusal, "%s",
+             constraint != NULL ? constraint
+             : sqlstate != NULL ? sqlstate
+                                : "none");
+    PQclear(result);
+    return refusal;
+}
+
+/* A text file of the project, in a buffer that the next call uses again. */
+static const char *text_of(const char *path)
+{
+    static char text[TEXT_BYTES];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t bytes = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    assert_in_range(bytes, 1, sizeof text - 2);
+    text[bytes] = '\0';
+    return text;
+}
+
+static void prepare(PGconn *conn, const char *name)
+{
+    char path[64], text[TEXT_BYTES];
+    snprintf(path, sizeof path, "sql/%s.sql", name);
+    int bytes = snprintf(text, sizeof text, "PREPARE %s AS %s", name, text_of(path));
+    assert_in_range(bytes, 1, sizeof text - 1);
+    execute(conn, text);
+}
+
+static const char *url_of(const char *database)
+{
+    static char url[128];
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/%s", (unsigned)postgres.port, database);
+    return url;
+}
+
+static void create_database(const char *name)
+{
+    char text[128];
+    snprintf(text, sizeof text, "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'", name);
+    assert_true(stack_postgres_query(postgres.url, text, NULL, 0));
+}
+
+/* What psql says when it runs a file, "" if all went well. */
+static const char *psql(const char *database, const char *arguments)
+{
+    static char said[VALUE_BYTES];
+    char command[512];
+    snprintf(command, sizeof command, "psql -X -q %s '%s' 2>&1", arguments, url_of(database));
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    said[fread(said, 1, sizeof said - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    assert_int_equal(status == 0, said[0] == '\0');
+    return said;
+}
+
+/* ---- schema and seed data ---- */
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+    }
+}
+
+static void a_second_load_is_refused_with_a_reason_and_changes_nothing(void **state)
+{
+    (void)state;
+    create_database("second");
+    assert_contains(psql("second", "-v scale=100 -f sql/seed.sql"), "has no catalog schema");
+    assert_string_equal(psql("second", "-f sql/schema.sql"), "");
+    assert_contains(psql("second", "-f sql/schema.sql"), "already has a table");
+    assert_contains(psql("second", "-v scale=many -f sql/seed.sql"), "ERROR");
+    assert_contains(psql("second", "-v scale=0 -f sql/seed.sql"), "is not a number of products");
+    assert_string_equal(psql("second", "-v scale=100 -f sql/seed.sql"), "");
+    assert_contains(psql("second", "-v scale=100 -f sql/seed.sql"), "already holds a catalog");
+    assert_contains(psql("second", "-f sql/schema.sql"), "already has a table");
+    PGconn *conn = connected("second");
+    assert_int_equal(number_of(conn, "SELECT count(*) FROM products"), 100);
+    assert_int_equal(number_of(conn, "SELECT count(*) FROM categories"), 20);
+    PQfinish(conn);
+}
+
+static void digest_of(const char *database, char out[64])
+{
+    PGconn *conn = connected(database);
+    execute(conn, "SET timezone = 'Asia/Tokyo'"); /* of no influence */
+    snprintf(out, 64, "%s",
+             value_of(conn, "SELECT md5(string_agg(t::text, E'\\n' ORDER BY t.id)) FROM products AS t"));
+    size_t length = strlen(out);
+    snprintf(out + length, 64 - length, "%.31s",
+             value_of(conn, "SELECT md5(string_agg(t::text, E'\\n' ORDER BY t.id)) FROM categories AS t"));
+    PQfinish(conn);
+}
+
+static void the_same_scale_makes_the_same_rows(void **state)
+{
+    char first[64], second[64];
+    (void)state;
+    create_database("once");
+    create_database("again");
+    assert_true(
+        stack_postgres_query(postgres.url, "ALTER DATABASE again SET timezone = 'America/Lima'", NULL, 0));
+    assert_true(stack_postgres_query(postgres.url, "ALTER DATABASE again SET random_page_cost = 1", NULL, 0));
+    assert_true(stack_postgres_load(url_of("once"), 3000));
+    assert_true(stack_postgres_load(url_of("again"), 3000));
+    digest_of("once", first);
+    digest_of("again", second);
+    assert_int_equal(strlen(first), 63);
+    assert_string_equal(first, second);
+}
+
+static void the_seed_looks_like_a_shop(void **state)
+{
+    (void)state;
+    assert_int_equal(number_of(shop, "SELECT count(*) FROM products"), SCALE);
+    assert_int_equal(number_of(shop, "SELECT count(*) FROM categories"), SCALE / 50);
+    assert_int_equal(number_of(shop, "SELECT count(DISTINCT level) FROM categories"), 3);
+    assert_in_range(
+        number_of(shop, "SELECT max(n) FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s"),
+        SCALE / 20, SCALE / 5);
+    assert_in_range(number_of(shop, "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n)"
+                                    " FROM (SELECT count(*) AS n FROM products GROUP BY category_id) AS s"),
+                    5, 40);
+    assert_in_range(number_of(shop, "SELECT avg(length(description))::integer FROM products"), 300, 2000);
+    static const char *const scripts[] = {"[а-я]",   "[α-ω]", "[一-龥]", "[ぁ-ん]",
+                                          "[가-힣]", "[ا-ي]", "[अ-ह]",   "[ß-ÿ]"};
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "SELECT count(*) FROM products WHERE name COLLATE \"C.utf8\" ~ '%s'",
+                 scripts[i]);
+        assert_in_range(number_of(shop, text), SCALE / 40, SCALE);
+    }
+    /* Ids go on where the seed ended. */
+    execute(shop, "BEGIN");
+    assert_int_equal(
+        number_of(shop, "INSERT INTO products (category_id, sku, name, description, price_cents, stock)"
+                        " SELECT category_id, 'NEW', 'n', '', 1, 1 FROM products WHERE id = 1 RETURNING id"),
+        SCALE + 1);
+    execute(shop, "ROLLBACK");
+}
+
+static void the_schema_refuses_what_makes_no_sense(void **state)
+{
+    static const struct {
+        const char *text, *refusal;
+    } cases[] = {
+        {"UPDATE products SET stock = -1 WHERE id = 1", "products_stock_not_negative"},
+        {"UPDATE products SET price_cents = -1 WHERE id = 1", "products_price_range"},
+        {"UPDATE products SET name = '' WHERE id = 1", "products_name_length"},
+        {"UPDATE products SET sku = 'no spaces' WHERE id = 1", "products_sku_form"},
+        {"UPDATE products SET sku = (SELECT sku FROM products WHERE id = 2) WHERE id = 1",
+         "products_sku_key"},
+        {"UPDATE products SET description = repeat('x', 20001) WHERE id = 1", "products_description_length"},
+        {"UPDATE products SET category_id = 1 WHERE id = 1", "products_category_fkey"},
+        {"UPDATE products SET category_id = 999999999 WHERE id = 1", "products_category_fkey"},
+        {"UPDATE products SET id = 1000000000000000000 WHERE id = 1", "products_id_range"},
+        {"UPDATE products SET name = NULL WHERE id = 1", "23502"},
+        {"INSERT INTO categories (level, parent_id, name) VALUES (1, 1, 'x')",
+         "categories_root_has_no_parent"},
+        {"INSERT INTO categories (level, parent_id, name) VALUES (2, NULL, 'x')",
+         "categories_root_has_no_parent"},
+        {"INSERT INTO categories (level, parent_id, name) VALUES (3, 1, 'x')", "categories_parent_fkey"},
+        {"INSERT INTO categories (level, parent_id, name) VALUES (4, 1, 'x')", "categories_level_range"},
+        {"INSERT INTO categories (level, name) SELECT 1, name FROM categories WHERE id = 1",
+         "categories_root_name_key"},
+        {"INSERT INTO categories (level, parent_id, name) SELECT 2, parent_id, name FROM categories WHERE "
+         "level = 2",
+         "categories_parent_id_name_key"},
+        {"DELETE FROM categories WHERE id = (SELECT category_id FROM products WHERE id = 1)",
+         "products_category_fkey"},
+        {"UPDATE categories SET parent_id = id WHERE level = 2", "categories_parent_fkey"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (strcmp(refusal_of(shop, cases[i].text), cases[i].refusal) != 0) {
+            fail_msg("%s: refused by %s", cases[i].text, refusal_of(shop, cases[i].text));
+        }
+    }
+}
+
+static void every_change_of_a_document_moves_its_version(void **state)
+{
+    (void)state;
+    execute(shop, "BEGIN");
+    assert_int_equal(number_of(shop, "UPDATE products SET stock = stock WHERE id = 5 RETURNING version"), 2);
+    assert_int_equal(number_of(shop, "UPDATE products SET version = 9 WHERE id = 5 RETURNING version"), 3);
+    assert_int_equal(number_of(shop, "SELECT count(*) FROM products WHERE updated_at = now()"), 1);
+
+    /* Renaming a category touches what is below it, and nothing else. */
+    execute(shop, "CREATE TEMPORARY TABLE below ON COMMIT DROP AS SELECT p.id FROM products AS p"
+                  " JOIN categories AS leaf ON leaf.id = p.category_id"
+                  " JOIN categories AS middle ON middle.id = leaf.parent_id WHERE middle.parent_id = 2");
+    assert_in_range(number_of(shop, "SELECT count(*) FROM below"), 1, SCALE - 1);
+    execute(shop, "UPDATE categories SET name = 'renamed' WHERE id = 2");
+    assert_int_equal(
+        number_of(shop, "SELECT count(*) FROM products WHERE version = 1 AND id IN (SELECT id FROM below)"),
+        0);
+    assert_int_equal(number_of(shop, "SELECT count(*) FROM products WHERE version > 1 AND id <> 5"
+                                     " AND id NOT IN (SELECT id FROM below)"),
+                     0);
+    execute(shop, "ROLLBACK");
+}
+
+/* ---- the statements of the loads ---- */
+
+static const char *const loads[] = {"load_catalog", "load_category", "load_product"};
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part)) {
+        count++;
+    }
+    return count;
+}
+
+static void every_load_has_its_marker_once_and_is_logged_once(void **state)
+{
+    static const struct {
+        const char *marker;
+        int param_count;
+    } expected[] = {{"/* load catalog */", 1}, {"/* load category */", 3}, {"/* load product */", 2}};
+    static const char *const params[] = {"1", "0", "0"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "sql/%s.sql", loads[i]);
+        const char *text = text_of(path);
+        assert_int_equal(count_of(text, expected[i].marker), 1);
+        assert_int_equal(count_of(text, "/*"), 1);
+
+        uint64_t mark = stack_postgres_mark(&postgres);
+        PQclear(PQexecParams(shop, text, expected[i].param_count, NULL, params, NULL, NULL, 0));
+        assert_true(stack_postgres_wait(&postgres, mark, expected[i].marker, 1, LIMIT_MS));
+        assert_int_equal(stack_postgres_count(&postgres, mark, expected[i].marker), 1);
+    }
+}
+
+static uint32_t took_ms(PGconn *conn, const char *text)
+{
+    uint64_t begin_us = net_now_us();
+    execute(conn, text);
+    return (uint32_t)((net_now_us() - begin_us) / 1000);
+}
+
+static const char *const plan_modes[] = {"force_custom_plan", "force_generic_plan"};
+
+static void set_plan_mode(const char *mode)
+{
+    char text[64];
+    snprintf(text, sizeof text, "SET plan_cache_mode = %s", mode);
+    execute(shop, text);
+}
+
+static void the_delay_happens_exactly_once_present_or_absent_whatever_the_plan(void **state)
+{
+    static const char *const calls[] = {
+        "load_catalog(",       "load_category(50, 0,", "load_category(999999, 0,",
+        "load_category(1, 0,", "load_product(7,",      "load_product(999999999,",
+    };
+    enum { DELAY_MS = 400 };
+    (void)state;
+    for (size_t m = 0; m < 2; m++) {
+        set_plan_mode(plan_modes[m]);
+        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+            char without[256], with[256];
+            snprintf(without, sizeof without, "EXECUTE %s 0)", calls[i]);
+            snprintf(with, sizeof with, "EXECUTE %s %u)", calls[i], (unsigned)DELAY_MS);
+            assert_in_range(took_ms(shop, without), 0, DELAY_MS - 50);
+            assert_in_range(took_ms(shop, with), DELAY_MS, 2 * DELAY_MS - 1);
+        }
+    }
+}
+
+static bool plan_mentions(const char *call, const char *part)
+{
+    char text[512];
+    bool found = false;
+    snprintf(text, sizeof text, "EXPLAIN %s", call);
+    PGresult *result = run(shop, text);
+    for (int row = 0; row < PQntuples(result); row++) {
+        found = found || strstr(PQgetvalue(result, row, 0), part) != NULL;
+    }
+    PQclear(result);
+    return found;
+}
+
+static void a_page_is_a_range_of_the_index_however_large_the_category(void **state)
+{
+    char large[96], small[96];
+    (void)state;
+    snprintf(large, sizeof large, "EXECUTE load_category(%s, 0, 0)",
+             value_of(shop, "SELECT category_id FROM products GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"));
+    snprintf(small, sizeof small, "EXECUTE load_category(%s, 0, 0)",
+             value_of(shop, "SELECT category_id FROM products GROUP BY 1 ORDER BY count(*), 1 LIMIT 1"));
+    for (size_t m = 0; m < 2; m++) {
+        set_plan_mode(plan_modes[m]);
+        const char *const calls[] = {large, small};
+        for (size_t i = 0; i < 2; i++) {
+            assert_true(plan_mentions(calls[i], "products_category_id_id_idx"));
+            assert_false(plan_mentions(calls[i], "Seq Scan on products"));
+            assert_false(plan_mentions(calls[i], "Bitmap Heap Scan on products"));
+            assert_false(plan_mentions(calls[i], "Sort Key: p.id"));
+        }
+        assert_true(plan_mentions("EXECUTE load_product(7, 0)", "products_pkey"));
+        assert_false(plan_mentions("EXECUTE load_product(7, 0)", "Seq Scan on products"));
+    }
+}
+
+static void pages_follow_each_other_without_gap_or_overlap(void **state)
+{
+    char call[128], category[32], after[32] = "0";
+    long seen = 0;
+    int rows;
+    (void)state;
+    snprintf(
+        category, sizeof category, "%s",
+        value_of(
+            shop,
+            "SELECT category_id FROM products GROUP BY 1 HAVING count(*) > 300 ORDER BY count(*) LIMIT 1"));
+    do {
+        snprintf(call, sizeof call, "EXECUTE load_category(%s, %s, 0)", category, after);
+        PGresult *page = run(shop, call);
+        rows = PQntuples(page);
+        int on_page = rows > 50 ? 50 : rows;
+        assert_true(strtol(PQgetvalue(page, 0, PQfnumber(page, "part_id")), NULL, 10) >
+                    strtol(after, NULL, 10));
+        snprintf(after, sizeof after, "%s", PQgetvalue(page, on_page - 1, PQfnumber(page, "part_id")));
+        seen += on_page;
+        PQclear(page);
+    } while (rows > 50);
+    snprintf(call, sizeof call, "SELECT count(*) FROM products WHERE category_id = %s", category);
+    assert_int_equal(seen, number_of(shop, call));
+}
+
+static void the_tree_has_every_category_parents_first(void **state)
+{
+    (void)state;
+    PGresult *tree = run(shop, "EXECUTE load_catalog(0)");
+    assert_int_equal(PQntuples(tree), SCALE / 50);
+    long products = 0, level = 0;
+    for (int row = 0; row < PQntuples(tree); row++) {
+        long next = strtol(PQgetvalue(tree, row, 1), NULL, 10);
+        assert_in_range(next, 1, level + 1);
+        level = next;
+        products += strtol(PQgetvalue(tree, row, 3), NULL, 10);
+    }
+    assert_int_equal(products, SCALE);
+    PQclear(tree);
+}
+
+static void a_row_changed_during_the_delay_is_answered_as_it_was(void **state)
+{
+    (void)state;
+    PGconn *writer = connected("shop");
+    uint64_t mark = stack_postgres_mark(&postgres);
+    assert_int_equal(PQsendQueryParams(shop, text_of("sql/load_product.sql"), 2, NULL,
+                                       (const char *[]){"9", "1500"}, NULL, NULL, 0),
+                     1);
+    assert_true(stack_postgres_wait(&postgres, mark, "/* load product */", 1, LIMIT_MS));
+    execute(writer, "UPDATE products SET price_cents = price_cents + 1 WHERE id = 9");
+    assert_int_equal(PQisBusy(shop), 1);
+    PGresult *result = PQgetResult(shop);
+    assert_string_equal(PQgetvalue(result, 0, PQfnumber(result, "version")), "1");
+    PQclear(result);
+    assert_null(PQgetResult(shop));
+    assert_int_equal(number_of(writer, "SELECT version FROM products WHERE id = 9"), 2);
+    PQfinish(writer);
+}
+
+static void what_a_database_lacks_is_named(void **state)
+{
+    char check[TEXT_BYTES];
+    (void)state;
+    snprintf(check, sizeof check, "SELECT string_agg(missing, ', ') FROM (%s) AS c",
+             text_of("sql/check_schema.sql"));
+    assert_string_equal(value_of(shop, check), "");
+
+    create_database("bare");
+    PGconn *bare = connected("bare");
+    assert_string_equal(value_of(bare, check), "table categories, table products");
+    assert_string_equal(psql("bare", "-f sql/schema.sql"), "");
+    assert_string_equal(value_of(bare, check), "");
+    execute(bare, "ALTER TABLE products DROP COLUMN sku, ALTER COLUMN stock TYPE bigint");
+    assert_string_equal(value_of(bare, check), "column products.sku, column products.stock of type integer");
+    execute(bare, "CREATE ROLE stranger; GRANT SELECT ON products TO stranger; SET ROLE stranger");
+    assert_string_equal(
+        value_of(bare, check),
+        "column products.sku, column products.stock of type integer, privilege to read categories");
+    PQfinish(bare);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    if (!stack_postgres_start(&postgres, 20)) {
+        return -1;
+    }
+    create_database("shop");
+    if (!stack_postgres_load(url_of("shop"), SCALE)) {
+        return -1;
+    }
+    shop = connected("shop");
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+        prepare(shop, loads[i]);
+    }
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    PQfinish(shop);
+    stack_postgres_stop(&postgres);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_load_is_refused_with_a_reason_and_changes_nothing),
+        cmocka_unit_test(the_same_scale_makes_the_same_rows),
+        cmocka_unit_test(the_seed_looks_like_a_shop),
+        cmocka_unit_test(the_schema_refuses_what_makes_no_sense),
+        cmocka_unit_test(every_change_of_a_document_moves_its_version),
+        cmocka_unit_test(every_load_has_its_marker_once_and_is_logged_once),
+        cmocka_unit_test(the_delay_happens_exactly_once_present_or_absent_whatever_the_plan),
+        cmocka_unit_test(a_page_is_a_range_of_the_index_however_large_the_category),
+        cmocka_unit_test(pages_follow_each_other_without_gap_or_overlap),
+        cmocka_unit_test(the_tree_has_every_category_parents_first),
+        cmocka_unit_test(a_row_changed_during_the_delay_is_answered_as_it_was),
+        cmocka_unit_test(what_a_database_lacks_is_named),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

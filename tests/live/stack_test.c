@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+/* stack_test.c - the private servers, with the real redis-server and postgres, and their end with ours. */
+#include "load/http.h"
+#include "load/net.h"
+#include "load/proc.h"
+#include "load/stack.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LIMIT_MS = 20000 };
+
+/* ---- processes ---- */
+
+static bool is_gone(pid_t pid)
+{
+    char path[64], stat[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return true;
+    size_t count = fread(stat, 1, sizeof stat - 1, file);
+    fclose(file);
+    return count == 0 || strstr(stat, ") Z ") != NULL;
+}
+
+static bool wait_gone(pid_t pid)
+{
+    for (uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000; net_now_us() < end_us; net_pause_ms(2)) {
+        if (is_gone(pid))
+            return true;
+    }
+    return false;
+}
+
+static void a_child_has_the_settings_and_the_output_it_was_given(void **state)
+{
+    (void)state;
+    char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8], text[64] = "";
+    int status = -1;
+    assert_true(proc_folder("test", NULL, folder));
+    snprintf(output, sizeof output, "%s/out", folder);
+    setenv("STACK_TEST", "ours", 1);
+    const char *const argv[] = {"sh", "-c", "echo $STACK_TEST; echo error >&2; exit 7", NULL};
+    const char *const settings[] = {"STACK_TEST=theirs", NULL};
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .settings = settings, .output_path = output});
+    assert_true(pid > 0);
+    assert_true(proc_wait(pid, LIMIT_MS, &status));
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+    int file = open(output, O_RDONLY | O_CLOEXEC);
+    assert_true(read(file, text, sizeof text - 1) > 0);
+    close(file);
+    assert_string_equal(text, "theirs\nerror\n");
+    proc_remove(folder);
+    assert_int_equal(access(folder, F_OK), -1);
+}
+
+static void a_child_inherits_no_descriptor(void **state)
+{
+    (void)state;
+    int leak = open("/dev/null", O_RDONLY); /* without CLOEXEC, as libraries do */
+    const char *const argv[] = {
+        "sh", "-c", "for f in /proc/self/fd/*; do n=${f##*/}; [ $n -le 2 ] || [ ! -e $f ] || exit 1; done",
+        NULL};
+    assert_true(leak > 2);
+    assert_true(proc_run(&(struct proc_options){.argv = argv}, LIMIT_MS));
+    close(leak);
+}
+
+static void a_child_that_ignores_the_signal_is_killed(void **state)
+{
+    (void)state;
+    char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8];
+    assert_true(proc_folder("test", NULL, folder));
+    snprintf(output, sizeof output, "%s/out", folder);
+    const char *const argv[] = {"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done", NULL};
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output}), was = pid;
+    while (stack_log_count(output, 0, "ready") == 0)
+        net_pause_ms(1);
+    assert_false(proc_stop(&pid, SIGTERM, 50));
+    assert_int_equal(pid, 0);
+    assert_true(is_gone(was));
+    proc_remove(folder);
+}
+
+static void a_program_that_does_not_exist_fails(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"no-such-program-anywhere", NULL};
+    assert_false(proc_run(&(struct proc_options){.argv = argv}, LIMIT_MS));
+}
+
+/* Reads "pid\n" lines and then the folder from the pipe of the program below. */
+static void read_report(int fd, char *text, size_t text_bytes)
+{
+    size_t count = 0;
+    ssize_t got;
+    while (count + 1 < text_bytes && strstr(text, "end\n") == NULL &&
+           (got = read(fd, text + count, text_bytes - 1 - count)) > 0) {
+        count += (size_t)got;
+        text[count] = '\0';
+    }
+}
+
+/* Run as a program of its own by the test below: starts servers, says which, and waits to be killed. */
+static int run_doomed(void)
+{
+    static struct stack_redis redis;
+    static struct stack_postgres postgres;
+    proc_clean_on_signals();
+    if (!stack_redis_start(&redis, NULL) || !stack_postgres_start(&postgres, 20))
+        return 1;
+    stack_redis_pause(&redis); /* one that cannot hear a signal */
+    printf("%d %d %s\nend\n", (int)redis.pid, (int)postgres.pid, redis.folder);
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+static pid_t start_doomed(int *output)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        execl("/proc/self/exe", "stack_test", "doomed", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *output = ends[0];
+    return pid;
+}
+
+static void nothing_outlives_the_program_whatever_ended_it(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGKILL, SIGINT, SIGTERM, SIGABRT};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        char report[512] = "", folder[256];
+        int output, redis_pid, postgres_pid, status;
+        pid_t pid = start_doomed(&output);
+        read_report(output, report, sizeof report);
+        assert_int_equal(sscanf(report, "%d %d %255s", &redis_pid, &postgres_pid, folder), 3);
+        assert_int_equal(access(folder, F_OK), 0);
+        kill(pid, signals[i]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signals[i]);
+        if (signals[i] == SIGINT) { /* this one returns after it has cleaned up */
+            assert_true(is_gone(redis_pid) && is_gone(postgres_pid));
+            assert_int_equal(access(folder, F_OK), -1);
+        }
+        assert_true(wait_gone(redis_pid));
+        assert_true(wait_gone(postgres_pid));
+        for (int tries = 0; access(folder, F_OK) == 0 && tries < 5000; tries++)
+            net_pause_ms(2);
+        assert_int_equal(access(folder, F_OK), -1);
+        close(output);
+    }
+}
+
+/* ---- Redis ---- */
+
+static void expect(struct stack_redis *redis, const char *wanted, const char *command)
+{
+    struct redisReply *reply = stack_redis_command(redis, command);
+    assert_non_null(reply);
+    assert_non_null(reply->str);
+    assert_string_equal(reply->str, wanted);
+    freeReplyObject(reply);
+}
+
+static void redis_answers_over_tcp_and_over_its_socket(void **state)
+{
+    struct stack_redis *redis = *state;
+    expect(redis, "PONG", "PING");
+    struct redisContext *tcp = redisConnect("127.0.0.1", redis->port);
+    struct redisReply *reply = redisCommand(tcp, "SET over %s", "tcp");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    redisFree(tcp);
+    expect(redis, "tcp", "GET over");
+}
+
+static void redis_counts_commands_by_name(void **state)
+{
+    struct stack_redis *redis = *state;
+    uint64_t get_before = stack_redis_calls(redis, "get"), all_before = stack_redis_calls(redis, NULL);
+    for (int i = 0; i < 5; i++)
+        freeReplyObject(stack_redis_command(redis, "GET nothing"));
+    freeReplyObject(stack_redis_command(redis, "EVAL %s 0", "return redis.call('get', 'x')"));
+    assert_int_equal(stack_redis_calls(redis, "get") - get_before, 6);
+    assert_int_equal(stack_redis_calls(redis, NULL) - all_before, 7);
+}
+
+static void redis_comes_back_empty_on_the_same_port(void **state)
+{
+    struct stack_redis *redis = *state;
+    uint16_t port = redis->port;
+    expect(redis, "OK", "SET kept no");
+    stack_redis_kill(redis);
+    assert_null(stack_redis_command(redis, "PING"));
+    assert_true(stack_redis_restart(redis));
+    assert_int_equal(redis->port, port);
+    struct redisReply *reply = stack_redis_command(redis, "GET kept");
+    assert_int_equal(reply->type, REDIS_REPLY_NIL);
+    freeReplyObject(reply);
+}
+
+static void redis_hangs_while_it_is_paused(void **state)
+{
+    struct stack_redis *redis = *state;
+    struct redisReply *reply;
+    stack_redis_pause(redis);
+    struct redisContext *waiting = redisConnect("127.0.0.1", redis->port);
+    redisAppendCommand(waiting, "PING");
+    int sent = 0;
+    while (sent == 0)
+        assert_int_equal(redisBufferWrite(waiting, &sent), REDIS_OK);
+    struct pollfd wanted = {.fd = waiting->fd, .events = POLLIN};
+    assert_int_equal(poll(&wanted, 1, 50), 0);
+    stack_redis_resume(redis);
+    assert_int_equal(redisGetReply(waiting, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->str, "PONG");
+    freeReplyObject(reply);
+    redisFree(waiting);
+}
+
+static void redis_takes_further_arguments(void **state)
+{
+    (void)state;
+    struct stack_redis redis;
+    const char *const arguments[] = {"--requirepass", "secret word", "--maxmemory", "3mb", NULL};
+    assert_true(stack_redis_start(&redis, arguments));
+    struct redisReply *reply = stack_redis_command(&redis, "GET x");
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+    reply = stack_redis_command(&redis, "AUTH %s", "secret word");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    stack_redis_stop(&redis);
+    assert_int_equal(redis.pid, 0);
+    stack_redis_stop(&redis);
+}
+
+static int redis_up(void **state)
+{
+    static struct stack_redis redis;
+    *state = &redis;
+    return stack_redis_start(&redis, NULL) ? 0 : -1;
+}
+
+static int redis_down(void **state)
+{
+    stack_redis_stop(*state);
+    return 0;
+}
+
+/* ---- PostgreSQL ---- */
+
+static void statements_are_counted_when_they_start_however_they_end(void **state)
+{
+    struct stack_postgres *postgres = *state;
+    char value[32];
+    uint64_t mark = stack_postgres_mark(postgres);
+    assert_true(stack_postgres_query(postgres->url, "SELECT /* count me */ 42", value, sizeof value));
+    assert_string_equal(value, "42");
+    assert_false(stack_postgres_query(postgres->url, "SELECT /* count me */ 1 / 0", value, sizeof value));
+    assert_false(stack_postgres_query(
+        postgres->socket_url, "SET statement_timeout = 20; SELECT /* count me */ pg_sleep(9)", NULL, 0));
+    assert_true(stack_postgres_query(postgres->url, "SELECT /* not me */ 1", NULL, 0));
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me */"), 3);
+    assert_int_equal(stack_postgres_count(postgres, stack_postgres_mark(postgres), "/* count me */"), 0);
+    assert_true(stack_postgres_wait(postgres, mark, "/* not me */", 1, 0));
+    assert_false(stack_postgres_wait(postgres, mark, "/* not me */", 2, 10));
+}
+
+static void the_catalog_is_loaded_to_scale_and_always_the_same(void **state)
+{
+    struct stack_postgres *postgres = *state;
+    static const char *const names[] = {"first", "second"};
+    char url[128], value[32], digests[2][64];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(value, sizeof value, "CREATE DATABASE %s", names[i]);
+        assert_true(stack_postgres_query(postgres->url, value, NULL, 0));
+        snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/%s", (unsigned)postgres->port,
+                 names[i]);
+        assert_true(stack_postgres_load(url, 300));
+        assert_true(stack_postgres_query(url, "SELECT count(*) FROM products", value, sizeof value));
+        assert_string_equal(value, "300");
+        assert_true(stack_postgres_query(url,
+                                         "SELECT md5(string_agg(p::text, '' ORDER BY id)) FROM products AS p",
+                                         digests[i], sizeof digests[i]));
+    }
+    assert_string_equal(digests[0], digests[1]);
+    assert_false(stack_postgres_load(url, 300)); /* there already: refused, and seen to be */
+}
+
+static void postgres_keeps_its_data_over_a_kill(void **state)
+{
+    struct stack_postgres *postgres = *state;
+    char value[32];
+    uint16_t port = postgres->port;
+    assert_true(stack_postgres_query(postgres->url, "CREATE TABLE kept AS SELECT 7 AS n", NULL, 0));
+    assert_true(stack_postgres_query(postgres->url, "CHECKPOINT", NULL, 0));
+    stack_postgres_kill(postgres);
+    assert_false(stack_postgres_query(postgres->url, "SELECT 1", NULL, 0));
+    assert_true(stack_postgres_restart(postgres));
+    assert_int_equal(postgres->port, port);
+    assert_true(stack_postgres_query(postgres->url, "SELECT n FROM kept", value, sizeof value));
+    assert_string_equal(value, "7");
+}
+
+static void postgres_sleeps_with_all_its_sessions(void **state)
+{
+    struct stack_postgres *postgres = *state;
+    char value[32];
+    stack_postgres_pause(postgres);
+    stack_postgres_resume(postgres);
+    assert_true(stack_postgres_query(postgres->url, "SELECT 1", value, sizeof value));
+    assert_string_equal(value, "1");
+    stack_postgres_pause(postgres); /* and a paused one can be stopped: the teardown does */
+}
+
+static int postgres_up(void **state)
+{
+    static struct stack_postgres postgres;
+    *state = &postgres;
+    return stack_postgres_start(&postgres, 30) ? 0 : -1;
+}
+
+static int postgres_down(void **state)
+{
+    stack_postgres_stop(*state);
+    return 0;
+}
+
+/* ---- catalogd ---- */
+
+static struct whole {
+    struct stack_redis redis;
+    struct stack_postgres postgres;
+} whole;
+
+static int whole_up(void **state)
+{
+    *state = &whole;
+    return stack_redis_start(&whole.redis, NULL) && stack_postgres_start(&whole.postgres, 40) &&
+                   stack_postgres_load(whole.postgres.url, 300)
+               ? 0
+               : -1;
+}
+
+static int whole_down(void **state)
+{
+    struct whole *servers = *state;
+    stack_postgres_stop(&servers->postgres);
+    stack_redis_stop(&servers->redis);
+    return 0;
+}
+
+static void the_service_starts_gets_ready_and_ends_in_order(void **state)
+{
+    struct whole *servers = *state;
+    struct stack_catalogd one, two;
+    struct http_answer answer;
+    char redis[128], database[160], value[64];
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", servers->redis.url);
+    snprintf(database, sizeof database, "DATABASE_URL=%s", servers->postgres.url);
+    const char *const settings[] = {redis, database, NULL};
+    assert_true(stack_catalogd_start(&one, settings));
+    assert_true(stack_catalogd_start(&two, settings));
+    assert_true(stack_catalogd_wait_ready(&one, LIMIT_MS) && stack_catalogd_wait_ready(&two, LIMIT_MS));
+    uint64_t mark = stack_postgres_mark(&servers->postgres);
+    struct http_request request = {
+        .host = "127.0.0.1", .port = one.port, .path = "/products/7", .deadline_ms = LIMIT_MS};
+    assert_true(http_ask(&request, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(http_header(&answer, "ETag", value, sizeof value), "\"1\"");
+    http_answer_clear(&answer);
+    request.port = two.port;
+    assert_true(http_ask(&request, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_clear(&answer);
+    assert_int_equal(stack_postgres_count(&servers->postgres, mark, "/* load product */"), 1);
+    assert_true(proc_status(one.pid, "VmRSS") > 0);
+    stack_catalogd_kill(&one);
+    assert_false(http_ask(
+        &(struct http_request){.host = "127.0.0.1", .port = one.port, .path = "/", .deadline_ms = 1000},
+        &answer));
+    http_answer_clear(&answer);
+    assert_true(stack_catalogd_stop(&one));
+    assert_true(stack_catalogd_stop(&two));
+}
+
+static void a_service_that_refuses_its_settings_is_no_running_one(void **state)
+{
+    (void)state;
+    struct stack_catalogd catalogd;
+    const char *const settings[] = {"LEASE_MS=nonsense", NULL};
+    assert_false(stack_catalogd_start(&catalogd, settings));
+    assert_int_equal(catalogd.pid, 0);
+    stack_catalogd_stop(&catalogd);
+}
+
+/* The program `make demo` runs, small. It exits with 0 only if the fleet made one query. */
+static void the_demo_shows_one_query_for_the_fleet(void **state)
+{
+    (void)state;
+    char program[256];
+    const char *service = getenv("CATALOGD");
+    snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
+    strcpy(strrchr(program, '/'), "/demo");
+    const char *const argv[] = {program, "demo",    "--scale", "300", "--requests",
+                                "60",    "--delay", "100",     NULL};
+    assert_true(proc_run(&(struct proc_options){.argv = argv}, 5 * LIMIT_MS));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "doomed") == 0)
+        return run_doomed();
+    const struct CMUnitTest processes[] = {
+        cmocka_unit_test(a_child_has_the_settings_and_the_output_it_was_given),
+        cmocka_unit_test(a_child_inherits_no_descriptor),
+        cmocka_unit_test(a_child_that_ignores_the_signal_is_killed),
+        cmocka_unit_test(a_program_that_does_not_exist_fails),
+        cmocka_unit_test(nothing_outlives_the_program_whatever_ended_it),
+    };
+    const struct CMUnitTest redis[] = {
+        cmocka_unit_test(redis_answers_over_tcp_and_over_its_socket),
+        cmocka_unit_test(redis_counts_commands_by_name),
+        cmocka_unit_test(redis_comes_back_empty_on_the_same_port),
+        cmocka_unit_test(redis_hangs_while_it_is_paused),
+        cmocka_unit_test(redis_takes_further_arguments),
+    };
+    const struct CMUnitTest postgres[] = {
+        cmocka_unit_test(statements_are_counted_when_they_start_however_they_end),
+        cmocka_unit_test(the_catalog_is_loaded_to_scale_and_always_the_same),
+        cmocka_unit_test(postgres_keeps_its_data_over_a_kill),
+        cmocka_unit_test(postgres_sleeps_with_all_its_sessions),
+    };
+    const struct CMUnitTest services[] = {
+        cmocka_unit_test(the_service_starts_gets_ready_and_ends_in_order),
+        cmocka_unit_test(a_service_that_refuses_its_settings_is_no_running_one),
+        cmocka_unit_test(the_demo_shows_one_query_for_the_fleet),
+    };
+    int failed = cmocka_run_group_tests_name("processes", processes, NULL, NULL);
+    failed += cmocka_run_group_tests_name("redis", redis, redis_up, redis_down);
+    failed += cmocka_run_group_tests_name("postgres", postgres, postgres_up, postgres_down);
+    failed += cmocka_run_group_tests_name("catalogd", services, whole_up, whole_down);
+    return failed;
+}

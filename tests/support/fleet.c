@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* fleet.c - see fleet.h. */
+#include "tests/support/fleet.h"
+
+#include "load/net.h"
+
+#include <hiredis/hiredis.h>
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { MAX_CONNECTIONS = 120, SETTINGS_MAX = 48, STATEMENT_BYTES = 1024, PAUSE_MS = 2 };
+
+static struct fleet the_fleet;
+
+/* ---- cmocka's set-up and tear-down ---- */
+
+int fleet_up(void **state)
+{
+    struct fleet *fleet = &the_fleet;
+    *state = fleet;
+    fleet->next_product = 1;
+    bool good = net_raise_file_limit(4096) && stack_redis_start(&fleet->redis, NULL) &&
+                stack_postgres_start(&fleet->postgres, MAX_CONNECTIONS) &&
+                stack_postgres_load(fleet->postgres.url, FLEET_PRODUCTS);
+    return good ? 0 : -1;
+}
+
+int fleet_down(void **state)
+{
+    struct fleet *fleet = *state;
+    stack_postgres_stop(&fleet->postgres);
+    stack_redis_stop(&fleet->redis);
+    return 0;
+}
+
+/* A test that failed half-way may have left them paused or dead. */
+static bool revive_servers(struct fleet *fleet)
+{
+    if (fleet->redis.pid > 0)
+        stack_redis_resume(&fleet->redis);
+    else if (!stack_redis_restart(&fleet->redis))
+        return false;
+    if (fleet->postgres.pid <= 0)
+        return stack_postgres_restart(&fleet->postgres);
+    stack_postgres_resume(&fleet->postgres);
+    return true;
+}
+
+int fleet_end(void **state)
+{
+    struct fleet *fleet = *state;
+    bool revived = revive_servers(fleet);
+    return fleet_stop(fleet) && revived ? 0 : -1;
+}
+
+/* ---- processes ---- */
+
+static bool empty_redis(struct fleet *fleet)
+{
+    struct redisReply *reply = stack_redis_command(&fleet->redis, "FLUSHALL");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+static bool names_it(const char *const *settings, const char *name)
+{
+    size_t bytes = strlen(name);
+    for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
+        if (strncmp(settings[i], name, bytes) == 0 && settings[i][bytes] == '=')
+            return true;
+    }
+    return false;
+}
+
+bool fleet_add(struct fleet *fleet, const char *const *settings)
+{
+    char redis[128], database[160];
+    const char *all[SETTINGS_MAX + 4];
+    size_t count = 0;
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", fleet->redis.url);
+    snprintf(database, sizeof database, "DATABASE_URL=%s", fleet->postgres.url);
+    if (!names_it(settings, "REDIS_URL"))
+        all[count++] = redis;
+    if (!names_it(settings, "DATABASE_URL"))
+        all[count++] = database;
+    if (!names_it(settings, "NAMESPACE"))
+        all[count++] = "NAMESPACE=fleet";
+    for (size_t i = 0; settings != NULL && settings[i] != NULL && i < SETTINGS_MAX; i++)
+        all[count++] = settings[i];
+    all[count] = NULL;
+    if (fleet->count == FLEET_PROCESSES_MAX || !stack_catalogd_start(&fleet->catalogd[fleet->count], all))
+        return false;
+    fleet->count++;
+    return true;
+}
+
+bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings)
+{
+    if (!revive_servers(fleet) || !fleet_stop(fleet) || !empty_redis(fleet))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!fleet_add(fleet, settings))
+            return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!fleet_wait_ready(fleet, i))
+            return false;
+    }
+    fleet_mark(fleet);
+    return true;
+}
+
+bool fleet_wait_ready(const struct fleet *fleet, size_t process)
+{
+    return stack_catalogd_wait_ready(&fleet->catalogd[process], FLEET_LIMIT_MS) &&
+           fleet_wait_metric(fleet, process, "guard_redis_state{connection=\"commands\",state=\"up\"}", 1) &&
+           fleet_wait_metric(fleet, process, "guard_redis_state{connection=\"wake\",state=\"up\"}", 1);
+}
+
+static bool ended_in_order(struct stack_catalogd *catalogd)
+{
+    int status = 0;
+    if (catalogd->pid <= 0)
+        return true;
+    stack_catalogd_resume(catalogd);
+    kill(catalogd->pid, SIGTERM);
+    if (!proc_wait(catalogd->pid, FLEET_LIMIT_MS, &status)) {
+        fprintf(stderr, "fleet: a process did not end on SIGTERM\n");
+        return false;
+    }
+    catalogd->pid = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    fprintf(stderr, "fleet: a process ended with status %#x\n", (unsigned)status);
+    return false;
+}
+
+static bool log_is_clean(const struct stack_catalogd *catalogd)
+{
+    static const char *const reports[] = {"Sanitizer", "runtime error:", "Assertion"};
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        if (stack_log_count(catalogd->log_path, 0, reports[i]) > 0)
+            return false;
+    }
+    return true;
+}
+
+bool fleet_stop(struct fleet *fleet)
+{
+    bool good = true;
+    for (size_t i = 0; i < fleet->count; i++) {
+        struct stack_catalogd *catalogd = &fleet->catalogd[i];
+        bool in_order = ended_in_order(catalogd);
+        if (!in_order || !log_is_clean(catalogd)) {
+            fprintf(stderr, "fleet: the log of process %zu ends:\n", i);
+            proc_show_tail(catalogd->log_path);
+            good = false;
+        }
+        stack_catalogd_stop(catalogd);
+    }
+    fleet->count = 0;
+    return good;
+}
+
+/* ---- requests ---- */
+
+uint32_t fleet_cold_product(struct fleet *fleet, char path[static BURST_PATH_BYTES])
+{
+    uint32_t id = fleet->next_product++;
+    snprintf(path, BURST_PATH_BYTES, "/products/%u", (unsigned)id);
+    return id;
+}
+
+struct burst_options fleet_options(const struct fleet *fleet,
+                                   struct burst_target targets[FLEET_PROCESSES_MAX], const char *path,
+                                   uint32_t request_count)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fleet->count; i++) {
+        if (fleet->catalogd[i].pid > 0)
+            targets[count++] = (struct burst_target){.host = "127.0.0.1", .port = fleet->catalogd[i].port};
+    }
+    return (struct burst_options){.targets = targets,
+                                  .target_count = count,
+                                  .connection_count = request_count,
+                                  .connect_limit_ms = FLEET_LIMIT_MS,
+                                  .request_limit_ms = FLEET_LIMIT_MS,
+                                  .path = path};
+}
+
+bool fleet_burst(const struct fleet *fleet, const char *path, uint32_t request_count,
+                 const struct burst_event *event, struct burst_summary *out)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_options options = fleet_options(fleet, targets, path, request_count);
+    struct burst *burst = NULL;
+    options.events = event;
+    options.event_count = event != NULL ? 1 : 0;
+    if (!burst_open(&options, &burst))
+        return false;
+    bool ran = burst_run(burst);
+    burst_summarise(burst, out);
+    burst_close(&burst);
+    return ran;
+}
+
+bool fleet_ask(const struct fleet *fleet, size_t process, const char *method, const char *path,
+               struct http_answer *out)
+{
+    return http_ask(&(struct http_request){.host = "127.0.0.1",
+                                           .port = fleet->catalogd[process].port,
+                                           .method = method,
+                                           .path = path,
+                                           .deadline_ms = FLEET_LIMIT_MS},
+                    out);
+}
+
+unsigned fleet_ask_status(const struct fleet *fleet, size_t process, const char *path)
+{
+    struct http_answer answer;
+    fleet_ask(fleet, process, NULL, path, &answer);
+    unsigned status = answer.status;
+    http_answer_clear(&answer);
+    return status;
+}
+
+void fleet_invalidate(const struct fleet *fleet, size_t process, const char *key,
+                      struct fleet_invalidated *out)
+{
+    struct http_answer answer;
+    char path[BURST_PATH_BYTES];
+    snprintf(path, sizeof path, "/invalidate?key=%s", key);
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = fleet->catalogd[process].ops_port,
+                                    .method = "POST",
+                                    .path = path,
+                                    .deadline_ms = FLEET_LIMIT_MS},
+             &answer);
+    out->status = answer.status;
+    out->value_dropped = strstr(answer.body, "\"value_dropped\":true") != NULL;
+    out->load_voided = strstr(answer.body, "\"load_voided\":true") != NULL;
+    http_answer_clear(&answer);
+}
+
+/* ---- counting and waiting ---- */
+
+void fleet_mark(struct fleet *fleet)
+{
+    fleet->mark = stack_postgres_mark(&fleet->postgres);
+}
+
+uint32_t fleet_loads(const struct fleet *fleet, const char *marker)
+{
+    return stack_postgres_count(&fleet->postgres, fleet->mark, marker);
+}
+
+bool fleet_wait_loads(const struct fleet *fleet, const char *marker, uint32_t at_least)
+{
+    return stack_postgres_wait(&fleet->postgres, fleet->mark, marker, at_least, FLEET_LIMIT_MS);
+}
+
+/* The marker is split in the question, so that the question does not count itself, here or in the log. */
+uint32_t fleet_loads_running(const struct fleet *fleet, const char *marker)
+{
+    char value[32] = "";
+    unsigned running = 0;
+    fleet_sql(fleet, value, sizeof value,
+              "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' "
+              "AND strpos(query, '/' || '%s') > 0",
+              marker + 1);
+    sscanf(value, "%u", &running);
+    return running;
+}
+
+bool fleet_wait_running(const struct fleet *fleet, const char *marker, uint32_t wanted)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_loads_running(fleet, marker) != wanted) {
+        if (net_now_us() >= end_us)
+            return false;
+        net_pause_ms(PAUSE_MS);
+    }
+    return true;
+}
+
+double fleet_metric(const struct fleet *fleet, size_t process, const char *sample)
+{
+    return stack_catalogd_metric(&fleet->catalogd[process], sample);
+}
+
+double fleet_sum(const struct fleet *fleet, const char *sample)
+{
+    double sum = 0;
+    for (size_t i = 0; i < fleet->count; i++) {
+        if (fleet->catalogd[i].pid > 0)
+            sum += fleet_metric(fleet, i, sample);
+    }
+    return sum;
+}
+
+bool fleet_wait_metric(const struct fleet *fleet, size_t process, const char *sample, double at_least)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_metric(fleet, process, sample) < at_least) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "fleet: process %zu never had %s at %g\n", process, sample, at_least);
+            return false;
+        }
+        net_pause_ms(PAUSE_MS);
+    }
+    return true;
+}
+
+bool fleet_wait_waiters(const struct fleet *fleet, uint32_t at_least)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_sum(fleet, "guard_waiters") < at_least) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "fleet: there were never %u waiters\n", (unsigned)at_least);
+            return false;
+        }
+        net_pause_ms(PAUSE_MS);
+    }
+    return true;
+}
+
+/* ---- the servers' own words ---- */
+
+bool fleet_sql(const struct fleet *fleet, char *value, size_t value_bytes, const char *format, ...)
+{
+    char statement[STATEMENT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(statement, sizeof statement, format, arguments);
+    va_end(arguments);
+    return stack_postgres_query(fleet->postgres.url, statement, value, value_bytes);
+}
+
+void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char role)
+{
+    snprintf(out, FLEET_KEY_BYTES, "csg1:{fleet:product:%u}:%c", (unsigned)product, role);
+}
+
+long long fleet_redis_number(struct fleet *fleet, const char *command, const char *key)
+{
+    struct redisReply *reply = stack_redis_command(&fleet->redis, "%s %s", command, key);
+    long long number = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : FLEET_NO_NUMBER;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return number;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fleet.h - several catalogd processes over one private Redis and one private PostgreSQL.
+ *
+ *     fleet_up()            once per test program: the two servers, schema and seed data
+ *       fleet_start()       per test: an empty Redis and so many processes with these settings
+ *       ...                 bursts, invalidations, faults
+ *       fleet_end()         per test: SIGTERM to all that still run; each must have ended in order
+ *     fleet_down()
+ *
+ * Loads are counted where they happen: in PostgreSQL's own log, which has a line for every statement that
+ * started, also for one that failed or was cancelled. What a process says about itself (/metrics) only tells
+ * a test when to go on.
+ *
+ * The servers are a `struct fleet *`, cmocka's state. A test may pause, kill and restart them through
+ * stack.h; fleet_start() finds them running again.
+ *
+ * Threads: all from one, see proc.h. Errors: a function that returns bool says why on stderr.
+ */
+#ifndef TESTS_SUPPORT_FLEET_H
+#define TESTS_SUPPORT_FLEET_H
+
+#include "load/burst.h"
+#include "load/http.h"
+#include "load/stack.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    FLEET_PROCESSES_MAX = 4,
+    FLEET_PRODUCTS = 6000, /* ids 1 to this */
+    FLEET_LIMIT_MS = 30000 /* of everything a test waits for: generous, nothing is measured with it */
+};
+
+/* What PostgreSQL logs when such a load starts. */
+#define FLEET_LOAD_PRODUCT "/* load product */"
+#define FLEET_LOAD_CATEGORY "/* load category */"
+#define FLEET_LOAD_CATALOG "/* load catalog */"
+
+struct fleet {
+    struct stack_redis redis;
+    struct stack_postgres postgres;
+    struct stack_catalogd catalogd[FLEET_PROCESSES_MAX];
+    size_t count;          /* of processes that were started; a killed one has pid 0 */
+    uint64_t mark;         /* loads are counted from here */
+    uint32_t next_product; /* no test of this program has asked for it */
+};
+
+/* ---- cmocka's set-up and tear-down ---- */
+
+int fleet_up(void **state);   /* group */
+int fleet_down(void **state); /* group */
+int fleet_end(void **state);  /* test: fleet_stop(), and both servers running again */
+
+/* ---- processes ---- */
+
+/*
+ * Empties Redis and starts `count` processes in the namespace "fleet" with these settings ("NAME=value", ends
+ * with NULL; NULL: none); returns when all are ready and connected to Redis. Sets the mark.
+ */
+bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings);
+
+/* One more of them, which need not be ready: Redis or PostgreSQL may be away. */
+bool fleet_add(struct fleet *fleet, const char *const *settings);
+
+/* Waits until the process is ready and both its Redis connections are up. */
+bool fleet_wait_ready(const struct fleet *fleet, size_t process);
+
+/*
+ * SIGTERM to every process that still runs. False: one crashed, did not end by itself, did not exit with 0 or
+ * a sanitizer wrote into its log, the end of which is then on stderr.
+ */
+bool fleet_stop(struct fleet *fleet);
+
+/* ---- requests ---- */
+
+/* "/products/{id}" of a row that exists and that nobody has asked for in this program; returns its id. */
+uint32_t fleet_cold_product(struct fleet *fleet, char path[static BURST_PATH_BYTES]);
+
+/*
+ * So many requests at once, dealt in turn to the processes that run; the rest of the options is the caller's
+ * to fill in. `targets` is lent until burst_close().
+ */
+struct burst_options fleet_options(const struct fleet *fleet,
+                                   struct burst_target targets[FLEET_PROCESSES_MAX], const char *path,
+                                   uint32_t request_count);
+
+/* The whole of it: connect, ask at once, read, hang up. `event` runs as soon as all are asked; NULL: none. */
+bool fleet_burst(const struct fleet *fleet, const char *path, uint32_t request_count,
+                 const struct burst_event *event, struct burst_summary *out);
+
+/* One request, a GET if `method` is NULL; `*out` is the caller's: http_answer_clear(). */
+bool fleet_ask(const struct fleet *fleet, size_t process, const char *method, const char *path,
+               struct http_answer *out);
+/* Its status only; 0: no answer. */
+unsigned fleet_ask_status(const struct fleet *fleet, size_t process, const char *path);
+
+struct fleet_invalidated {
+    unsigned status; /* of HTTP; 0: no answer */
+    bool value_dropped, load_voided;
+};
+void fleet_invalidate(const struct fleet *fleet, size_t process, const char *key,
+                      struct fleet_invalidated *out);
+
+/* ---- counting and waiting ---- */
+
+/* Loads are counted from here on. */
+void fleet_mark(struct fleet *fleet);
+uint32_t fleet_loads(const struct fleet *fleet, const char *marker);
+bool fleet_wait_loads(const struct fleet *fleet, const char *marker, uint32_t at_least);
+
+/* How many such loads PostgreSQL runs in this instant; waits until it is `wanted`. */
+uint32_t fleet_loads_running(const struct fleet *fleet, const char *marker);
+bool fleet_wait_running(const struct fleet *fleet, const char *marker, uint32_t wanted);
+
+/* A sample of a process's /metrics by its whole name; -1: none. And the sum over all that run. */
+double fleet_metric(const struct fleet *fleet, size_t process, const char *sample);
+double fleet_sum(const struct fleet *fleet, const char *sample);
+bool fleet_wait_metric(const struct fleet *fleet, size_t process, const char *sample, double at_least);
+/* So many requests wait in the guards of all processes together. */
+bool fleet_wait_waiters(const struct fleet *fleet, uint32_t at_least);
+
+/* ---- the servers' own words ---- */
+
+/* One statement that must work; the first column of the first row, "" if none, into value (may be NULL). */
+bool fleet_sql(const struct fleet *fleet, char *value, size_t value_bytes, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The name of a Redis key of a product: role v (value), l (lease) or e (failure). */
+enum { FLEET_KEY_BYTES = 64 };
+void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char role);
+
+/* A command with one argument ("PTTL", key) that Redis answers with a number. */
+enum { FLEET_NO_NUMBER = -1000 }; /* no answer or another type */
+long long fleet_redis_number(struct fleet *fleet, const char *command, const char *key);
+
+#endif

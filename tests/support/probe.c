@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* probe.c - see probe.h. */
+#include "tests/support/probe.h"
+
+#include "load/net.h"
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PAUSE_MS = 2, OPS_LIMIT_MS = 1000, THREAD_LOOKS = 25 };
+
+/* ---- waiting ---- */
+
+bool probe_wait(const char *what, probe_condition *holds, void *context)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (!holds(context)) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "probe: it never came to this: %s\n", what);
+            return false;
+        }
+        net_pause_ms(PAUSE_MS);
+    }
+    return true;
+}
+
+struct search {
+    const struct fleet *fleet;
+    size_t process;
+};
+
+static bool somebody_loads(void *context)
+{
+    struct search *search = context;
+    for (size_t i = 0; i < search->fleet->count; i++) {
+        if (search->fleet->catalogd[i].pid > 0 && fleet_metric(search->fleet, i, "guard_loads_running") > 0) {
+            search->process = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool probe_find_leader(const struct fleet *fleet, size_t *process)
+{
+    struct search search = {.fleet = fleet};
+    if (!probe_wait("a process runs a load", somebody_loads, &search))
+        return false;
+    *process = search.process;
+    return true;
+}
+
+static bool is_quiet(void *context)
+{
+    struct search *search = context;
+    return fleet_metric(search->fleet, search->process, "catalogd_connections") == 0;
+}
+
+bool probe_wait_quiet(const struct fleet *fleet, size_t process)
+{
+    return probe_wait("nobody is connected", is_quiet, &(struct search){fleet, process});
+}
+
+static bool is_draining(void *context)
+{
+    struct search *search = context;
+    struct http_answer answer;
+    const struct http_request request = {.host = "127.0.0.1",
+                                         .port = search->fleet->catalogd[search->process].ops_port,
+                                         .path = "/readyz",
+                                         .deadline_ms = OPS_LIMIT_MS};
+    bool refuses = http_ask(&request, &answer) && answer.status == 503;
+    http_answer_clear(&answer);
+    return refuses;
+}
+
+bool probe_wait_draining(const struct fleet *fleet, size_t process)
+{
+    return probe_wait("a process drains", is_draining, &(struct search){fleet, process});
+}
+
+bool probe_wait_end(struct fleet *fleet, size_t process, int *status)
+{
+    if (!proc_wait(fleet->catalogd[process].pid, FLEET_LIMIT_MS, status)) {
+        fprintf(stderr, "probe: process %zu did not end\n", process);
+        return false;
+    }
+    fleet->catalogd[process].pid = 0;
+    return true;
+}
+
+/* ---- Redis ---- */
+
+void probe_key_name(uint32_t product, enum probe_key role, char name[static PROBE_KEY_BYTES])
+{
+    snprintf(name, PROBE_KEY_BYTES, "csg1:{fleet:product:%" PRIu32 "}:%c", product, (char)role);
+}
+
+bool probe_has(struct fleet *fleet, uint32_t product, enum probe_key role)
+{
+    char name[PROBE_KEY_BYTES];
+    probe_key_name(product, role, name);
+    return fleet_redis_number(fleet, "EXISTS", name) == 1;
+}
+
+struct key_search {
+    struct fleet *fleet;
+    uint32_t product;
+    enum probe_key role;
+};
+
+static bool key_is_there(void *context)
+{
+    struct key_search *search = context;
+    return probe_has(search->fleet, search->product, search->role);
+}
+
+bool probe_wait_for(struct fleet *fleet, uint32_t product, enum probe_key role)
+{
+    return probe_wait("a key is in Redis", key_is_there, &(struct key_search){fleet, product, role});
+}
+
+bool probe_redis(struct fleet *fleet, const char *format, ...)
+{
+    char command[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    struct redisReply *reply = stack_redis_command(&fleet->redis, command);
+    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        fprintf(stderr, "probe: %s: %s\n", command, reply != NULL ? reply->str : "no answer");
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+size_t probe_lease_count(struct fleet *fleet)
+{
+    struct redisReply *reply = stack_redis_command(&fleet->redis, "KEYS csg1:*:l");
+    size_t count = reply != NULL && reply->type == REDIS_REPLY_ARRAY ? reply->elements : SIZE_MAX;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return count;
+}
+
+/* ---- PostgreSQL ---- */
+
+static bool run(PGconn *connection, const char *statement)
+{
+    PGresult *result = PQexec(connection, statement);
+    bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
+    if (!good)
+        fprintf(stderr, "probe: %s: %s", statement, PQerrorMessage(connection));
+    PQclear(result);
+    return good;
+}
+
+bool probe_gate_shut(const struct fleet *fleet, struct pg_conn **gate)
+{
+    *gate = PQconnectdb(fleet->postgres.url);
+    if (run(*gate, "BEGIN") && run(*gate, "LOCK TABLE products IN ACCESS EXCLUSIVE MODE"))
+        return true;
+    probe_gate_open(gate);
+    return false;
+}
+
+void probe_gate_open(struct pg_conn **gate)
+{
+    PQfinish(*gate); /* ends the transaction, too */
+    *gate = NULL;
+}
+
+/* ---- bursts ---- */
+
+static void judge(const struct burst_answer *answer, struct probe_burst *out)
+{
+    char value[128];
+    if (answer->status == 503 && *burst_header(answer, "Retry-After", value, sizeof value) == '\0')
+        out->unadvised++;
+    if (strstr(burst_header(answer, "Cache-Status", value, sizeof value), "; hit") != NULL)
+        out->hits++;
+}
+
+bool probe_burst(const struct burst_options *options, struct probe_burst *out)
+{
+    struct burst *burst = NULL;
+    *out = (struct probe_burst){.unadvised = 0};
+    if (!burst_open(options, &burst))
+        return false;
+    bool ran = burst_run(burst);
+    burst_summarise(burst, &out->summary);
+    for (uint32_t i = 0; i < options->connection_count; i++)
+        judge(&burst_answers(burst)[i], out);
+    burst_close(&burst);
+    return ran;
+}
+
+bool probe_ask_all(const struct fleet *fleet, const char *path, uint32_t request_count,
+                   const struct burst_event *event, struct probe_burst *out)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_options options = fleet_options(fleet, targets, path, request_count);
+    options.events = event;
+    options.event_count = event != NULL ? 1 : 0;
+    return probe_burst(&options, out);
+}
+
+struct recovery {
+    struct fleet *fleet;
+    size_t process;
+};
+
+static bool stores_again(void *context)
+{
+    struct recovery *recovery = context;
+    char path[BURST_PATH_BYTES];
+    uint32_t product = fleet_cold_product(recovery->fleet, path);
+    return fleet_ask_status(recovery->fleet, recovery->process, path) == 200 &&
+           probe_has(recovery->fleet, product, PROBE_VALUE);
+}
+
+bool probe_recovers(struct fleet *fleet, uint32_t request_count)
+{
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    for (size_t i = 0; i < fleet->count; i++) {
+        if (fleet->catalogd[i].pid > 0 &&
+            (!fleet_wait_ready(fleet, i) ||
+             !probe_wait("a process stores what it loads", stores_again, &(struct recovery){fleet, i})))
+            return false;
+    }
+    fleet_cold_product(fleet, path);
+    fleet_mark(fleet);
+    if (!fleet_burst(fleet, path, request_count, NULL, &summary))
+        return false;
+    uint32_t loads = fleet_loads(fleet, FLEET_LOAD_PRODUCT);
+    if (loads == 1 && summary.statuses[200] == request_count)
+        return true;
+    fprintf(stderr, "probe: after the fault %" PRIu32 " loads, %" PRIu32 " of %" PRIu32 " answered 200\n",
+            loads, summary.statuses[200], request_count);
+    return false;
+}
+
+/* ---- processes ---- */
+
+size_t probe_descriptor_count(pid_t pid)
+{
+    char path[64];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return 0;
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+uint64_t probe_thread_count(pid_t pid)
+{
+    uint64_t fewest = UINT64_MAX;
+    for (int i = 0; i < THREAD_LOOKS; i++) {
+        uint64_t count = proc_status(pid, "Threads");
+        fewest = count < fewest ? count : fewest;
+        net_pause_ms(PAUSE_MS);
+    }
+    return fewest;
+}

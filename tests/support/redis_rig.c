@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* redis_rig.c - a loop with one Redis connection, for tests. */
+#include "tests/support/redis_rig.h"
+#include "guard/script.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+static size_t count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void on_state(void *context, enum guard_redis_state state, const char *text)
+{
+    struct rig *rig = context;
+
+    assert_false(rig->closed);
+    assert_in_range(rig->state_count, 0, RIG_TOLD_MAX - 1);
+    rig->states[rig->state_count++] = state;
+    snprintf(rig->text, sizeof rig->text, "%s", text);
+}
+
+static void on_message(void *context, const char *payload, size_t payload_bytes)
+{
+    struct rig *rig = context;
+
+    rig->message_count++;
+    memset(rig->message, 0, sizeof rig->message);
+    memcpy(rig->message, payload,
+           payload_bytes < sizeof rig->message ? payload_bytes : sizeof rig->message - 1);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    ((struct rig *)timer->data)->limit_over = true;
+}
+
+void rig_closed(void *context)
+{
+    struct rig *rig = context;
+
+    assert_false(rig->closed);
+    rig->closed = true;
+}
+
+void rig_prepare(struct rig *rig, const char *url)
+{
+    struct guard_error error;
+
+    memset(rig, 0, sizeof *rig);
+    rig->descriptor_count = count_descriptors();
+    assert_int_equal(uv_loop_init(&rig->loop), 0);
+    uv_timer_init(&rig->loop, &rig->limit);
+    rig->limit.data = rig;
+    if (!redis_address_parse(url, &rig->address, &error))
+        fail_msg("%s", error.text);
+    rig->config = (struct redis_config){
+        .address = &rig->address,
+        .limit_ms = RIG_LIMIT_MS,
+        .connect_limit_ms = RIG_LIMIT_MS,
+        .backoff_ms = 10,
+        .max_backoff_ms = 40,
+        .max_reply_bytes = 4 << 20,
+        .max_pending_bytes = 64 << 20,
+        .client_name = "redis_test",
+        .jitter_seed = 1,
+        .hooks = {.context = rig, .state = on_state, .message = on_message},
+        .counters = &rig->counters,
+    };
+}
+
+void rig_open(struct rig *rig)
+{
+    rig->redis = redis_open(&rig->loop, &rig->config);
+    assert_non_null(rig->redis);
+    assert_int_equal(rig->state_count, 0);
+}
+
+bool rig_turn(struct rig *rig)
+{
+    if (!uv_is_active((uv_handle_t *)&rig->limit))
+        uv_timer_start(&rig->limit, on_limit, RIG_WAIT_MS, 0);
+    uv_run(&rig->loop, UV_RUN_ONCE);
+    return !rig->limit_over;
+}
+
+void rig_wait_up(struct rig *rig)
+{
+    rig_wait_until(rig, redis_is_up(rig->redis));
+}
+
+void rig_start(struct rig *rig, const char *url)
+{
+    rig_prepare(rig, url);
+    rig_open(rig);
+}
+
+void rig_close(struct rig *rig)
+{
+    if (rig->redis != NULL)
+        redis_close(rig->redis, rig_closed, rig);
+    rig->redis = NULL;
+    rig_wait_until(rig, rig->closed);
+}
+
+void rig_finish(struct rig *rig)
+{
+    rig_close(rig);
+    uv_close((uv_handle_t *)&rig->limit, NULL);
+    while (uv_run(&rig->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    assert_int_equal(uv_loop_close(&rig->loop), 0);
+    assert_int_equal(count_descriptors(), rig->descriptor_count);
+}
+
+void call_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+
+    call->answered++;
+    call->outcome = outcome;
+    assert_true((reply != NULL) == (outcome == REDIS_REPLIED));
+    if (reply == NULL)
+        return;
+    call->type = reply->type;
+    call->integer = reply->integer;
+    call->bytes = reply->len;
+    if (reply->str != NULL)
+        snprintf(call->text, sizeof call->text, "%s", reply->str);
+}
+
+void call_send_words(struct rig *rig, struct call *call, const char *const *words, size_t word_count)
+{
+    size_t bytes[8];
+
+    assert_in_range(word_count, 1, sizeof bytes / sizeof bytes[0]);
+    for (size_t i = 0; i < word_count; i++)
+        bytes[i] = strlen(words[i]);
+    memset(call, 0, sizeof *call);
+    call->rig = rig;
+    assert_true(redis_send(rig->redis, word_count, words, bytes, call_replied, call));
+    assert_int_equal(call->answered, 0);
+}
+
+void call_renew(struct rig *rig, struct call *call)
+{
+    const char *argv[] = {"no-such-lease", "token", "1000"};
+    const size_t argv_bytes[] = {strlen(argv[0]), strlen(argv[1]), strlen(argv[2])};
+
+    memset(call, 0, sizeof *call);
+    assert_true(redis_run(rig->redis, SCRIPT_RENEW, 1, 3, argv, argv_bytes, call_replied, call));
+    assert_int_equal(call->answered, 0);
+}
+
+void rig_expect_pong(struct rig *rig)
+{
+    struct call call;
+
+    call_send(rig, &call, "PING");
+    rig_wait_until(rig, call.answered > 0);
+    assert_int_equal(call.outcome, REDIS_REPLIED);
+    assert_string_equal(call.text, "PONG");
+}
+
+uint64_t elapsed_ms(uint64_t since_ns)
+{
+    return (uv_hrtime() - since_ns) / 1000000;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis_rig.h - a loop with one Redis connection, for tests.
+ *
+ * Everything is waited for on that loop, until it has happened or RIG_WAIT_MS are over: then the test fails.
+ * Closing looks that nothing is left, in the loop or among the process's descriptors.
+ */
+#ifndef TESTS_REDIS_RIG_H
+#define TESTS_REDIS_RIG_H
+
+#include "guard/redis.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+/* cmocka needs the ones above. */
+#include <cmocka.h>
+
+enum { RIG_WAIT_MS = 10000, RIG_LIMIT_MS = 5000, RIG_TOLD_MAX = 64 };
+
+struct rig {
+    uv_loop_t loop;
+    uv_timer_t limit;
+    bool limit_over;
+    struct redis_address address;
+    struct redis_config config;
+    struct redis_counters counters;
+    struct redis *redis; /* NULL: closed */
+    bool closed;
+    enum guard_redis_state states[RIG_TOLD_MAX]; /* all that were told */
+    size_t state_count;
+    char text[600]; /* the last one */
+    size_t message_count;
+    char message[64];        /* the last one */
+    size_t descriptor_count; /* before */
+};
+
+/* One command and its answer. */
+struct call {
+    unsigned answered;
+    enum redis_outcome outcome;
+    int type;
+    long long integer;
+    char text[160];
+    size_t bytes;
+    struct rig *rig;
+};
+
+/* A loop, and a configuration that the test may change before rig_open(). */
+void rig_prepare(struct rig *rig, const char *url);
+void rig_open(struct rig *rig);
+/* Both. */
+void rig_start(struct rig *rig, const char *url);
+
+/* Once the connection is up. */
+void rig_wait_up(struct rig *rig);
+void rig_expect_pong(struct rig *rig);
+
+/* One turn of the loop; false once RIG_WAIT_MS have passed since the wait began. */
+bool rig_turn(struct rig *rig);
+
+#define rig_wait_until(rig, condition)                                                                       \
+    do {                                                                                                     \
+        while (!(condition))                                                                                 \
+            if (!rig_turn(rig))                                                                              \
+                fail_msg("waited for %s; last state: %s", #condition, (rig)->text);                          \
+        uv_timer_stop(&(rig)->limit);                                                                        \
+    } while (0)
+
+/* Closes the connection and waits until it is; does nothing if the test has. */
+void rig_close(struct rig *rig);
+/* The same, then the loop. */
+void rig_finish(struct rig *rig);
+void rig_closed(void *rig); /* for a test that calls redis_close() itself */
+
+/* Sends the words as one command. */
+#define call_send(rig, call, ...)                                                                            \
+    call_send_words(rig, call, (const char *const[]){__VA_ARGS__},                                           \
+                    sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+void call_send_words(struct rig *rig, struct call *call, const char *const *words, size_t word_count);
+/* Renews a lease that is not there: an integer reply, 0. */
+void call_renew(struct rig *rig, struct call *call);
+/* redis_replied, with a call as the context. */
+void call_replied(void *call, enum redis_outcome outcome, const struct redisReply *reply);
+
+uint64_t elapsed_ms(uint64_t since_ns);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * breaker_test.c - when a command may be sent to a Redis that does not answer.
+ */
+#include "guard/breaker.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct chance chance = {.state = 1};
+
+static void trip(struct breaker *breaker, uint64_t now_us)
+{
+    for (int i = 0; i < BREAKER_TRIP; i++)
+        breaker_unanswered(breaker, now_us, &chance);
+}
+
+static void some_unanswered_commands_in_a_row_open_it(void **state)
+{
+    (void)state;
+    struct breaker breaker = {.link_up = true};
+    for (int i = 1; i < BREAKER_TRIP; i++)
+        breaker_unanswered(&breaker, 0, &chance);
+    breaker_answered(&breaker); /* not in a row */
+    for (int i = 1; i < BREAKER_TRIP; i++)
+        breaker_unanswered(&breaker, 0, &chance);
+    assert_true(breaker_allow(&breaker, 0));
+    breaker_unanswered(&breaker, 0, &chance);
+    assert_false(breaker_allow(&breaker, 0));
+    assert_int_equal(breaker.opened_count, 1);
+    breaker_unanswered(&breaker, 0, &chance); /* sent before it opened */
+    assert_int_equal(breaker.opened_count, 1);
+}
+
+static void after_a_pause_one_command_goes_through(void **state)
+{
+    (void)state;
+    struct breaker breaker = {.link_up = true};
+    trip(&breaker, 1000);
+    assert_true(breaker.open_until_us >= 1000 + BREAKER_PAUSE_MS * 500);
+    assert_true(breaker.open_until_us <= 1000 + BREAKER_PAUSE_MS * 1500);
+    assert_false(breaker_allow(&breaker, breaker.open_until_us - 1));
+    assert_true(breaker_allow(&breaker, breaker.open_until_us));
+    assert_false(breaker_allow(&breaker, breaker.open_until_us + 1000000));
+    breaker_answered(&breaker);
+    assert_true(breaker_allow(&breaker, 0));
+}
+
+static void a_failed_probe_opens_it_for_longer_each_time_up_to_a_limit(void **state)
+{
+    (void)state;
+    struct breaker breaker = {.link_up = true};
+    uint64_t now_us = 0, longest_us = 0;
+    trip(&breaker, now_us);
+    for (int probe = 0; probe < 50; probe++) {
+        uint64_t pause_us = breaker.open_until_us - now_us;
+        longest_us = pause_us > longest_us ? pause_us : longest_us;
+        now_us = breaker.open_until_us;
+        assert_true(breaker_allow(&breaker, now_us));
+        breaker_unanswered(&breaker, now_us, &chance);
+    }
+    assert_true(longest_us > BREAKER_MAX_PAUSE_MS * 1000);
+    assert_true(longest_us <= BREAKER_MAX_PAUSE_MS * 1500);
+    assert_int_equal(breaker.opened_count, 51);
+}
+
+static void no_probe_is_sent_without_a_link(void **state)
+{
+    (void)state;
+    struct breaker breaker = {.link_up = true};
+    trip(&breaker, 0);
+    breaker_link(&breaker, 0, false);
+    assert_false(breaker_allow(&breaker, 100000000));
+    breaker_link(&breaker, 100000000, true);
+    assert_true(breaker_allow(&breaker, 100000000));
+}
+
+static void a_login_ends_the_first_pause_but_not_those_after_a_failed_probe(void **state)
+{
+    (void)state;
+    struct breaker breaker = {.link_up = false};
+    trip(&breaker, 0);
+    breaker_link(&breaker, 10, true);
+    assert_true(breaker_allow(&breaker, 10));
+    breaker_unanswered(&breaker, 20, &chance);
+    breaker_link(&breaker, 20, false);
+    breaker_link(&breaker, 30, true); /* it logs in, but answers no command */
+    assert_false(breaker_allow(&breaker, 30));
+    assert_true(breaker_allow(&breaker, breaker.open_until_us));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(some_unanswered_commands_in_a_row_open_it),
+        cmocka_unit_test(after_a_pause_one_command_goes_through),
+        cmocka_unit_test(a_failed_probe_opens_it_for_longer_each_time_up_to_a_limit),
+        cmocka_unit_test(no_probe_is_sent_without_a_link),
+        cmocka_unit_test(a_login_ends_the_first_pause_but_not_those_after_a_failed_probe),
+    };
+    return cmocka_run_group_tests_name("breaker", tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chance_test.c - jitter and backoff: bounds, spread, and the published numbers of the generator.
+ */
+#include "guard/chance.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdbool.h>
+
+static void the_generator_is_splitmix64(void **state)
+{
+    (void)state;
+    struct chance chance = {.state = 1234567}; /* vectors of Vigna's splitmix64.c for this seed */
+    const uint64_t expected[] = {UINT64_C(6457827717110365317), UINT64_C(3203168211198807973),
+                                 UINT64_C(9817491932198370423), UINT64_C(4593380528125082431),
+                                 UINT64_C(16408922859458223821)};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        assert_true(chance_next(&chance) == expected[i]);
+}
+
+static void below_stays_below_and_reaches_everything(void **state)
+{
+    (void)state;
+    struct chance chance = {.state = 1};
+    bool seen[10] = {false};
+    for (int i = 0; i < 1000; i++)
+        seen[chance_below(&chance, 10)] = true;
+    for (int i = 0; i < 10; i++)
+        assert_true(seen[i]);
+    assert_int_equal(chance_below(&chance, 0), 0);
+    assert_int_equal(chance_below(&chance, 1), 0);
+}
+
+static void shortening_takes_at_most_its_percentage_and_never_everything(void **state)
+{
+    (void)state;
+    struct chance chance = {.state = 1};
+    uint32_t shortest = UINT32_MAX, longest = 0;
+    for (int i = 0; i < 10000; i++) {
+        uint32_t value = chance_shorten(&chance, 1000, 30);
+        shortest = value < shortest ? value : shortest;
+        longest = value > longest ? value : longest;
+    }
+    assert_int_equal(shortest, 700);
+    assert_int_equal(longest, 1000);
+    assert_int_equal(chance_shorten(&chance, 1000, 0), 1000);
+    assert_int_equal(chance_shorten(&chance, 0, 90), 1);
+    assert_int_equal(chance_shorten(&chance, 1, 100), 1);
+    for (int i = 0; i < 1000; i++)
+        assert_true(chance_shorten(&chance, UINT32_MAX, 90) >= UINT32_MAX / 10);
+}
+
+static void backoff_doubles_with_jitter_up_to_its_limit(void **state)
+{
+    (void)state;
+    struct chance chance = {.state = 1};
+    for (uint32_t attempt = 0; attempt < 100; attempt++) {
+        uint64_t base = attempt < 10 ? UINT64_C(20) << attempt : 500;
+        base = base > 500 ? 500 : base;
+        for (int i = 0; i < 100; i++)
+            assert_in_range(chance_backoff(&chance, 20, 500, attempt), base / 2, base / 2 + base);
+    }
+    assert_int_equal(chance_backoff(&chance, 0, 0, 3), 1);
+    assert_true(chance_backoff(&chance, UINT32_MAX, UINT32_MAX / 2, UINT32_MAX) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_generator_is_splitmix64),
+        cmocka_unit_test(below_stays_below_and_reaches_everything),
+        cmocka_unit_test(shortening_takes_at_most_its_percentage_and_never_everything),
+        cmocka_unit_test(backoff_doubles_with_jitter_up_to_its_limit),
+    };
+    return cmocka_run_group_tests_name("chance", tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static void load(struct guard_load *load, void *context)
+{
+    (void)load;
+    (void)context;
+}
+
+static struct guard_config good_config(void)
+{
+    return (struct guard_config)GUARD_CONFIG_DEFAULTS;
+}
+
+static struct guard_policy good_policy(void)
+{
+    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
+    policy.loader = load;
+    return policy;
+}
+
+/* A number at both of its limits and one beyond each. */
+struct number {
+    const char *name;
+    size_t offset;
+    uint64_t least, most;
+};
+#define CONFIG(field, least, most)                                                                           \
+    {                                                                                                        \
+#field, offsetof(struct guard_config, field), least, most                                            \
+    }
+#define POLICY(field, least, most)                                                                           \
+    {                                                                                                        \
+#field, offsetof(struct guard_policy, field), least, most                                            \
+    }
+
+static void put(void *settings, const struct number *number, uint64_t value)
+{
+    uint32_t span = (uint32_t)value;
+    memcpy((char *)settings + number->offset, &span, sizeof span);
+}
+
+static void config_gives(const struct number *number, uint64_t value, enum guard_status expected)
+{
+    struct guard_config config = good_config();
+    struct guard_error error = {.text = ""};
+    put(&config, number, value);
+    if (check_config(&config, &error) != expected)
+        fail_msg("%s = %llu: %s", number->name, (unsigned long long)value, error.text);
+    if (expected == GUARD_OK)
+        return;
+    assert_int_equal(error.status, GUARD_INVALID);
+    assert_non_null(strstr(error.text, number->name));
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    assert_non_null(strstr(error.text, text));
+}
+
+static void the_defaults_are_accepted(void **state)
+{
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    struct guard_error error = {.status = GUARD_UNKNOWN, .text = "untouched"};
+    (void)state;
+    assert_int_equal(check_config(&config, &error), GUARD_OK);
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+    assert_string_equal(error.text, "untouched");
+}
+
+static void each_number_of_the_config_has_its_limits(void **state)
+{
+    static const struct number NUMBERS[] = {
+        CONFIG(redis_limit_ms, 1, 60000),  CONFIG(connect_limit_ms, 1, 60000),
+        CONFIG(load_workers, 1, 1024),     CONFIG(load_queue, 0, 1000000),
+        CONFIG(max_waiters, 1, 10000000),  CONFIG(max_value_bytes, 1, 64 << 20),
+        CONFIG(max_lease_ms, 10, 3600000), CONFIG(max_value_ms, 1, 2000000000),
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        config_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);
+        config_gives(&NUMBERS[i], NUMBERS[i].most, GUARD_OK);
+        config_gives(&NUMBERS[i], NUMBERS[i].most + 1, GUARD_INVALID);
+        config_gives(&NUMBERS[i], UINT32_MAX, GUARD_INVALID);
+        if (NUMBERS[i].least > 0)
+            config_gives(&NUMBERS[i], NUMBERS[i].least - 1, GUARD_INVALID);
+    }
+}
+
+static void a_config_without_its_texts_is_refused(void **state)
+{
+    struct guard_error error;
+    (void)state;
+    struct guard_config config = good_config();
+    config.redis_url = NULL;
+    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "redis_url"));
+    const char *wrong[] = {NULL, "", "a b", "{x}", "caf\xc3\xa9", "123456789012345678901234567890123"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        config = good_config();
+        config.name_space = wrong[i];
+        assert_int_equal(check_config(&config, &error), GUARD_INVALID);
+        assert_non_null(strstr(error.text, "name_space"));
+    }
+    config = good_config();
+    config.mode = (enum guard_mode)7;
+    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "mode 7"));
+}
+
+static void a_struct_of_another_size_is_refused(void **state)
+{
+    struct guard_error error;
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    (void)state;
+    config.struct_size--;
+    policy.struct_size = 0;
+    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "GUARD_CONFIG_DEFAULTS"));
+    config = good_config();
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "GUARD_POLICY_DEFAULTS"));
+    assert_int_equal(check_config(NULL, &error), GUARD_INVALID);
+    assert_int_equal(check_policy(NULL, &config, &error), GUARD_INVALID);
+    assert_int_equal(check_policy(NULL, &config, NULL), GUARD_INVALID);
+}
+
+static void policy_gives(const struct number *number, uint64_t value, enum guard_status expected)
+{
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    struct guard_error error = {.text = ""};
+    put(&policy, number, value);
+    if (check_policy(&policy, &config, &error) != expected)
+        fail_msg("%s = %llu: %s", number->name, (unsigned long long)value, error.text);
+    if (expected != GUARD_OK)
+        assert_non_null(strstr(error.text, number->name));
+}
+
+static void each_number_of_a_policy_has_its_limits(void **state)
+{
+    /* beside the defaults: 250 redis_limit_ms, 60000 max_lease_ms, 86400000 max_value_ms, 3000 lease_ms,
+     * 30000 max_hold_ms */
+    static const struct number NUMBERS[] = {
+        POLICY(fresh_ms, 1, 86400000),   POLICY(absent_ms, 1, 86400000),  POLICY(failure_ms, 1, 60000),
+        POLICY(jitter_percent, 0, 90),   POLICY(lease_ms, 750, 30000),    POLICY(max_hold_ms, 10000, 3600000),
+        POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000),
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        policy_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);
+        policy_gives(&NUMBERS[i], NUMBERS[i].most, GUARD_OK);
+    }
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        struct guard_config config = good_config();
+        struct guard_policy policy = good_policy();
+        put(&policy, &NUMBERS[i], NUMBERS[i].most + 1);
+        assert_int_equal(check_policy(&policy, &config, NULL), GUARD_INVALID);
+        put(&policy, &NUMBERS[i], UINT32_MAX);
+        assert_int_equal(check_policy(&policy, &config, NULL), GUARD_INVALID);
+        put(&policy, &NUMBERS[i], NUMBERS[i].least - 1);
+        if (NUMBERS[i].least > 0)
+            assert_int_equal(check_policy(&policy, &config, NULL), GUARD_INVALID);
+    }
+}
+
+static void fresh_and_stale_together_stay_below_the_limit(void **state)
+{
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    struct guard_error error;
+    (void)state;
+    policy.fresh_ms = 1;
+    policy.stale_ms = config.max_value_ms;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "fresh_ms + stale_ms"));
+    policy.stale_ms = UINT32_MAX; /* no overflow */
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    policy.stale_ms = config.max_value_ms - 1;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+}
+
+static void a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason(void **state)
+{
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    struct guard_error error;
+    (void)state;
+    config.redis_limit_ms = 1001;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "lease_ms"));
+    assert_non_null(strstr(error.text, "redis_limit_ms"));
+    policy = good_policy();
+    policy.loader = NULL;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "loader"));
+}
+
+static void a_text_too_long_is_cut(void **state)
+{
+    struct guard_error error;
+    char text[600];
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(check_failed(&error, GUARD_NO_MEMORY, "%s", text), GUARD_NO_MEMORY);
+    assert_int_equal(strlen(error.text), sizeof error.text - 1);
+    assert_int_equal(check_failed(NULL, GUARD_CLOSING, "%s", text), GUARD_CLOSING);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_are_accepted),
+        cmocka_unit_test(each_number_of_the_config_has_its_limits),
+        cmocka_unit_test(a_config_without_its_texts_is_refused),
+        cmocka_unit_test(a_struct_of_another_size_is_refused),
+        cmocka_unit_test(each_number_of_a_policy_has_its_limits),
+        cmocka_unit_test(fresh_and_stale_together_stay_below_the_limit),
+        cmocka_unit_test(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason),
+        cmocka_unit_test(a_text_too_long_is_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

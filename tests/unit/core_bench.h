@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_bench.h - a core on the bench: the test is its clock, its Redis, its loader and its callers.
+ *
+ * Every event is followed by a drain, as the owner of a core does it: actions go to a queue that the test
+ * reads with expect(), answers are noted in the waiters. bench_close() ends every test: the core must come to
+ * rest, every accepted get must have been answered once.
+ */
+#ifndef CORE_BENCH_H
+#define CORE_BENCH_H
+
+#include "guard/core.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BENCH_ACTIONS = 4096, BENCH_MS = 1000 };
+
+/* An action with its own copy of what it points to. */
+struct seen {
+    struct core_action action;
+    char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1];
+    char key[32];
+    bool over; /* answered */
+};
+
+/* A caller. */
+struct caller {
+    struct core_waiter waiter; /* first */
+    unsigned answers;
+    enum guard_status accepted;
+};
+
+struct bench {
+    struct core *core;
+    struct core_config config;
+    struct guard_policy policy;
+    uint64_t now_us;
+    unsigned tokens;
+    struct seen seen[BENCH_ACTIONS];
+    size_t seen_first, seen_count;
+    unsigned accepted_count, answered_count; /* gets */
+    unsigned invalidated;                    /* answered invalidations */
+};
+
+static inline void bench_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
+{
+    struct bench *bench = context;
+    unsigned number = ++bench->tokens;
+    snprintf(token, TOKEN_SIZE, "%08x-0000-4000-8000-000000000000 %016x %07u bench", number, number,
+             (unsigned)lease_ms);
+}
+
+static inline void note_action(struct bench *bench, const struct core_action *action)
+{
+    assert_true(bench->seen_count < BENCH_ACTIONS);
+    struct seen *seen = &bench->seen[bench->seen_count++];
+    *seen = (struct seen){.action = *action};
+    if (action->token != NULL)
+        snprintf(seen->token, sizeof seen->token, "%s", action->token);
+    if (action->prev != NULL)
+        snprintf(seen->prev, sizeof seen->prev, "%s", action->prev);
+    if (action->refused != NULL)
+        snprintf(seen->refused, sizeof seen->refused, "%s", action->refused);
+    if (action->key.encoded != NULL)
+        snprintf(seen->key, sizeof seen->key, "%s", action->key.encoded);
+}
+
+static inline void drain(struct bench *bench)
+{
+    struct core_action action;
+    while (core_next_action(bench->core, &action))
+        note_action(bench, &action);
+    struct core_waiter *waiter;
+    while ((waiter = core_next_answer(bench->core)) != NULL) {
+        ((struct caller *)waiter)->answers++;
+        assert_int_equal(((struct caller *)waiter)->answers, 1);
+        bench->answered_count++;
+    }
+    while (core_next_invalidated(bench->core) != NULL)
+        bench->invalidated++;
+}
+
+/* ---- life ---- */
+
+static inline void bench_init(struct bench *bench)
+{
+    memset(bench, 0, sizeof *bench);
+    bench->now_us = 1000000;
+    bench->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    bench->policy.jitter_percent = 0;
+    bench->config = (struct core_config){
+        .mode = GUARD_MODE_FLEET,
+        .load_workers = 2,
+        .load_queue = 2,
+        .max_waiters = 100,
+        .max_value_bytes = 100,
+        .seed = 1,
+        .make_token = bench_token,
+    };
+}
+
+static inline void bench_open(struct bench *bench)
+{
+    bench->config.token_context = bench;
+    bench->core = core_new(&bench->config);
+    assert_non_null(bench->core);
+    core_link(bench->core, bench->now_us, true);
+}
+
+/* ---- events ---- */
+
+static inline void get_until(struct bench *bench, const char *key, struct caller *caller,
+                             uint64_t deadline_us)
+{
+    *caller = (struct caller){.waiter.start_us = bench->now_us};
+    struct core_key core_key = {key, strlen(key), key, strlen(key)};
+    caller->accepted =
+        core_get(bench->core, bench->now_us, &core_key, &bench->policy, &caller->waiter, deadline_us);
+    bench->accepted_count += caller->accepted == GUARD_OK;
+    drain(bench);
+}
+
+static inline void get(struct bench *bench, const char *key, struct caller *caller)
+{
+    get_until(bench, key, caller, bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
+}
+
+static inline void cancel(struct bench *bench, struct caller *caller)
+{
+    core_cancel(bench->core, bench->now_us, &caller->waiter);
+    drain(bench);
+}
+
+static inline void reply(struct bench *bench, struct seen *to, struct core_reply with)
+{
+    to->over = true;
+    core_replied(bench->core, bench->now_us, to->action.op, &with);
+    drain(bench);
+}
+
+static inline void reply_code(struct bench *bench, struct seen *to, int64_t code)
+{
+    reply(bench, to, (struct core_reply){.kind = REPLY_CODE, .code = code});
+}
+
+static inline void reply_kind(struct bench *bench, struct seen *to, enum core_reply_kind kind)
+{
+    reply(bench, to, (struct core_reply){.kind = kind});
+}
+
+static inline void reply_busy(struct bench *bench, struct seen *to, uint32_t pttl_ms)
+{
+    reply(bench, to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = pttl_ms});
+}
+
+static inline void reply_value(struct bench *bench, struct seen *to, struct core_reply with, const char *body)
+{
+    struct value *value = value_new(body, strlen(body), "", 0);
+    with.value = value;
+    reply(bench, to, with);
+    value_unref(&value);
+}
+
+static inline void reply_fresh(struct bench *bench, struct seen *to, const char *body)
+{
+    reply_value(bench, to, (struct core_reply){.kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20}, body);
+}
+
+static inline void reply_stale(struct bench *bench, struct seen *to, enum core_turn turn, const char *body)
+{
+    reply_value(bench, to, (struct core_reply){.kind = REPLY_STALE, .turn = turn, .age_ms = 70}, body);
+}
+
+static inline void loaded(struct bench *bench, struct seen *load, const char *body)
+{
+    struct value *value = value_new(body, strlen(body), "", 0);
+    struct core_loaded loaded = {.outcome = LOAD_OK, .value = value, .load_us = 5000};
+    load->over = true;
+    core_loaded(bench->core, bench->now_us, load->action.load, &loaded);
+    value_unref(&value);
+    drain(bench);
+}
+
+static inline void load_is_absent(struct bench *bench, struct seen *load)
+{
+    load->over = true;
+    core_loaded(bench->core, bench->now_us, load->action.load, &(struct core_loaded){.outcome = LOAD_ABSENT});
+    drain(bench);
+}
+
+static inline void load_fails(struct bench *bench, struct seen *load, enum guard_failure failure)
+{
+    load->over = true;
+    core_loaded(bench->core, bench->now_us, load->action.load,
+                &(struct core_loaded){.outcome = LOAD_FAILED, .failure = failure});
+    drain(bench);
+}
+
+static inline void message(struct bench *bench, const char *key, bool gone)
+{
+    core_woken(bench->core, bench->now_us, key, strlen(key), gone);
+    drain(bench);
+}
+
+static inline void resync(struct bench *bench)
+{
+    core_resync(bench->core, bench->now_us);
+    drain(bench);
+}
+
+static inline void pass_us(struct bench *bench, uint64_t span_us)
+{
+    uint64_t until_us = bench->now_us + span_us;
+    while (core_next_us(bench->core) <= until_us) {
+        if (core_next_us(bench->core) > bench->now_us)
+            bench->now_us = core_next_us(bench->core);
+        core_tick(bench->core, bench->now_us);
+        drain(bench);
+    }
+    bench->now_us = until_us;
+}
+
+static inline void pass(struct bench *bench, uint32_t span_ms)
+{
+    pass_us(bench, (uint64_t)span_ms * BENCH_MS);
+}
+
+/* ---- what is expected ---- */
+
+/* The next action must be of this kind. */
+static inline struct seen *expect(struct bench *bench, enum core_action_kind kind)
+{
+    assert_true(bench->seen_first < bench->seen_count);
+    struct seen *seen = &bench->seen[bench->seen_first++];
+    assert_int_equal(seen->action.kind, kind);
+    return seen;
+}
+
+static inline void sent_nothing(const struct bench *bench)
+{
+    assert_int_equal(bench->seen_first, bench->seen_count);
+}
+
+static inline void still_waits(const struct caller *caller)
+{
+    assert_int_equal(caller->accepted, GUARD_OK);
+    assert_int_equal(caller->answers, 0);
+}
+
+static inline void answered(const struct caller *caller, enum guard_status status)
+{
+    assert_int_equal(caller->answers, 1);
+    assert_int_equal(caller->waiter.result.status, status);
+}
+
+static inline void answered_from(const struct caller *caller, enum guard_status status,
+                                 enum guard_source source)
+{
+    answered(caller, status);
+    assert_int_equal(caller->waiter.result.source, source);
+}
+
+/* Answered with this value; the reference is given back. */
+static inline void answered_value(struct caller *caller, const char *body, enum guard_source source)
+{
+    answered_from(caller, GUARD_OK, source);
+    assert_non_null(caller->waiter.result.value);
+    assert_string_equal(caller->waiter.result.value->body, body);
+    guard_value_unref(&caller->waiter.result.value);
+}
+
+static inline struct guard_stats stats_of(const struct bench *bench)
+{
+    struct guard_stats stats;
+    core_stats(bench->core, &stats);
+    return stats;
+}
+
+/* ---- ways that many tests go ---- */
+
+/* The lease is granted and its load begins. */
+static inline struct seen *lease(struct bench *bench, struct seen *acquire)
+{
+    reply_kind(bench, acquire, REPLY_LEASE);
+    return expect(bench, CORE_LOAD);
+}
+
+/* A new get that leads to a load under the lease. */
+static inline struct seen *begin_load(struct bench *bench, const char *key, struct caller *caller)
+{
+    get(bench, key, caller);
+    return lease(bench, expect(bench, CORE_ACQUIRE));
+}
+
+/* The load comes back and its fill is stored. */
+static inline void finish_load(struct bench *bench, struct seen *load, const char *body)
+{
+    loaded(bench, load, body);
+    reply_code(bench, expect(bench, CORE_FILL), 1);
+}
+
+/* Answers what is left over, as Redis and a loader would do it that come to their end. */
+static inline void answer_leftover(struct bench *bench, struct seen *seen)
+{
+    switch (seen->action.kind) {
+    case CORE_LOAD:
+        load_fails(bench, seen, GUARD_FAILURE_INTERNAL);
+        break;
+    case CORE_CANCEL:
+        break;
+    case CORE_ACQUIRE:
+    case CORE_RENEW:
+    case CORE_FILL:
+    case CORE_RELEASE:
+    case CORE_INVALIDATE:
+        reply_kind(bench, seen, REPLY_REFUSED);
+        break;
+    }
+}
+
+/* The end of every test: closes, answers whatever is still under way, and nothing may be left. */
+static inline void bench_close(struct bench *bench)
+{
+    core_close(bench->core, bench->now_us);
+    drain(bench);
+    assert_int_equal(bench->answered_count, bench->accepted_count);
+    for (size_t i = 0; i < bench->seen_count; i++)
+        if (!bench->seen[i].over)
+            answer_leftover(bench, &bench->seen[i]);
+    assert_true(core_idle(bench->core));
+    assert_false(core_has_waiters(bench->core));
+    assert_true(core_next_us(bench->core) == UINT64_MAX);
+    core_free(&bench->core);
+    assert_null(bench->core);
+}
+
+#endif

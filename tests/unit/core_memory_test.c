@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_memory_test.c - the n-th allocation fails, for every n: refused cleanly, nobody forgotten, nothing
+ * lost.
+ *
+ * Linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
+ */
+#include "core_bench.h"
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+
+static bool counting;
+static unsigned until_failure; /* 0: none fails */
+static unsigned failures;
+
+static bool fails(void)
+{
+    if (!counting || until_failure == 0 || --until_failure > 0)
+        return false;
+    failures++;
+    return true;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return fails() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return fails() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+    return fails() ? NULL : __real_realloc(old, bytes);
+}
+
+enum { CALLERS = 90, INVALIDATIONS = 40 };
+
+static bool accepted_or_refused(enum guard_status status)
+{
+    return status == GUARD_OK || status == GUARD_NO_MEMORY;
+}
+
+static void core_new_may_fail(void)
+{
+    struct bench *bench = malloc(sizeof *bench);
+    bench_init(bench);
+    counting = true;
+    struct core *core = core_new(&bench->config);
+    counting = false;
+    assert_null(core);
+    free(bench);
+}
+
+/* Gets of many keys, their loads, invalidations in between; big enough for every table to grow. */
+static void go_through_everything(struct bench *bench, struct caller *caller,
+                                  struct core_invalidation *invalidation, char (*key)[16])
+{
+    for (int i = 0; i < CALLERS; i++) {
+        counting = true;
+        get(bench, key[i % 60], &caller[i]);
+        counting = false;
+        assert_true(accepted_or_refused(caller[i].accepted));
+    }
+    for (int i = 0; i < INVALIDATIONS; i++) {
+        invalidation[i] = (struct core_invalidation){.key = {"k", 1, "k", 1}, .deadline_us = UINT64_MAX};
+        counting = true;
+        enum guard_status status = core_invalidate(bench->core, bench->now_us, &invalidation[i]);
+        counting = false;
+        drain(bench);
+        assert_true(accepted_or_refused(status));
+    }
+    for (size_t i = 0; i < bench->seen_count; i++) {
+        struct seen *seen = &bench->seen[i];
+        struct value *value = value_new("v", 1, "", 0);
+        seen->over = true;
+        counting = true;
+        if (seen->action.kind == CORE_ACQUIRE)
+            core_replied(bench->core, bench->now_us, seen->action.op,
+                         &(struct core_reply){.kind = REPLY_LEASE});
+        else if (seen->action.kind == CORE_LOAD)
+            core_loaded(bench->core, bench->now_us, seen->action.load,
+                        &(struct core_loaded){.outcome = LOAD_OK, .value = value});
+        else
+            core_replied(bench->core, bench->now_us, seen->action.op,
+                         &(struct core_reply){.kind = REPLY_CODE, .code = 1});
+        counting = false;
+        value_unref(&value);
+        drain(bench);
+    }
+}
+
+static void check_answers(const struct bench *bench, struct caller *caller)
+{
+    for (int i = 0; i < CALLERS; i++) {
+        if (caller[i].accepted != GUARD_OK)
+            continue;
+        assert_int_equal(caller[i].answers, 1);
+        enum guard_status status = caller[i].waiter.result.status;
+        assert_true(accepted_or_refused(status));
+        guard_value_unref(&caller[i].waiter.result.value);
+    }
+    assert_int_equal(bench->answered_count, bench->accepted_count);
+    assert_true(core_idle(bench->core));
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    struct bench *bench = malloc(sizeof *bench);
+    static struct caller caller[CALLERS];
+    static struct core_invalidation invalidation[INVALIDATIONS];
+    char key[60][16];
+    for (int i = 0; i < 60; i++)
+        snprintf(key[i], sizeof key[i], "k%d", i);
+    until_failure = 1;
+    core_new_may_fail();
+    unsigned n = 0;
+    do {
+        bench_init(bench);
+        bench->config.load_workers = 80;
+        bench_open(bench);
+        until_failure = ++n;
+        failures = 0;
+        go_through_everything(bench, caller, invalidation, key);
+        check_answers(bench, caller);
+        until_failure = 0;
+        bench_close(bench);
+    } while (failures > 0);
+    assert_in_range(n, 130, 10000); /* 60 flights and 60 loads at least */
+    free(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
+    return cmocka_run_group_tests_name("core: memory", tests, NULL, NULL);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * envelope_test.c - the layout the scripts rely on, and every way in which an entry can be unsound.
+ */
+#include "guard/envelope.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char key[] = "product:7";
+enum { KEY_BYTES = sizeof(key) - 1 };
+
+static struct envelope sample(void)
+{
+    return (struct envelope){.filler = "0f8fad5b-d9cb-469f-a165-70867728950e",
+                             .px_ms = 65000,
+                             .stale_ms = 5000,
+                             .load_us = 151234,
+                             .key = key,
+                             .key_bytes = KEY_BYTES,
+                             .validator = "\"v3\"",
+                             .validator_bytes = 4,
+                             .body = "{\"id\":7}",
+                             .body_bytes = 8};
+}
+
+/* The text of an envelope in memory of exactly its size; the caller's. */
+static char *written(const struct envelope *envelope)
+{
+    char *text = malloc(envelope_size(envelope));
+    assert_non_null(text);
+    envelope_write(envelope, text);
+    return text;
+}
+
+/* Reads from memory of exactly that size, so that a sanitizer sees one byte too many being read. */
+static enum envelope_fault read_exactly(const char *data, size_t data_bytes)
+{
+    struct envelope out;
+    char *copy = malloc(data_bytes > 0 ? data_bytes : 1);
+    assert_non_null(copy);
+    memcpy(copy, data, data_bytes);
+    const enum envelope_fault fault = envelope_read(copy, data_bytes, key, KEY_BYTES, &out);
+    free(copy);
+    return fault;
+}
+
+static void assert_same(const struct envelope *a, const struct envelope *b)
+{
+    assert_string_equal(a->filler, b->filler);
+    assert_true(a->px_ms == b->px_ms && a->stale_ms == b->stale_ms && a->load_us == b->load_us);
+    assert_int_equal(a->absent, b->absent);
+    assert_int_equal(a->key_bytes, b->key_bytes);
+    assert_memory_equal(a->key, b->key, a->key_bytes);
+    assert_int_equal(a->validator_bytes, b->validator_bytes);
+    assert_memory_equal(a->validator, b->validator, a->validator_bytes);
+    assert_int_equal(a->body_bytes, b->body_bytes);
+    assert_memory_equal(a->body, b->body, a->body_bytes);
+}
+
+static void assert_survives(const struct envelope *envelope)
+{
+    struct envelope out;
+    char *text = written(envelope);
+    assert_int_equal(envelope_read(text, envelope_size(envelope), envelope->key, envelope->key_bytes, &out),
+                     ENVELOPE_OK);
+    assert_same(&out, envelope);
+    free(text);
+}
+
+static void the_layout_is_the_published_one(void **state)
+{
+    (void)state;
+    static const char head[] = "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg1 v "
+                               "0000000151234 0009 004 0000000008\n"
+                               "product:7\n"
+                               "\"v3\"\n"
+                               "{\"id\":7}\n"
+                               "50d61f038a9d7c6e";
+    const struct envelope envelope = sample();
+    char *text = written(&envelope);
+    assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
+    assert_memory_equal(text, head, sizeof(head) - 1);
+    free(text);
+}
+
+static void what_was_written_is_read(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    assert_survives(&envelope);
+}
+
+static void an_absent_entry_is_read(void **state)
+{
+    (void)state;
+    struct envelope envelope = sample();
+    envelope.absent = true;
+    envelope.stale_ms = 0;
+    envelope.validator_bytes = envelope.body_bytes = 0;
+    assert_survives(&envelope);
+    envelope.validator = envelope.body = NULL;
+    char *text = written(&envelope);
+    assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
+    free(text);
+}
+
+static void empty_and_binary_bodies_are_read(void **state)
+{
+    (void)state;
+    struct envelope envelope = sample();
+    envelope.body_bytes = 0;
+    assert_survives(&envelope);
+    char body[256];
+    for (size_t i = 0; i < sizeof(body); i++)
+        body[i] = (char)i;
+    envelope.body = body;
+    envelope.body_bytes = sizeof(body);
+    assert_survives(&envelope);
+    envelope.body = "\r\n}\0\xff\xc3(";
+    envelope.body_bytes = 7;
+    assert_survives(&envelope);
+}
+
+static void the_largest_fields_are_read(void **state)
+{
+    (void)state;
+    struct envelope envelope = sample();
+    char long_key[4096], validator[ENVELOPE_VALIDATOR_MAX];
+    memset(long_key, 'k', sizeof(long_key));
+    memset(validator, 'v', sizeof(validator));
+    envelope.key = long_key;
+    envelope.key_bytes = sizeof(long_key);
+    envelope.validator = validator;
+    envelope.validator_bytes = sizeof(validator);
+    envelope.px_ms = envelope.stale_ms = 9999999999999;
+    envelope.body_bytes = 1048576;
+    char *body = calloc(1, envelope.body_bytes);
+    assert_non_null(body);
+    envelope.body = body;
+    assert_survives(&envelope);
+    free(body);
+}
+
+static void a_load_time_beyond_its_field_is_capped(void **state)
+{
+    (void)state;
+    struct envelope envelope = sample(), out;
+    envelope.load_us = UINT64_MAX;
+    char *text = written(&envelope);
+    assert_int_equal(envelope_read(text, envelope_size(&envelope), key, KEY_BYTES, &out), ENVELOPE_OK);
+    assert_true(out.load_us == 9999999999999);
+    free(text);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    char *text = written(&envelope);
+    for (size_t bytes = 0; bytes < envelope_size(&envelope); bytes++)
+        assert_int_equal(read_exactly(text, bytes), bytes < 106 ? ENVELOPE_FOREIGN : ENVELOPE_TRUNCATED);
+    free(text);
+}
+
+static void anything_appended_is_refused(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    const size_t size = envelope_size(&envelope);
+    char *text = written(&envelope);
+    char *longer = calloc(1, size + 100);
+    assert_non_null(longer);
+    memcpy(longer, text, size);
+    for (size_t more = 1; more <= 100; more++)
+        assert_int_equal(read_exactly(longer, size + more), ENVELOPE_TRUNCATED);
+    free(longer);
+    free(text);
+}
+
+static void every_single_bit_flip_is_refused(void **state)
+{
+    (void)state;
+    struct envelope envelope = sample();
+    for (int absent = 0; absent <= 1; absent++) {
+        envelope.absent = absent != 0;
+        if (envelope.absent)
+            envelope.stale_ms = envelope.validator_bytes = envelope.body_bytes = 0;
+        char *text = written(&envelope);
+        const size_t size = envelope_size(&envelope);
+        for (size_t bit = 0; bit < 8 * size; bit++) {
+            text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
+            assert_int_not_equal(read_exactly(text, size), ENVELOPE_OK);
+            text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
+        }
+        assert_int_equal(read_exactly(text, size), ENVELOPE_OK);
+        free(text);
+    }
+}
+
+/* Every byte of the head replaced by every byte there is: signs, spaces, hexadecimal, NUL. */
+static void every_other_byte_in_the_head_is_refused(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    char *text = written(&envelope);
+    for (size_t at = 0; at < 106; at++) {
+        const char kept = text[at];
+        for (int byte = 0; byte < 256; byte++) {
+            text[at] = (char)byte;
+            assert_int_equal(read_exactly(text, envelope_size(&envelope)) == ENVELOPE_OK, text[at] == kept);
+        }
+        text[at] = kept;
+    }
+    free(text);
+}
+
+static void the_fault_is_named(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    const size_t size = envelope_size(&envelope);
+    struct envelope out;
+    char *text = written(&envelope);
+
+    assert_int_equal(envelope_read(text, size, "product:8", 9, &out), ENVELOPE_OTHER_KEY);
+    assert_int_equal(envelope_read(text, size, "product:77", 10, &out), ENVELOPE_OTHER_KEY);
+    assert_int_equal(envelope_read(text, size, "product:", 8, &out), ENVELOPE_OTHER_KEY);
+    text[68] = '2'; /* csg2 */
+    assert_int_equal(read_exactly(text, size), ENVELOPE_FOREIGN);
+    text[68] = '1';
+    text[size - 20] ^= 1; /* the body */
+    assert_int_equal(read_exactly(text, size), ENVELOPE_DAMAGED);
+    text[size - 20] ^= 1;
+    memset(text + 95, '9', 10); /* body_bytes */
+    assert_int_equal(read_exactly(text, size), ENVELOPE_TRUNCATED);
+    assert_int_equal(read_exactly("", 0), ENVELOPE_FOREIGN);
+    assert_int_equal(read_exactly("a value of somebody else", 24), ENVELOPE_FOREIGN);
+    free(text);
+}
+
+static void a_refused_envelope_leaves_the_result_alone(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    struct envelope out = {.px_ms = 4711};
+    char *text = written(&envelope);
+    text[envelope_size(&envelope) - 1] ^= 1;
+    assert_int_equal(envelope_read(text, envelope_size(&envelope), key, KEY_BYTES, &out), ENVELOPE_DAMAGED);
+    assert_true(out.px_ms == 4711);
+    free(text);
+}
+
+/* Sound in form and checksum, but not what any filler of ours writes. The sums come from another
+ * implementation. */
+static void a_sound_envelope_that_no_filler_writes_is_foreign(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "0000000008\n"
+        "product:7\n"
+        "\"v3\"\n"
+        "{\"id\":7}\n"
+        "b1b821dc0106a8df",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg1 v 0000000151234 0009 004 "
+        "0000000008\n"
+        "product:7\n"
+        "\"v3\"\n"
+        "{\"id\":7}\n"
+        "a1abe54f1c5cf09b",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 a 0000000151234 0009 000 "
+        "0000000008\n"
+        "product:7\n"
+        "\n"
+        "{\"id\":7}\n"
+        "2d92369109ff0f81",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(read_exactly(wrong[i], strlen(wrong[i])), ENVELOPE_FOREIGN);
+}
+
+static void an_envelope_is_stale_when_what_remains_is_at_most_stale_ms(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    assert_int_equal(envelope_judge(&envelope, 65000, 86400000), ENVELOPE_FRESH);
+    assert_int_equal(envelope_judge(&envelope, 5001, 86400000), ENVELOPE_FRESH);
+    assert_int_equal(envelope_judge(&envelope, 5000, 86400000), ENVELOPE_STALE);
+    assert_int_equal(envelope_judge(&envelope, 0, 86400000), ENVELOPE_STALE);
+}
+
+static void a_ttl_that_cannot_be_is_doubtful(void **state)
+{
+    (void)state;
+    const struct envelope envelope = sample();
+    assert_int_equal(envelope_judge(&envelope, -1, 86400000), ENVELOPE_DOUBTFUL);
+    assert_int_equal(envelope_judge(&envelope, -2, 86400000), ENVELOPE_DOUBTFUL);
+    assert_int_equal(envelope_judge(&envelope, INT64_MIN, 86400000), ENVELOPE_DOUBTFUL);
+    assert_int_equal(envelope_judge(&envelope, INT64_MAX, UINT64_MAX), ENVELOPE_DOUBTFUL);
+    assert_int_equal(envelope_judge(&envelope, 65001, 86400000), ENVELOPE_DOUBTFUL);
+    assert_int_equal(envelope_judge(&envelope, 60001, 60000), ENVELOPE_DOUBTFUL);
+    assert_int_equal(envelope_judge(&envelope, 60000, 60000), ENVELOPE_FRESH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_layout_is_the_published_one),
+        cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(an_absent_entry_is_read),
+        cmocka_unit_test(empty_and_binary_bodies_are_read),
+        cmocka_unit_test(the_largest_fields_are_read),
+        cmocka_unit_test(a_load_time_beyond_its_field_is_capped),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(anything_appended_is_refused),
+        cmocka_unit_test(every_single_bit_flip_is_refused),
+        cmocka_unit_test(every_other_byte_in_the_head_is_refused),
+        cmocka_unit_test(the_fault_is_named),
+        cmocka_unit_test(a_refused_envelope_leaves_the_result_alone),
+        cmocka_unit_test(a_sound_envelope_that_no_filler_writes_is_foreign),
+        cmocka_unit_test(an_envelope_is_stale_when_what_remains_is_at_most_stale_ms),
+        cmocka_unit_test(a_ttl_that_cannot_be_is_doubtful),
+    };
+    return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* log_test.c - the log's gate and escaping, and that lines of many threads stay whole. */
+#include "app/log.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void a_burst_passes_and_the_next_window_tells_how_many_did_not(void **state)
+{
+    struct log_gate gate = {0};
+    uint64_t suppressed;
+    (void)state;
+    for (unsigned i = 0; i < LOG_BURST; i++) {
+        assert_true(log_gate_pass(&gate, 1000 + i, &suppressed));
+        assert_int_equal(suppressed, 0);
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_false(log_gate_pass(&gate, 1100, &suppressed));
+    }
+    assert_false(log_gate_pass(&gate, 1000 + LOG_WINDOW_MS - 1, &suppressed));
+    assert_true(log_gate_pass(&gate, 1000 + LOG_WINDOW_MS, &suppressed));
+    assert_int_equal(suppressed, 1001);
+    assert_true(log_gate_pass(&gate, 1000 + LOG_WINDOW_MS, &suppressed));
+    assert_int_equal(suppressed, 0);
+}
+
+static void a_first_line_at_instant_zero_passes(void **state)
+{
+    struct log_gate gate = {0};
+    uint64_t suppressed;
+    (void)state;
+    assert_true(log_gate_pass(&gate, 0, &suppressed));
+    assert_int_equal(suppressed, 0);
+}
+
+static void control_characters_are_escaped_and_other_scripts_are_not(void **state)
+{
+    char out[64];
+    (void)state;
+    assert_int_equal(log_escape("a\nb\x1b[2J\x7f", out, sizeof out), 17);
+    assert_string_equal(out, "a\\x0ab\\x1b[2J\\x7f");
+    log_escape("\xc2\x9b"
+               "31m \xc3\xa9 \xe6\xb0\xb4",
+               out, sizeof out);
+    assert_string_equal(out, "\\xc2\\x9b31m \xc3\xa9 \xe6\xb0\xb4");
+}
+
+static void what_does_not_fit_is_cut_before_an_escape(void **state)
+{
+    char out[6];
+    (void)state;
+    assert_int_equal(log_escape("abc\n", out, sizeof out), 3);
+    assert_string_equal(out, "abc");
+    assert_int_equal(log_escape("abcdefgh", out, sizeof out), 5);
+    assert_int_equal(log_escape("", out, sizeof out), 0);
+}
+
+/* ---- the whole log, its stderr read back ---- */
+
+enum { THREADS = 4, LINES = 20 };
+
+static void *log_from_a_thread(void *context)
+{
+    char event[16];
+    static char names[THREADS][16];
+    size_t index = *(const size_t *)context;
+    snprintf(event, sizeof event, "thread_%zu", index);
+    memcpy(names[index], event, sizeof event);
+    for (unsigned i = 0; i < LINES; i++) {
+        log_event(LOG_LEVEL_INFO, names[index], "line=%u text=\"%s\"", i, "one\ntwo");
+    }
+    return NULL;
+}
+
+static size_t count_of(const char *haystack, const char *needle)
+{
+    size_t count = 0;
+    for (const char *at = haystack; (at = strstr(at, needle)) != NULL; at += strlen(needle)) {
+        count++;
+    }
+    return count;
+}
+
+static void lines_of_many_threads_stay_whole_and_are_limited_per_event(void **state)
+{
+    char path[] = "/tmp/log_test.XXXXXX", text[65536];
+    pthread_t threads[THREADS];
+    size_t numbers[THREADS];
+    (void)state;
+    int file = mkstemp(path), kept = dup(STDERR_FILENO);
+    assert_true(file >= 0 && kept >= 0);
+    unlink(path);
+    dup2(file, STDERR_FILENO);
+    fcntl(STDERR_FILENO, F_SETFL, O_APPEND);
+    for (size_t i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, log_from_a_thread, &numbers[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    log_flush();
+    log_flush();
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    ssize_t bytes = pread(file, text, sizeof text - 1, 0);
+    close(file);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+
+    assert_int_equal(count_of(text, "\n"), THREADS * (LOG_BURST + 1));
+    assert_int_equal(count_of(text, " text=\"one\\x0atwo\"\n"), THREADS * LOG_BURST);
+    assert_int_equal(count_of(text, "suppressed=15\n"), THREADS);
+    assert_int_equal(count_of(text, "time="), THREADS * (LOG_BURST + 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_burst_passes_and_the_next_window_tells_how_many_did_not),
+        cmocka_unit_test(a_first_line_at_instant_zero_passes),
+        cmocka_unit_test(control_characters_are_escaped_and_other_scripts_are_not),
+        cmocka_unit_test(what_does_not_fit_is_cut_before_an_escape),
+        cmocka_unit_test(lines_of_many_threads_stay_whole_and_are_limited_per_event),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * metrics_test.c - the text is one a Prometheus server accepts, and says what was counted.
+ */
+#include "app/metrics.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *render(const struct metrics *metrics)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    assert_non_null(out);
+    metrics_write(metrics, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+/* The value of a sample, by everything before its space. */
+static const char *sample(const char *text, const char *name)
+{
+    static char value[64];
+    const size_t bytes = strlen(name);
+
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        if (strncmp(line, name, bytes) == 0 && line[bytes] == ' ') {
+            snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + bytes + 1, "\n"), line + bytes + 1);
+            return value;
+        }
+    }
+    return "(none)";
+}
+
+static void a_counter_is_written_under_its_label(void **state)
+{
+    const struct metrics metrics = {.guard = {.hit = 3, .collapsed_fleet = 4, .load_duplicate = 5}};
+    char *text = render(&metrics);
+
+    (void)state;
+    assert_string_equal(sample(text, "guard_gets_total{outcome=\"hit\"}"), "3");
+    assert_string_equal(sample(text, "guard_gets_total{outcome=\"collapsed_fleet\"}"), "4");
+    assert_string_equal(sample(text, "guard_gets_total{outcome=\"stale\"}"), "0");
+    assert_string_equal(sample(text, "guard_loads_duplicate_total"), "5");
+    free(text);
+}
+
+static void the_largest_counter_is_not_cut(void **state)
+{
+    const struct metrics metrics = {.guard = {.redis_commands = UINT64_MAX}};
+    char *text = render(&metrics);
+
+    (void)state;
+    assert_string_equal(sample(text, "guard_redis_commands_total"), "18446744073709551615");
+    free(text);
+}
+
+static void answers_are_counted_by_route_and_hundreds(void **state)
+{
+    struct metrics metrics = {.server = {.connections = 12}};
+
+    (void)state;
+    metrics.server.answers[ROUTE_PRODUCT][2] = 8;
+    metrics.server.answers[ROUTE_OTHER][4] = 9;
+    char *text = render(&metrics);
+    assert_string_equal(sample(text, "catalogd_http_requests_total{route=\"product\",status=\"2xx\"}"), "8");
+    assert_string_equal(sample(text, "catalogd_http_requests_total{route=\"other\",status=\"4xx\"}"), "9");
+    assert_string_equal(sample(text, "catalogd_connections"), "12");
+    free(text);
+}
+
+static void a_histogram_is_cumulative_and_in_seconds(void **state)
+{
+    struct metrics metrics = {.guard = {.load_duration = {.sum_us = 20000001}}};
+
+    (void)state;
+    metrics.guard.load_duration.count[0] = 1;
+    metrics.guard.load_duration.count[2] = 2;
+    metrics.guard.load_duration.count[GUARD_HISTOGRAM_BUCKETS - 1] = 3;
+    char *text = render(&metrics);
+    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"0.000250\"}"), "1");
+    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"0.000500\"}"), "1");
+    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"0.001000\"}"), "3");
+    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"10.000000\"}"), "3");
+    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"+Inf\"}"), "6");
+    assert_string_equal(sample(text, "guard_load_duration_seconds_count"), "6");
+    assert_string_equal(sample(text, "guard_load_duration_seconds_sum"), "20.000001");
+    free(text);
+}
+
+static void states_are_one_gauge_each(void **state)
+{
+    const struct metrics metrics = {
+        .guard = {.redis_state = GUARD_REDIS_DENIED, .wake_state = GUARD_REDIS_UP, .breaker_open = true},
+        .mode = GUARD_MODE_LOCAL,
+        .database_ready = true,
+        .uptime_ms = 1500};
+    char *text = render(&metrics);
+
+    (void)state;
+    assert_string_equal(sample(text, "guard_redis_state{connection=\"commands\",state=\"denied\"}"), "1");
+    assert_string_equal(sample(text, "guard_redis_state{connection=\"commands\",state=\"up\"}"), "0");
+    assert_string_equal(sample(text, "guard_redis_state{connection=\"wake\",state=\"up\"}"), "1");
+    assert_string_equal(sample(text, "guard_breaker_open"), "1");
+    assert_string_equal(sample(text, "catalogd_database_ready"), "1");
+    assert_string_equal(sample(text, "catalogd_uptime_seconds"), "1.500000");
+    assert_non_null(strstr(text, "catalogd_build_info{version=\"" GUARD_VERSION "\",mode=\"local\"} 1\n"));
+    free(text);
+}
+
+/* The family a sample belongs to, written to out. */
+static void family_of(const char *line, bool is_histogram, char out[128])
+{
+    static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
+
+    snprintf(out, 128, "%.*s", (int)strcspn(line, "{ "), line);
+    for (size_t i = 0; is_histogram && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        const size_t bytes = strlen(out), suffix_bytes = strlen(suffixes[i]);
+
+        if (bytes > suffix_bytes && strcmp(out + bytes - suffix_bytes, suffixes[i]) == 0)
+            out[bytes - suffix_bytes] = '\0';
+    }
+}
+
+static void every_sample_follows_the_help_and_type_of_its_family(void **state)
+{
+    const struct metrics metrics = {.uptime_ms = 1};
+    char *text = render(&metrics), *rest = NULL;
+    char helped[128] = "", name[128], type[32] = "";
+
+    (void)state;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (sscanf(line, "# HELP %127s", helped) == 1)
+            continue;
+        if (sscanf(line, "# TYPE %127s %31s", name, type) == 2) {
+            assert_string_equal(name, helped);
+            continue;
+        }
+        family_of(line, strcmp(type, "histogram") == 0, name);
+        assert_string_equal(name, helped);
+        const size_t bytes = strlen(name);
+        assert_int_equal(strcmp(type, "counter") == 0, bytes > 6 && strcmp(name + bytes - 6, "_total") == 0);
+    }
+    free(text);
+}
+
+static void no_family_appears_twice(void **state)
+{
+    const struct metrics metrics = {.uptime_ms = 1};
+    char *text = render(&metrics);
+    char name[140];
+
+    (void)state;
+    for (const char *line = strstr(text, "# TYPE "); line != NULL; line = strstr(line + 1, "# TYPE ")) {
+        snprintf(name, sizeof(name), "%.*s ", (int)strcspn(line + 7, " ") + 7, line);
+        assert_null(strstr(line + 1, name));
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_counter_is_written_under_its_label),
+        cmocka_unit_test(the_largest_counter_is_not_cut),
+        cmocka_unit_test(answers_are_counted_by_route_and_hundreds),
+        cmocka_unit_test(a_histogram_is_cumulative_and_in_seconds),
+        cmocka_unit_test(states_are_one_gauge_each),
+        cmocka_unit_test(every_sample_follows_the_help_and_type_of_its_family),
+        cmocka_unit_test(no_family_appears_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* pg_error_test.c - what SQLSTATEs mean, and how one is found in a login's error text. */
+#include "app/pg_error.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void an_sqlstate_says_whether_the_fault_may_pass(void **state)
+{
+    static const struct {
+        const char *sqlstate;
+        enum pg_outcome outcome;
+    } cases[] = {
+        {"08006", PG_UNAVAILABLE}, {"53300", PG_UNAVAILABLE}, {"53200", PG_UNAVAILABLE},
+        {"57P01", PG_UNAVAILABLE}, {"57P02", PG_UNAVAILABLE}, {"57P03", PG_UNAVAILABLE},
+        {"57P05", PG_UNAVAILABLE}, {"58030", PG_UNAVAILABLE}, {"40001", PG_UNAVAILABLE},
+        {"40P01", PG_UNAVAILABLE}, {"57014", PG_TIMEOUT},     {"55P03", PG_TIMEOUT},
+        {"28P01", PG_REJECTED},    {"28000", PG_REJECTED},    {"3D000", PG_REJECTED},
+        {"42P01", PG_REJECTED},    {"42501", PG_REJECTED},    {"22012", PG_REJECTED},
+        {"25006", PG_REJECTED},    {"26000", PG_REJECTED},    {"0A000", PG_REJECTED},
+        {"57P04", PG_REJECTED},    {"XX000", PG_REJECTED},    {"ZZZZZ", PG_REJECTED},
+        {"", PG_REJECTED},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(pg_error_classify(cases[i].sqlstate), cases[i].outcome);
+    }
+}
+
+static void the_sqlstate_of_a_refused_login_is_found_in_its_text(void **state)
+{
+    char found[PG_STATE_SIZE];
+    (void)state;
+    assert_true(
+        pg_error_find_state("connection to server at \"127.0.0.1\", port 5 failed: FATAL:  28P01: password "
+                            "authentication failed for user \"u\"\nLOCATION:  auth_failed, auth.c:331\n",
+                            found));
+    assert_string_equal(found, "28P01");
+    assert_true(pg_error_find_state("failed: FATAL:  57P03\nfailed: FATAL:  53300: sorry\n", found));
+    assert_string_equal(found, "53300");
+}
+
+static void a_name_in_the_text_cannot_pose_as_an_sqlstate(void **state)
+{
+    char found[PG_STATE_SIZE];
+    (void)state;
+    assert_true(
+        pg_error_find_state("failed: FATAL:  3D000: database \"x:  57P03: \" does not exist\n", found));
+    assert_string_equal(found, "3D000");
+    assert_false(pg_error_find_state("connection refused\n\tIs the server running on that host?", found));
+    assert_false(pg_error_find_state("FATAL:  28P0", found));
+    assert_false(pg_error_find_state("FATAL:  28P011: no", found));
+    assert_false(pg_error_find_state("", found));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_sqlstate_says_whether_the_fault_may_pass),
+        cmocka_unit_test(the_sqlstate_of_a_refused_login_is_found_in_its_text),
+        cmocka_unit_test(a_name_in_the_text_cannot_pose_as_an_sqlstate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

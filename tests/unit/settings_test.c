@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
+#include "app/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MESSAGE_BYTES = 32768, ARGUMENTS_MAX = 12 };
+
+struct reading {
+    enum settings_verdict verdict;
+    struct settings settings;
+    char messages[MESSAGE_BYTES];
+};
+
+/* Both lists end with NULL; flags do not begin with the program's name. */
+static void read_into(struct reading *reading, const char *const *flags, const char *const *env)
+{
+    char *argv[ARGUMENTS_MAX + 2] = {"catalogd"};
+    char *environment[ARGUMENTS_MAX + 1] = {NULL};
+    int argc = 1;
+    for (; *flags != NULL; flags++) {
+        assert_true(argc <= ARGUMENTS_MAX);
+        argv[argc++] = (char *)(uintptr_t)*flags;
+    }
+    for (size_t i = 0; env[i] != NULL; i++) {
+        assert_true(i < ARGUMENTS_MAX);
+        environment[i] = (char *)(uintptr_t)env[i];
+    }
+    memset(reading, 0, sizeof *reading);
+    FILE *messages = fmemopen(reading->messages, sizeof reading->messages - 1, "w");
+    assert_non_null(messages);
+    reading->verdict = settings_read(argc, argv, environment, &reading->settings, messages);
+    fclose(messages);
+}
+
+#define LIST(...)                                                                                            \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__, NULL                                                                                    \
+    }
+static const char *const nothing[] = {NULL};
+
+static void assert_says(const struct reading *reading, const char *text)
+{
+    if (strstr(reading->messages, text) == NULL) {
+        fail_msg("\"%s\" is not in:\n%s", text, reading->messages);
+    }
+}
+
+static void assert_says_not(const struct reading *reading, const char *text)
+{
+    if (strstr(reading->messages, text) != NULL) {
+        fail_msg("\"%s\" is in:\n%s", text, reading->messages);
+    }
+}
+
+static size_t line_count(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text++) {
+        count += *text == '\n';
+    }
+    return count;
+}
+
+static void without_any_setting_the_defaults_are_right(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, nothing, nothing);
+    assert_string_equal(reading.messages, "");
+    assert_int_equal(reading.verdict, SETTINGS_OK);
+
+    const struct settings *s = &reading.settings;
+    assert_string_equal(s->listen, "127.0.0.1:8080");
+    assert_string_equal(s->ops_listen, "127.0.0.1:8081");
+    assert_string_equal(s->redis_url, "redis://127.0.0.1:6379/0");
+    assert_string_equal(s->database_url, "postgresql:///catalog");
+    assert_string_equal(s->name_space, "catalog");
+    assert_string_equal(s->ops_token_file, "");
+    assert_int_equal(s->guard_mode, GUARD_MODE_FLEET);
+    assert_true(s->prepare);
+    const uint32_t numbers[][2] = {
+        {s->fresh_ms, 60000},          {s->stale_ms, 0},
+        {s->absent_ms, 10000},         {s->failure_ms, 1000},
+        {s->jitter_percent, 10},       {s->lease_ms, 3000},
+        {s->max_hold_ms, 30000},       {s->load_limit_ms, 10000},
+        {s->deadline_ms, 15000},       {s->redis_limit_ms, 250},
+        {s->load_workers, 8},          {s->load_queue, 1000},
+        {s->max_waiters, 20000},       {s->max_connections, 16000},
+        {s->max_value_bytes, 1048576}, {s->server_loops, 0},
+        {s->drain_ms, 5000},           {s->load_delay_ms, 0},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        assert_int_equal(numbers[i][0], numbers[i][1]);
+    }
+}
+
+static void a_flag_wins_over_the_environment_in_both_spellings(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, LIST("--fresh-ms", "5", "--stale-ms=7"),
+              LIST("FRESH_MS=6", "STALE_MS=8", "ABSENT_MS=9"));
+    assert_int_equal(reading.verdict, SETTINGS_OK);
+    assert_int_equal(reading.settings.fresh_ms, 5);
+    assert_int_equal(reading.settings.stale_ms, 7);
+    assert_int_equal(reading.settings.absent_ms, 9);
+}
+
+static void a_wrong_environment_under_a_right_flag_does_not_matter(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, LIST("--fresh-ms", "5"), LIST("FRESH_MS=soon"));
+    assert_int_equal(reading.verdict, SETTINGS_OK);
+}
+
+static void zero_means_zero(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, nothing, LIST("JITTER_PERCENT=0", "DRAIN_MS=0", "LOAD_QUEUE=0"));
+    assert_int_equal(reading.verdict, SETTINGS_OK);
+    assert_int_equal(reading.settings.jitter_percent, 0);
+    assert_int_equal(reading.settings.drain_ms, 0);
+    assert_int_equal(reading.settings.load_queue, 0);
+}
+
+static void every_setting_is_refused_by_name_when_wrong(void **state)
+{
+    static const char *const wrong[] = {
+        "LISTEN=8080",
+        "LISTEN=:8080",
+        "LISTEN=localhost:65536",
+        "LISTEN=off",
+        "LISTEN=",
+        "LISTEN=::1:80",
+        "LISTEN=[::1]80",
+        "LISTEN=[nonsense]:80",
+        "LISTEN=unix:",
+        "LISTEN=a b:80",
+        "LISTEN=localhost:80x",
+        "OPS_LISTEN=on",
+        "REDIS_URL=localhost",
+        "REDIS_URL=redis://",
+        "REDIS_URL=rediss://x",
+        "REDIS_URL=redis://a b",
+        "DATABASE_URL=",
+        "DATABASE_URL=mysql://x",
+        "DATABASE_URL=host",
+        "DATABASE_URL=postgresql://[::1",
+        "GUARD_MODE=Fleet",
+        "GUARD_MODE=",
+        "NAMESPACE=",
+        "NAMESPACE=a{b}",
+        "NAMESPACE=123456789012345678901234567890123",
+        "PREPARE=yes",
+        "PREPARE=",
+        "FRESH_MS=0",
+        "FRESH_MS=",
+        "FRESH_MS=-1",
+        "FRESH_MS=+1",
+        "FRESH_MS= 1",
+        "FRESH_MS=1s",
+        "FRESH_MS=1e3",
+        "FRESH_MS=86400001",
+        "FRESH_MS=99999999999999999999999",
+        "STALE_MS=86400001",
+        "ABSENT_MS=0",
+        "FAILURE_MS=0",
+        "FAILURE_MS=60001",
+        "JITTER_PERCENT=91",
+        "LEASE_MS=29",
+        "LEASE_MS=60001",
+        "MAX_HOLD_MS=0",
+        "LOAD_LIMIT_MS=0",
+        "DEADLINE_MS=0",
+        "REDIS_LIMIT_MS=0",
+        "LOAD_WORKERS=0",
+        "LOAD_WORKERS=1025",
+        "LOAD_QUEUE=1000001",
+        "MAX_WAITERS=0",
+        "MAX_CONNECTIONS=0",
+        "MAX_VALUE_BYTES=0",
+        "MAX_VALUE_BYTES=67108865",
+        "SERVER_LOOPS=257",
+        "DRAIN_MS=3600001",
+        "LOAD_DELAY_MS=x",
+        "OPS_TOKEN_FILE=/nonexistent/token",
+        "LEASE_MS=4294967296",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct reading reading;
+        char name[32];
+        snprintf(name, sizeof name, "%.*s (environment): ", (int)strcspn(wrong[i], "="), wrong[i]);
+        read_into(&reading, nothing, LIST(wrong[i]));
+        if (reading.verdict != SETTINGS_WRONG) {
+            fail_msg("%s was accepted", wrong[i]);
+        }
+        assert_int_equal(line_count(reading.messages), 1);
+        assert_ptr_equal(strstr(reading.messages, name), reading.messages);
+        assert_says(&reading, "must be");
+    }
+}
+
+static void all_wrong_settings_are_reported_at_once(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, LIST("--fresh-ms", "soon", "--lease-ms=1"), LIST("GUARD_MODE=maybe", "PREPARE=1"));
+    assert_int_equal(reading.verdict, SETTINGS_WRONG);
+    assert_int_equal(line_count(reading.messages), 4);
+    assert_says(&reading, "FRESH_MS (flag --fresh-ms): \"soon\" is wrong; must be 1 to 86400000 (ms)");
+    assert_says(&reading, "LEASE_MS (flag --lease-ms): \"1\" is wrong");
+    assert_says(&reading, "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local or off");
+    assert_says(&reading, "PREPARE (environment): \"1\" is wrong; must be on or off");
+}
+
+static void settings_that_contradict_each_other_are_refused(void **state)
+{
+    static const struct {
+        const char *first, *second, *says;
+    } cases[] = {
+        {"REDIS_LIMIT_MS=1001", "LEASE_MS=3000",
+         "REDIS_LIMIT_MS (environment): \"1001\" is wrong; must be at most "
+         "a third of LEASE_MS"},
+        {"LEASE_MS=749", "DRAIN_MS=1", "REDIS_LIMIT_MS (default): \"250\""},
+        {"LOAD_LIMIT_MS=30001", "DRAIN_MS=1", "LOAD_LIMIT_MS (environment): \"30001\""},
+        {"LEASE_MS=20000", "MAX_HOLD_MS=19999", "LEASE_MS (environment): \"20000\""},
+        {"FRESH_MS=86400000", "STALE_MS=1", "FRESH_MS (environment): \"86400000\""},
+        {"DEADLINE_MS=249", "DRAIN_MS=1", "REDIS_LIMIT_MS (default): \"250\""},
+        {"MAX_WAITERS=101", "MAX_CONNECTIONS=100", "MAX_WAITERS (environment): \"101\""},
+        {"LISTEN=127.0.0.1:9", "OPS_LISTEN=127.0.0.1:9", "OPS_LISTEN (environment)"},
+        {"LISTEN=0.0.0.0:9", "OPS_LISTEN=127.0.0.1:9", "OPS_LISTEN (environment)"},
+        {"LISTEN=[::]:9", "OPS_LISTEN=127.0.0.1:9", "OPS_LISTEN (environment)"},
+        {"LISTEN=unix:/a", "OPS_LISTEN=unix:/a", "OPS_LISTEN (environment)"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct reading reading;
+        read_into(&reading, nothing, LIST(cases[i].first, cases[i].second));
+        assert_int_equal(reading.verdict, SETTINGS_WRONG);
+        assert_says(&reading, cases[i].says);
+    }
+}
+
+static void settings_at_their_common_limit_are_accepted(void **state)
+{
+    static const char *const cases[][2] = {
+        {"REDIS_LIMIT_MS=1000", "LEASE_MS=3000"},
+        {"LEASE_MS=750", "DRAIN_MS=1"},
+        {"LOAD_LIMIT_MS=30000", "DRAIN_MS=1"},
+        {"FRESH_MS=86399999", "STALE_MS=1"},
+        {"MAX_WAITERS=100", "MAX_CONNECTIONS=100"},
+        {"MAX_CONNECTIONS=100", "DRAIN_MS=1"},
+        {"LISTEN=127.0.0.1:0", "OPS_LISTEN=127.0.0.1:0"},
+        {"LISTEN=unix:/a", "OPS_LISTEN=unix:/b"},
+        {"LISTEN=127.0.0.1:9", "OPS_LISTEN=127.0.0.2:9"},
+        {"LISTEN=127.0.0.1:9", "OPS_LISTEN=off"},
+        {"REDIS_URL=unix:///run/redis.sock?db=2", "DATABASE_URL=host=/run dbname=x options='-c a=b'"},
+        {"DATABASE_URL=postgres://u:p@h1,h2:5433/db?sslmode=require", "LISTEN=[::1]:80"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct reading reading;
+        read_into(&reading, nothing, LIST(cases[i][0], cases[i][1]));
+        assert_string_equal(reading.messages, "");
+        assert_int_equal(reading.verdict, SETTINGS_OK);
+    }
+}
+
+static void a_wrong_setting_is_not_blamed_twice_by_a_rule(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, nothing, LIST("LEASE_MS=x", "REDIS_LIMIT_MS=20000"));
+    assert_int_equal(reading.verdict, SETTINGS_WRONG);
+    assert_says(&reading, "LEASE_MS (environment): \"x\"");
+    assert_says_not(&reading, "third of LEASE_MS");
+}
+
+static void a_password_is_never_printed(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, LIST("--database-ul=postgresql://u:hush@h/db", "postgresql://u:hush@h/db"),
+              LIST("REDIS_URL=redis ://:hush@h", "DATABASE_URL=host=h password='hush", "FRESH_MS=x"));
+    assert_int_equal(reading.verdict, SETTINGS_WRONG);
+    assert_int_equal(line_count(reading.messages), 5);
+    assert_says(&reading, "REDIS_URL (environment): (not shown)");
+    assert_says(&reading, "DATABASE_URL (environment): (not shown)");
+    assert_says(&reading, "--database-ul: unknown; did you mean --database-url?");
+    assert_says(&reading, "argument 2: not a flag");
+    assert_says_not(&reading, "hush");
+}
+
+static void an_unknown_flag_is_named_with_its_nearest_match(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading,
+              LIST("--fresh_ms=5", "--load-worker", "3", "--completely-different", "--", "--drain-ms"),
+              nothing);
+    assert_int_equal(reading.verdict, SETTINGS_WRONG);
+    assert_says(&reading, "--fresh_ms: unknown; did you mean --fresh-ms?");
+    assert_says(&reading, "--load-worker: unknown; did you mean --load-workers?");
+    assert_says(&reading, "--completely-different: unknown; --help lists all");
+    assert_says(&reading, "argument 5: not a flag");
+    assert_says(&reading, "--drain-ms: needs a value");
+    assert_int_equal(line_count(reading.messages), 5);
+}
+
+static void a_hostile_flag_of_any_length_is_survived(void **state)
+{
+    static char flag[MESSAGE_BYTES / 2];
+    struct reading reading;
+    (void)state;
+    memset(flag, 'x', sizeof flag - 1);
+    memcpy(flag, "--", 2);
+    read_into(&reading, LIST(flag), nothing);
+    assert_int_equal(reading.verdict, SETTINGS_WRONG);
+}
+
+static void control_characters_of_a_value_are_not_printed(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, nothing, LIST("NAMESPACE=a\n\x1b[2J"));
+    assert_says(&reading, "\"a??[2J\"");
+    assert_int_equal(line_count(reading.messages), 1);
+}
+
+static void help_prints_every_setting_with_its_default(void **state)
+{
+    struct reading reading;
+    (void)state;
+    read_into(&reading, LIST("--fresh-ms=x", "--help"), nothing);
+    assert_int_equal(reading.verdict, SETTINGS_HELP);
+    assert_says(&reading, "--fresh-ms\n");
+    assert_says(&reading, "default 60000; 1 to 86400000 (ms)");
+    assert_says(&reading, "--ops-token-file\n");
+    assert_says(&reading, "default nothing; ");
+    assert_says(&reading, "a third of LEASE_MS");
+    read_into(&reading, LIST("-h"), nothing);
+    assert_int_equal(reading.verdict, SETTINGS_HELP);
+}
+
+static void an_address_is_taken_apart(void **state)
+{
+    struct settings_address address;
+    (void)state;
+    assert_true(settings_address_parse("[::1]:8080", &address));
+    assert_string_equal(address.host, "::1");
+    assert_int_equal(address.port, 8080);
+    assert_false(address.is_unix);
+    assert_true(settings_address_parse("unix:/run/catalogd.sock", &address));
+    assert_string_equal(address.host, "/run/catalogd.sock");
+    assert_true(address.is_unix);
+    assert_true(settings_address_parse("example.org:0", &address));
+    assert_string_equal(address.host, "example.org");
+    assert_int_equal(address.port, 0);
+
+    char path[120] = "unix:";
+    memset(path + 5, 'x', 107);
+    assert_true(settings_address_parse(path, &address));
+    path[5 + 107] = 'x';
+    assert_false(settings_address_parse(path, &address));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_any_setting_the_defaults_are_right),
+        cmocka_unit_test(a_flag_wins_over_the_environment_in_both_spellings),
+        cmocka_unit_test(a_wrong_environment_under_a_right_flag_does_not_matter),
+        cmocka_unit_test(zero_means_zero),
+        cmocka_unit_test(every_setting_is_refused_by_name_when_wrong),
+        cmocka_unit_test(all_wrong_settings_are_reported_at_once),
+        cmocka_unit_test(settings_that_contradict_each_other_are_refused),
+        cmocka_unit_test(settings_at_their_common_limit_are_accepted),
+        cmocka_unit_test(a_wrong_setting_is_not_blamed_twice_by_a_rule),
+        cmocka_unit_test(a_password_is_never_printed),
+        cmocka_unit_test(an_unknown_flag_is_named_with_its_nearest_match),
+        cmocka_unit_test(a_hostile_flag_of_any_length_is_survived),
+        cmocka_unit_test(control_characters_of_a_value_are_not_printed),
+        cmocka_unit_test(help_prints_every_setting_with_its_default),
+        cmocka_unit_test(an_address_is_taken_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trace_test.c - the table of promises in tests/README.md names tests that exist.
+ *
+ * In a row of that table a word in backquotes with a slash and "_test" in it names a program,
+ * and every other word of three parts or more is a test of the program named last. A test that is renamed, or
+ * a promise that names none without saying why, fails here.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROMISES = 68, LINE_SIZE = 8192, WORD_SIZE = 160 };
+
+/* NULL: there is no such file. */
+static char *text_of(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return NULL;
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    size_t bytes = (size_t)ftell(file);
+    char *text = calloc(1, bytes + 1);
+    rewind(file);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, bytes, file), bytes);
+    fclose(file);
+    return text;
+}
+
+/* The next word in backquotes; false: there is none. */
+static bool next_word(const char **at, char word[static WORD_SIZE])
+{
+    const char *begin = strchr(*at, '`'), *end = begin != NULL ? strchr(begin + 1, '`') : NULL;
+    if (end == NULL)
+        return false;
+    snprintf(word, WORD_SIZE, "%.*s", (int)(end - begin - 1), begin + 1);
+    *at = end + 1;
+    return true;
+}
+
+static bool is_program(const char *word)
+{
+    return strchr(word, '/') != NULL && strstr(word, "_test") != NULL;
+}
+
+static bool is_test(const char *word)
+{
+    const char *first = strchr(word, '_');
+    return strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(word) && first != NULL &&
+           strchr(first + 1, '_') != NULL;
+}
+
+/* A definition and an entry in the list of tests. */
+static void assert_runs(const char *program, const char *text, const char *test)
+{
+    char definition[WORD_SIZE + 24];
+    snprintf(definition, sizeof definition, "static void %s(void **", test);
+    const char *defined = strstr(text, definition);
+    const char *listed = defined != NULL ? strstr(defined + strlen(definition), test) : NULL;
+    if (listed == NULL)
+        fail_msg("tests/README.md: %s has no test %s", program, test);
+}
+
+static unsigned count_tests(const char *row)
+{
+    char word[WORD_SIZE], program[WORD_SIZE] = "", path[WORD_SIZE + 16], *text = NULL;
+    unsigned count = 0;
+    while (next_word(&row, word)) {
+        if (is_program(word)) {
+            snprintf(program, sizeof program, "%s", word);
+            snprintf(path, sizeof path, "tests/%s.c", word);
+            free(text);
+            text = text_of(path);
+            if (text == NULL)
+                fail_msg("tests/README.md: there is no %s", path);
+        } else if (is_test(word) && text != NULL) {
+            assert_runs(program, text, word);
+            count++;
+        }
+    }
+    free(text);
+    return count;
+}
+
+static void every_promise_names_tests_that_exist_or_says_why_there_is_none(void **state)
+{
+    char line[LINE_SIZE];
+    unsigned next = 1;
+    (void)state;
+    FILE *readme = fopen("tests/README.md", "re");
+    assert_non_null(readme);
+    while (fgets(line, sizeof line, readme) != NULL) {
+        char *end;
+        unsigned long number = line[0] == '|' ? strtoul(line + 1, &end, 10) : 0;
+        if (number == 0)
+            continue;
+        assert_int_equal(number, next++);
+        if (count_tests(end) == 0 && strstr(line, "not in the program") == NULL)
+            fail_msg("tests/README.md: promise %lu is held by nothing", number);
+    }
+    fclose(readme);
+    assert_int_equal(next - 1, PROMISES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_promise_names_tests_that_exist_or_says_why_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

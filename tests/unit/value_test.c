@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * value_test.c - shared immutable values: copies, ends, references.
+ */
+#include "guard/value.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+
+static void a_value_is_a_copy_with_a_zero_behind_it(void **state)
+{
+    (void)state;
+    char body[] = {'a', '\0', '\r', '\n', '}', (char)0xff};
+    char validator[] = "\"v7\"";
+    struct value *value = value_new(body, sizeof body, validator, 4);
+    assert_non_null(value);
+    memset(body, 'x', sizeof body);
+    memset(validator, 'x', 4);
+    assert_int_equal(value->public.body_bytes, 6);
+    assert_memory_equal(value->public.body, "a\0\r\n}\xff\0", 7);
+    assert_string_equal(value->public.validator, "\"v7\"");
+    assert_int_equal(value->validator_bytes, 4);
+    value_unref(&value);
+    assert_null(value);
+    value_unref(&value);
+}
+
+static void an_empty_value_is_a_value(void **state)
+{
+    (void)state;
+    struct value *value = value_new(NULL, 0, NULL, 0);
+    assert_non_null(value);
+    assert_int_equal(value->public.body_bytes, 0);
+    assert_string_equal(value->public.body, "");
+    assert_string_equal(value->public.validator, "");
+    value_unref(&value);
+}
+
+static void a_size_that_overflows_is_refused(void **state)
+{
+    (void)state;
+    assert_null(value_new("", SIZE_MAX, "", 1));
+    assert_null(value_new("", SIZE_MAX - 8, "", 0));
+}
+
+static void the_public_pointer_keeps_it_alive(void **state)
+{
+    (void)state;
+    struct value *value = value_new("body", 4, "", 0);
+    const struct guard_value *kept = guard_value_ref(&value->public);
+    assert_ptr_equal(kept, &value->public);
+    value_unref(&value);
+    assert_string_equal(kept->body, "body");
+    guard_value_unref(&kept);
+    assert_null(kept);
+    guard_value_unref(&kept);
+}
+
+static void *use(void *shared)
+{
+    for (int i = 0; i < 20000; i++) {
+        const struct guard_value *value = guard_value_ref(shared);
+        guard_value_unref(&value);
+    }
+    return NULL;
+}
+
+static void references_are_counted_across_threads(void **state)
+{
+    (void)state;
+    struct value *value = value_new("body", 4, "", 0);
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, use, &value->public), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_int_equal(atomic_load(&value->refs), 1);
+    value_unref(&value);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_value_is_a_copy_with_a_zero_behind_it),
+        cmocka_unit_test(an_empty_value_is_a_value),
+        cmocka_unit_test(a_size_that_overflows_is_refused),
+        cmocka_unit_test(the_public_pointer_keeps_it_alive),
+        cmocka_unit_test(references_are_counted_across_threads),
+    };
+    return cmocka_run_group_tests_name("value", tests, NULL, NULL);
+}
