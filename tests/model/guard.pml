@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.pml - the protocol of guard/, for the model checker spin.
+ *
+ * One key; NP processes with one flight each, NR requests that join it; a writer that commits MAXV versions
+ * and invalidates after each; one Redis whose scripts are atomic; an environment that breaks things within the
+ * budgets below. Flights, stamps and scripts are those of guard/flight.c and guard/scripts, in the same words.
+ *
+ * Checked
+ *   freshness     no request is answered with a row older than an invalidation that was confirmed before the
+ *                 request began
+ *   one load      at most one load runs under leases that nobody voided
+ *   no waste      no load starts under a live lease while the value, or the failure of the last load, is there
+ *   progress      (safety) no request is left waiting when nothing can move: an invalid end state
+ *                 (-DLIVE, an LTL formula) every request is answered
+ *
+ * Budgets (how often): FB a command is lost, not run, or run LATER than its sender gave up; ML a message is
+ * lost; XP a live holder loses its lease (stall, clock, eviction); VX the value expires; FX the failure lease
+ * expires; RS Redis restarts empty; FO failover to a replica that lags; CR a process is killed; LE a load
+ * fails; CA a load is cancelled because its lease was found lost.
+ *
+ * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
+ */
+#ifndef NP
+#define NP 2
+#endif
+#ifndef NR
+#define NR 1
+#endif
+#ifndef MAXV
+#define MAXV 1
+#endif
+#ifndef FB
+#define FB 0
+#endif
+#ifndef ML
+#define ML 0
+#endif
+#ifndef XP
+#define XP 0
+#endif
+#ifndef VX
+#define VX 0
+#endif
+#ifndef FX
+#define FX 0
+#endif
+#ifndef RS
+#define RS 0
+#endif
+#ifndef FO
+#define FO 0
+#endif
+#ifndef CR
+#define CR 0
+#endif
+#ifndef LE
+#define LE 0
+#endif
+#ifndef CA
+#define CA 0
+#endif
+
+#define NONE 255
+#define ERRV 254
+#define NT 12                       /* tokens; fresh() asserts that they suffice */
+#define RID(p, r) ((p) * NR + (r))
+
+mtype = { UNK, HIT, LEASE, BUSY, FAILED, STORED, LOST, ACQ, FILL, REL, INV };
+
+/* ---- the world ---- */
+
+byte db, inv_done;                  /* committed version; highest version whose invalidation was confirmed */
+byte cval = NONE, cfil, lck, fail;  /* Redis: value, its filler's token, lease, failure lease */
+byte rcval = NONE, rcfil, rlck, rfail; /* the replica: an earlier state of the same */
+byte fb = FB, ml = ML, xp = XP, vx = VX, fx = FX, rs = RS, fo = FO, cr = CR, le = LE, ca = CA;
+bool latch[NP], up[NP], fl[NP];     /* wake-up pending; process alive; has a flight */
+bool waiting[NP * NR], pre[3 * NP * NR]; /* joined before: lookup sent, query sent, fill first sent */
+#define PL 0
+#define PQ (NP * NR)
+#define PF (2 * NP * NR)
+byte res[NP * NR];
+byte ndone;
+byte prv[NP];                       /* token of an attempt that may still hold the lease */
+chan zom = [3] of { mtype, byte, byte, byte }; /* commands that will run late: kind, token, prev, value */
+byte zref[NT];                      /* tokens named by them */
+byte foep;                          /* failovers so far: they break the writer's connection */
+
+/* ghosts: know what no process knows */
+bool held[NT];                      /* a live flight uses this token */
+bool ld[NP], vd[NP];                /* p loads; p's lease was voided for a legitimate reason */
+byte ltok[NP];                      /* p's lease */
+bool failed;                        /* a load failed lately, and the fleet was told so */
+hidden byte i;
+hidden byte any;
+
+/* ---- Redis ---- */
+
+inline pub() {                      /* at most once for each subscriber */
+  i = 0;
+  do
+  :: i < NP -> if :: latch[i] = 1 :: ml > 0 -> ml-- fi; i++
+  :: else -> break
+  od
+}
+inline resync() { i = 0; do :: i < NP -> latch[i] = 1; i++ :: else -> break od }
+inline voided() {
+  i = 0;
+  do
+  :: i < NP -> if :: lck != 0 && ltok[i] == lck -> vd[i] = 1 :: else fi; i++
+  :: else -> break
+  od
+}
+inline x_acquire(tk, prevtk) {
+  if :: prevtk != 0 && lck == prevtk -> lck = 0 :: else fi;
+#ifdef BUG_NONATOMIC
+  if
+  :: lck != 0 && lck != tk -> rep = BUSY
+  :: else -> lck = tk; rep = LEASE
+  fi
+#else
+  if
+  :: cval != NONE -> rep = HIT; repv = cval
+  :: cval == NONE && lck == tk -> rep = LEASE
+  :: cval == NONE && lck != 0 && lck != tk -> rep = BUSY
+  :: cval == NONE && lck == 0 && fail -> rep = FAILED
+  :: cval == NONE && lck == 0 && !fail -> lck = tk; rep = LEASE
+  fi
+#endif
+}
+inline x_fill(tk, v) {
+#ifdef BUG_UNFENCED
+  cval = v; cfil = tk; fail = 0; failed = 0; if :: lck == tk -> lck = 0 :: else fi; pub(); rep = STORED
+#else
+  if
+  :: lck == tk -> cval = v; cfil = tk; lck = 0; fail = 0; failed = 0; pub(); rep = STORED
+  :: lck != tk && cval != NONE && cfil == tk -> rep = STORED     /* already mine: the reply was lost */
+  :: else -> rep = LOST
+  fi
+#endif
+}
+inline x_release(tk, failing) {
+#ifdef BUG_DELANY
+  lck = 0; fail = failing; failed = failing; pub(); rep = STORED
+#else
+  if
+  :: lck == tk ->
+       lck = 0; failed = failing;
+#ifndef BUG_NOFAILURE
+       fail = failing;
+#endif
+       pub(); rep = STORED
+  :: else -> rep = LOST
+  fi
+#endif
+}
+inline x_invalidate() {
+  cval = NONE; cfil = 0; fail = 0; failed = 0;
+#ifndef BUG_NOVOID
+  voided(); lck = 0;
+#endif
+  pub()
+}
+
+/* ---- a process ---- */
+
+/* The smallest token that occurs nowhere: tokens are only compared, so this is as good as a new UUID. */
+inline fresh() {
+  tok = 1;
+  do
+  :: assert(tok < NT);
+     any = 0; i = 0;
+     do :: i < NP -> any = any | (prv[i] == tok); i++ :: else -> break od;
+     if
+     :: any || held[tok] || lck == tok || rlck == tok || cfil == tok || rcfil == tok || zref[tok] > 0 -> tok++
+     :: else -> break
+     fi
+  od
+}
+inline mark(a) { i = 0; do :: i < NR -> if :: waiting[RID(p, i)] -> pre[a + RID(p, i)] = 1 :: else fi; i++ :: else -> break od }
+inline deliver(a, v) {
+  i = 0;
+  do
+  :: i < NR ->
+       if
+       :: waiting[RID(p, i)] && pre[a + RID(p, i)] ->
+            waiting[RID(p, i)] = 0; res[RID(p, i)] = v;
+            pre[PL + RID(p, i)] = 0; pre[PQ + RID(p, i)] = 0; pre[PF + RID(p, i)] = 0
+       :: else
+       fi; i++
+  :: else -> break
+  od
+}
+inline clear() { i = 0; do :: i < NR -> pre[PL + RID(p, i)] = 0; pre[PQ + RID(p, i)] = 0; pre[PF + RID(p, i)] = 0; i++ :: else -> break od }
+inline one_load() { any = 0; i = 0; do :: i < NP -> any = any + (ld[i] && !vd[i]); i++ :: else -> break od; assert(any <= 1) }
+inline late(kind, tk, prevtk, v) { zom!kind(tk, prevtk, v); zref[tk]++; zref[prevtk]++ }
+
+proctype Request(byte p, r) {
+  byte floor;
+  atomic {
+    if
+    :: !up[p] -> ndone++; goto out
+    :: else -> floor = inv_done; waiting[RID(p, r)] = 1; fl[p] = 1
+    fi
+  }
+  atomic {
+    if
+    :: up[p] && !waiting[RID(p, r)] ->
+         assert(res[RID(p, r)] == ERRV || res[RID(p, r)] >= floor);
+         res[RID(p, r)] = 0; floor = 0; ndone++
+    :: !up[p] -> ndone++
+    fi
+  }
+out: skip
+}
+
+proctype Process(byte p) {
+  byte tok, snap, repv; mtype rep;
+  bool again;                       /* the fill has been sent before */
+idle:
+end_idle:
+  do
+  :: atomic { fl[p] } goto ask
+  od;
+ask:
+#ifdef BUG_EARLYREAD
+  atomic { mark(PQ); snap = db }    /* the query goes out before the lease is held */
+#endif
+  atomic {
+    mark(PL);
+#ifdef BUG_SAMETOKEN
+    if :: prv[p] == 0 -> fresh() :: else -> tok = prv[p] fi; prv[p] = 0;
+#else
+    fresh();
+#endif
+    held[tok] = 1;
+#ifndef BUG_NOLATCH
+    latch[p] = 0
+#endif
+  }
+#ifdef BUG_NONATOMIC
+  atomic { if :: cval != NONE -> rep = HIT; repv = cval; goto replied :: else fi }
+#endif
+  if
+  :: atomic { x_acquire(tok, prv[p]) }
+  :: atomic { fb > 0 -> fb--; x_acquire(tok, prv[p]); rep = UNK; repv = 0 }
+  :: atomic { fb > 0 -> fb--; rep = UNK }
+  :: atomic { fb > 0 && nfull(zom) -> fb--; late(ACQ, tok, prv[p], 0); rep = UNK }
+  fi;
+replied:
+  if
+  :: atomic { rep == HIT -> held[tok] = 0; prv[p] = 0;
+#ifdef BUG_JOINHIT
+       mark(PL);
+#endif
+       deliver(PL, repv) } goto settle
+  :: atomic { rep == FAILED -> held[tok] = 0; prv[p] = 0; deliver(PL, ERRV) } goto settle
+  :: atomic { rep == LEASE -> rep = 0; prv[p] = 0; ltok[p] = tok; vd[p] = (lck != tok) } goto load
+  :: atomic { rep == BUSY -> held[tok] = 0; prv[p] = 0; tok = 0; rep = 0 } goto wait
+  :: atomic { rep == UNK -> held[tok] = 0; prv[p] = tok; tok = 0; rep = 0 } goto ask
+  :: atomic { rep == UNK -> held[tok] = 0; prv[p] = tok } goto bypass      /* Redis is taken for gone */
+  fi;
+wait:
+#ifdef BUG_NOLATCH
+  atomic { latch[p] = 0 }           /* forgets the message that overtook the BUSY reply */
+#endif
+  if
+  :: latch[p] -> skip
+#ifndef BUG_NOPOLL
+  :: true -> skip                   /* the poll */
+#endif
+  fi;
+  goto ask;
+bypass:
+  atomic { mark(PQ) }
+  if
+  :: atomic { snap = db }
+  :: atomic { le > 0 -> le--; snap = ERRV }
+  fi;
+  atomic { deliver(PQ, snap) }
+  goto settle;
+load:
+#ifndef BUG_EARLYREAD
+  atomic { mark(PQ); ld[p] = 1; one_load(); assert((cval == NONE && !failed) || vd[p]) }
+  if
+  :: atomic { snap = db }
+  :: atomic { le > 0 -> le--; snap = ERRV }
+  fi;
+#ifdef BUG_RENEWNX
+  if :: atomic { lck == 0 -> lck = tok } :: true fi;                        /* a renewal that creates */
+#endif
+  if
+  :: atomic { cr > 0 -> cr--; ld[p] = 0; ltok[p] = 0; up[p] = 0; held[tok] = 0; fl[p] = 0; prv[p] = 0 } goto dead
+  :: atomic { ca > 0 && lck != tok -> ca--; ld[p] = 0; held[tok] = 0; prv[p] = tok } goto settle
+  :: atomic { ld[p] = 0 }
+  fi;
+#endif
+  if
+  :: snap == ERRV -> goto release
+  :: else
+  fi;
+  atomic { mark(PF) }
+fill:
+  if
+  :: atomic { x_fill(tok, snap) }
+  :: atomic { fb > 0 -> fb--; x_fill(tok, snap); rep = UNK }
+  :: atomic { fb > 0 -> fb--; rep = UNK }
+  :: atomic { fb > 0 && nfull(zom) -> fb--; late(FILL, tok, 0, snap); rep = UNK }
+  fi;
+  if
+  :: atomic { rep == STORED -> held[tok] = 0; deliver(PF, snap) }
+  :: atomic { rep == LOST -> held[tok] = 0;
+#ifdef BUG_JOIN
+       mark(PQ);
+#endif
+       deliver(PQ, snap) }
+  :: atomic { rep == UNK && !again -> again = 1;
+#ifdef BUG_JOIN
+       mark(PQ);
+#endif
+       deliver(PQ, snap) } goto fill
+  :: atomic { rep == UNK -> held[tok] = 0; prv[p] = tok; deliver(PQ, snap) }
+  fi;
+  goto settle;
+release:
+  if
+  :: atomic { x_release(tok, 1) }
+  :: atomic { fb > 0 -> fb--; x_release(tok, 1); rep = UNK }
+  :: atomic { fb > 0 -> fb--; rep = UNK }
+  :: atomic { fb > 0 && nfull(zom) -> fb--; late(REL, tok, 0, 1); rep = UNK }
+  fi;
+  atomic { held[tok] = 0; prv[p] = tok; deliver(PQ, ERRV) }
+settle:
+  atomic {
+    clear(); ltok[p] = 0; vd[p] = 0; tok = 0; snap = 0; repv = 0; rep = 0; again = 0;
+    any = 0; i = 0; do :: i < NR -> any = any | waiting[RID(p, i)]; i++ :: else -> break od;
+    if
+    :: any -> goto ask
+    :: else -> fl[p] = 0; prv[p] = 0; goto idle
+    fi
+  }
+dead: skip
+}
+
+/* ---- the writer and the environment ---- */
+
+proctype Writer() {
+  byte ep;
+  do
+  :: db < MAXV ->
+       db++;                        /* COMMIT */
+again: if                           /* until Redis confirms it over an unbroken connection */
+       :: atomic { ep = foep; x_invalidate() }
+       :: atomic { fb > 0 -> fb--; x_invalidate() } goto again
+       :: atomic { fb > 0 -> fb-- } goto again
+       :: atomic { fb > 0 && nfull(zom) -> fb--; zom!INV(0, 0, 0); zref[0] = zref[0] + 2 } goto again
+       fi;
+#ifdef WAITREPL
+       if                           /* WAIT 1: the replica that can be promoted has it */
+       :: atomic { ep == foep -> rcval = cval; rcfil = cfil; rlck = lck; rfail = fail }
+       :: ep != foep -> goto again
+       fi;
+#endif
+       atomic { inv_done = db; ep = 0 }
+  :: else -> break
+  od
+}
+
+proctype Environment() {
+  byte t, pv, v, repv; mtype rep;
+end_env:
+  do
+  :: atomic { lck != 0 && !held[lck] -> lck = 0 }                           /* TTL of an orphan lease; says nothing */
+  :: atomic { xp > 0 && lck != 0 && held[lck] -> xp--; voided(); lck = 0 }
+  :: atomic { vx > 0 && cval != NONE -> vx--; cval = NONE; cfil = 0 }
+  :: atomic { fx > 0 && failed -> fx--; fail = 0; failed = 0 }
+  :: atomic { rs > 0 -> rs--; voided(); cval = NONE; cfil = 0; lck = 0; fail = 0; failed = 0;
+       rcval = NONE; rcfil = 0; rlck = 0; rfail = 0; resync() }
+#if FO > 0
+  :: atomic { fo > 0 -> fo--; foep++; voided(); cval = rcval; cfil = rcfil; lck = rlck; fail = rfail; failed = fail; resync() }
+  :: atomic { rcval != cval || rlck != lck || rfail != fail ->
+       rcval = cval; rcfil = cfil; rlck = lck; rfail = fail }                /* replication catches up */
+#endif
+  :: atomic { zom?ACQ(t, pv, v) -> x_acquire(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; rep = 0 }
+  :: atomic { zom?FILL(t, pv, v) -> x_fill(t, v); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
+  :: atomic { zom?REL(t, pv, v) -> x_release(t, v); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
+  :: atomic { zom?INV(t, pv, v) -> x_invalidate(); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
+  od
+}
+
+init {
+  byte k, j;
+  atomic {
+    k = 0;
+    do
+    :: k < NP ->
+         up[k] = 1; run Process(k); j = 0;
+         do :: j < NR -> run Request(k, j); j++ :: else -> break od; k++
+    :: else -> break
+    od;
+    run Writer(); run Environment(); k = 0; j = 0
+  }
+}
+#ifdef LIVE
+ltl live { <> (ndone == NP * NR) }
+#endif

@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# run.sh - checks guard.pml in every configuration of the table below; needs spin and a C compiler.
+#
+#   sh run.sh WORKDIR
+#
+# "holds": the whole state space is searched and nothing is wrong. "fails": the configuration contains a seeded
+# bug, or a fault that the protocol does not promise to survive, and the checker must find that.
+set -u
+mkdir -p "${1:?usage: run.sh WORKDIR}" && work=$(cd "$1" && pwd) || exit 1
+cd "$(dirname "$0")" || exit 1
+model=$(pwd)/guard.pml
+limit_s=${MODEL_LIMIT_S:-120}
+passed=0
+failed=0
+
+table() {
+    cat <<'TABLE'
+holds | nothing goes wrong                                   |
+holds | two requests in each process                         | -DNR=2
+holds | three processes                                      | -DNP=3
+holds | two writes                                           | -DMAXV=2
+holds | a command lost, unsent or late                       | -DFB=1
+holds | two of them                                          | -DFB=2
+holds | a failing load, its failure lease expires, a command | -DLE=2 -DFX=1 -DFB=1
+holds | lease lost and noticed, a command                    | -DXP=1 -DCA=1 -DFB=1
+holds | lease lost, a load fails                             | -DXP=1 -DLE=1
+holds | messages lost, a process killed                      | -DML=2 -DCR=1
+holds | the value expires, a message is lost                 | -DVX=1 -DML=1
+holds | Redis restarts empty, a command                      | -DRS=1 -DFB=1
+holds | failover to a lagging replica, with WAIT             | -DFO=1 -DWAITREPL
+holds | everybody is answered (LTL)                          | -DLIVE
+fails | failover to a lagging replica, without WAIT          | -DFO=1
+fails | bug: the same token sent again                       | -DBUG_SAMETOKEN -DFB=1
+fails | bug: a rejected fill answers later joiners           | -DBUG_JOIN -DNR=2
+fails | bug: a hit answers those who joined after the lookup | -DBUG_JOINHIT -DNR=2
+fails | bug: a fill that does not look at the lease          | -DBUG_UNFENCED -DXP=1
+fails | bug: an invalidation that leaves the lease           | -DBUG_NOVOID
+fails | bug: a renewal that creates the lease                | -DBUG_RENEWNX -DXP=1
+fails | bug: a query sent before the grant                   | -DBUG_EARLYREAD
+fails | bug: a release that deletes any lease                | -DBUG_DELANY -DXP=1 -DLE=1 -DNR=2
+fails | bug: look up, then acquire                           | -DBUG_NONATOMIC
+fails | bug: no failure lease                                | -DBUG_NOFAILURE -DLE=1
+fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
+fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
+TABLE
+}
+
+# verdict FLAGS...: builds and runs one configuration; prints holds, fails or an error
+verdict() {
+    rm -rf "$work/run" && mkdir -p "$work/run" && cd "$work/run" || return
+    case " $* " in
+    *" -DLIVE "*) safety=-DNFAIR=3 search='-a -f' ;; # fair: every process moves on
+    *) safety=-DSAFETY search= ;;
+    esac
+    # shellcheck disable=SC2086
+    if ! spin "$@" -a "$model" >spin.log 2>&1 || ! ${CC:-cc} -O2 -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
+        echo "does not build: $(cat spin.log cc.log 2>/dev/null | head -n 3)"
+        return
+    fi
+    timeout "$limit_s" ./pan -m400000 $search >pan.log 2>&1
+    if grep -q 'errors: 0' pan.log && ! grep -qE 'search not completed|max search depth too small|out of memory' pan.log; then
+        echo holds
+    elif grep -qE 'errors: [1-9]' pan.log; then
+        echo fails
+    else
+        echo "no result: $(tail -n 1 pan.log)"
+    fi
+}
+
+printf '%-54s %-6s %-6s %12s\n' configuration wanted found states
+rows=$(mktemp) && trap 'rm -f "$rows"' EXIT
+table >"$rows"
+while IFS='|' read -r wanted name flags; do
+    wanted=$(echo $wanted) name=$(echo $name)
+    # shellcheck disable=SC2086
+    found=$(verdict $flags)
+    states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' "$work/run/pan.log" 2>/dev/null | head -n 1)
+    printf '%-54s %-6s %-6s %12s\n' "$name" "$wanted" "$found" "${states:--}"
+    if [ "$found" = "$wanted" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+done <"$rows"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

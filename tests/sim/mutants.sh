@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mutants.sh - does the simulator find bugs in the core? Sows one at a time into a copy of guard/ and looks.
+#
+#   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
+#
+# The mutants are those of flight.c in tests/mutants/table. One that changes nothing is an error: the code has
+# moved on and the mutant must follow.
+set -eu
+
+seeds=${1:-100000}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
+CC=${CC:-gcc}
+FLAGS="-std=c11 -D_GNU_SOURCE -I$folder -O2 -w"
+
+cp -r guard "$folder/guard"
+mkdir -p "$folder/tests"
+cp -r tests/sim "$folder/tests/sim"
+cp guard/flight.c "$folder/flight.c"
+
+# sources of the simulator and the pure core, without the one that is mutated
+pure="core loads alarm breaker chance value digest"
+objects=""
+for source in $(ls "$folder"/tests/sim/sim_*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name.c"; done); do
+    [ -f "$source" ] || continue
+    object="$folder/$(basename "$source" .c).o"
+    $CC $FLAGS -c -o "$object" "$source"
+    objects="$objects $object"
+done
+
+survivors=0
+while IFS='|' read -r name file programs script; do
+    case $file in guard/flight.c) ;; *) continue ;; esac
+    sed "$script" "$folder/flight.c" >"$folder/guard/flight.c"
+    if cmp -s "$folder/flight.c" "$folder/guard/flight.c"; then
+        echo "$name: changes nothing any more" >&2
+        exit 2
+    fi
+    $CC $FLAGS -c -o "$folder/flight.o" "$folder/guard/flight.c"
+    $CC -o "$folder/sim" $objects "$folder/flight.o"
+    if found=$(timeout 60 "$folder/sim" FIND="$seeds" 2>&1); then
+        echo "$name: found: $found"
+    else
+        echo "$name: SURVIVED $seeds seeds"
+        survivors=$((survivors + 1))
+    fi
+done <tests/mutants/table
+echo "$survivors survived"
+[ "$survivors" = 0 ]

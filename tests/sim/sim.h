@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim.h - a fleet in one thread: several guard cores, a model Redis, a model database, a network between them,
+ * one virtual clock, one seed. The cores are guard/core.c itself.
+ *
+ *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
+ *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
+ *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
+ *   sim_redis.c    the model Redis: the five scripts on keys with TTLs, a clock, a replica
+ *   sim_fault.c    the disasters, by kind and count
+ *   sim_check.c    the oracle: what must be true at every event and at the end
+ *   sim_event.c    the queue of events
+ *   sim_names.c    what all this is called
+ *   sim_main.c     the program; sim_test.c: a bounded number of seeds for the test suite
+ *
+ * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
+ * probes (every process must then see the newest row of every key) and the end (every core comes to rest).
+ *
+ * Time     now_us is the world's; every process and Redis have clocks of their own, offset against it.
+ * Threads  none. Two runs of one seed are the same run, event for event.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "guard/chance.h"
+#include "guard/core.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SIM_PROCESSES = 4,
+    SIM_KEYS = 3,
+    SIM_VERSIONS = 256,
+    SIM_REQUESTS = 1024,
+    SIM_WRITES = 1024,
+    SIM_LOADS = 4096,
+    SIM_COMMANDS = 8192,
+    SIM_TEXT = 256,
+};
+
+/* ---- faults ---- */
+
+enum fault {
+    FAULT_COMMAND_LOST, /* never reaches Redis */
+    FAULT_COMMAND_LATE, /* runs after its client gave up */
+    FAULT_REPLY_LOST,   /* ran, but the client never hears of it */
+    FAULT_MESSAGE_LOST,
+    FAULT_MESSAGE_TWICE,
+    FAULT_MESSAGE_FIRST, /* a message overtook the reply to the command that caused it */
+    FAULT_CONNECTION,    /* one command connection breaks */
+    FAULT_SUBSCRIPTION,  /* one subscription is dead for a while */
+    FAULT_CRASH,
+    FAULT_SHUTDOWN, /* drained, closed, started again */
+    FAULT_STALL,
+    FAULT_LEASE_GONE,
+    FAULT_VALUE_GONE,
+    FAULT_VALUE_DAMAGED,
+    FAULT_REDIS_EMPTY,    /* killed; comes back empty */
+    FAULT_REDIS_FAILOVER, /* a lagging replica takes over */
+    FAULT_REDIS_HANG,     /* stopped; then goes on with what is in its sockets */
+    FAULT_CLOCK_FORWARD,
+    FAULT_CLOCK_BACK,
+    FAULT_OOM,
+    FAULT_READONLY,
+    FAULT_LOAD_FAILS,
+    FAULT_LOAD_SLOW,
+    FAULT_LOAD_HANGS,
+    FAULT_CANCEL_IGNORED, /* the loader does not hear of its cancellation */
+    FAULT_REQUEST_LEAVES, /* core_cancel() */
+    FAULT_WRITER_DIES,    /* between commit and invalidation */
+    FAULTS,
+};
+
+extern const char *const fault_names[FAULTS];
+
+/* Bugs sown into the model's side, to show that the oracle finds them. */
+enum mutant {
+    MUTANT_NONE,
+    MUTANT_FILL_UNFENCED,     /* stores without the lease */
+    MUTANT_RELEASE_ANY,       /* deletes whoever's lease */
+    MUTANT_INVALIDATE_KEEPS,  /* leaves the running load its lease */
+    MUTANT_RENEW_CREATES,     /* brings a voided lease back */
+    MUTANT_LOOKUP_NOT_ATOMIC, /* grants a lease over a fresh value */
+    MUTANT_BUSY_IGNORED,      /* grants a lease that another process has */
+    MUTANT_NO_CLAMP,          /* believes a TTL that a clock step has lengthened */
+    MUTANT_SAME_TOKEN,        /* a retry sends the token of the attempt before */
+    MUTANT_EARLY_QUERY,       /* the row is read before the lease is asked for */
+    MUTANT_FALSE_CONFIRM,     /* an unanswered invalidation is taken for confirmed */
+    MUTANT_REPLY_SHIFTED,     /* a connection is used on after a timeout: replies of the caller before */
+    MUTANT_NO_FAILURE_LEASE,  /* a failed load leaves no trace */
+    MUTANTS,
+};
+
+extern const char *const mutant_names[MUTANTS];
+extern const char *const status_names[GUARD_NO_MEMORY + 1];
+extern const char *const source_names[GUARD_FROM_FLEET + 1];
+
+/* ---- events ---- */
+
+enum event_kind {
+    EVENT_TICK,       /* process */
+    EVENT_EXECUTE,    /* command reaches Redis */
+    EVENT_REPLY,      /* command's reply reaches its process */
+    EVENT_LIMIT,      /* command's time is over */
+    EVENT_UNSENT,     /* command could not be sent */
+    EVENT_BROKEN,     /* process: command connection `subject` */
+    EVENT_CONNECT,    /* process: command connection */
+    EVENT_SUBSCRIBE,  /* process: subscription */
+    EVENT_MESSAGE,    /* process, key, gone */
+    EVENT_LOAD_READ,  /* load takes its snapshot */
+    EVENT_LOAD_END,   /* load */
+    EVENT_REQUEST,    /* process, key */
+    EVENT_LEAVE,      /* request */
+    EVENT_WRITE,      /* key */
+    EVENT_INVALIDATE, /* write */
+    EVENT_FAULT,      /* the next disaster */
+    EVENT_RECOVER,    /* fault: its end */
+    EVENT_CLOSE,      /* process: its drain is over */
+    EVENT_RESTART,    /* process after a crash or its close */
+    EVENT_REPLICATE,
+    EVENT_KINDS,
+};
+
+struct event {
+    uint64_t at_us, number; /* number: first in, first out among equals */
+    enum event_kind kind;
+    uint32_t process, life; /* life: 0 or the process's life it belongs to */
+    uint32_t subject;       /* command, load, request, write or fault */
+    uint32_t key;
+    bool gone;
+};
+
+struct events {
+    struct event *heap; /* owned, 1-based */
+    size_t count, capacity;
+    uint64_t numbered;
+};
+
+void events_clear(struct events *events);
+void events_push(struct events *events, struct event event);
+bool events_pop(struct events *events, struct event *out);
+uint64_t events_next_us(const struct events *events);
+
+/* ---- the model Redis ---- */
+
+struct stored_value {
+    bool there, damaged, absent;
+    uint32_t key, version;
+    char filler[TOKEN_UUID_BYTES + 1];
+    uint64_t px_ms, stale_ms;
+    int64_t expires_ms; /* on Redis's clock */
+};
+
+struct stored_lease {
+    bool there;
+    char token[TOKEN_SIZE];
+    int64_t expires_ms;
+};
+
+struct stored_failure {
+    bool there, too_big;
+    enum guard_failure failure;
+    uint32_t own_ms;
+    int64_t expires_ms;
+};
+
+struct slot {
+    struct stored_value value;
+    struct stored_lease lease;
+    struct stored_failure failure;
+};
+
+struct redis_model {
+    struct slot slot[SIM_KEYS], replica[SIM_KEYS];
+    int64_t clock_offset_ms;
+    bool down, hung, oom, readonly;
+    uint32_t epoch; /* one more with every end of a Redis */
+    enum mutant mutant;
+    uint32_t max_lease_ms, max_value_ms;
+};
+
+/* What a script answers. */
+struct redis_answer {
+    bool error;
+    char what; /* acquire: H S L B E M; 0: code */
+    struct stored_value value;
+    struct stored_failure failure;
+    int64_t ttl_ms;
+    int turn;
+    int64_t code;
+    bool published, gone;
+};
+
+/* Why a lease left Redis. */
+enum lease_end {
+    LEASE_EXPIRED,
+    LEASE_RELEASED,
+    LEASE_FILLED,
+    LEASE_SUPERSEDED,
+    LEASE_INVALIDATED,
+    LEASE_EVICTED,
+    LEASE_LOST, /* restart, failover */
+};
+
+struct command;
+struct sim;
+
+void redis_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
+/* Drops what has expired. */
+void redis_expire(struct sim *sim, uint32_t key);
+int64_t redis_now_ms(const struct sim *sim);
+
+/* ---- the database ---- */
+
+struct row {
+    uint32_t version;
+    bool absent[SIM_VERSIONS], too_big[SIM_VERSIONS];
+    uint32_t changes;   /* of its entry in Redis */
+    uint32_t floor;     /* highest version whose invalidation was confirmed */
+    uint64_t failed_us; /* last failure of a load under a standing lease; 0: none since */
+};
+
+/* ---- processes ---- */
+
+struct request {
+    struct core_waiter waiter; /* first */
+    uint32_t process, life, key, floor;
+    uint64_t start_us, deadline_us; /* the world's clock */
+    uint32_t changes;               /* of the row's entry in Redis when it began */
+    bool found;                     /* an entry was there then, for some time to come */
+    bool open;
+    unsigned answers;
+    bool probe;
+};
+
+struct write {
+    struct core_invalidation invalidation; /* first */
+    uint32_t process, life, key, version, attempts;
+    bool open, probe;
+};
+
+struct load_model {
+    uint64_t id; /* the core's */
+    uint32_t process, life, key, version;
+    uint32_t commands_before;
+    bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
+    uint64_t start_us, end_us, ended_us, deadline_us;
+    char token[TOKEN_SIZE];
+};
+
+struct command {
+    struct core_action action; /* its strings point to the copies below */
+    uint32_t process, life, connection, key;
+    struct value *value; /* owned: what a fill stores */
+    char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1];
+    struct redis_answer answer;
+    bool executed, answered, dropped, granted;
+    uint32_t version; /* of the row when it was sent */
+    uint64_t sent_us;
+    uint32_t epoch; /* of the Redis that ran it */
+};
+
+struct process {
+    struct core *core;
+    struct sim *sim;
+    uint32_t index, life; /* life: 0 while dead */
+    uint64_t clock_offset_us, tick_us, stalled_until_us;
+    /* the command connection */
+    uint32_t connection;
+    bool link_up, mute; /* mute: replies no longer come */
+    uint32_t shifted;   /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
+    uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
+    /* the subscription */
+    bool subscribed;
+    char last_token[TOKEN_SIZE];
+    uint32_t ticks; /* scheduled so far: only the last one counts */
+    bool closing;
+    uint32_t accepted, refused, running; /* gets of this life; loads */
+};
+
+/* ---- parameters of a run ---- */
+
+struct params {
+    uint32_t processes, keys;
+    enum guard_mode mode;
+    struct guard_policy policy;
+    uint32_t workers, queue, max_waiters, redis_limit_ms;
+    bool calm; /* nothing goes wrong but messages and, in some, loads */
+    uint32_t tick_late_us;
+    bool enabled[FAULTS];
+    uint32_t latency_us, load_ms;
+    uint32_t bursts, writes, disasters;
+    uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */
+    uint64_t chaos_us;
+};
+
+enum phase { PHASE_CHAOS, PHASE_HEAL, PHASE_PROBE, PHASE_END };
+
+struct sim {
+    uint64_t seed, now_us;
+    struct chance chance;
+    struct params params;
+    struct events events;
+    struct redis_model redis;
+    struct row row[SIM_KEYS];
+    struct process process[SIM_PROCESSES];
+    struct request request[SIM_REQUESTS];
+    struct write write[SIM_WRITES];
+    struct load_model load[SIM_LOADS];
+    struct command command[SIM_COMMANDS];
+    uint32_t requests, writes, loads, commands;
+    uint32_t lives, tokens;
+    enum phase phase;
+    enum mutant mutant;
+    bool trace, failed;
+    char failure[SIM_TEXT];
+    uint64_t events_seen;
+    uint64_t hit[FAULTS];
+    uint64_t answers[GUARD_NO_MEMORY + 1];
+};
+
+/* ---- sim_world.c ---- */
+
+/* Runs one seed; true: nothing was found. */
+bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace);
+uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
+bool sim_one_in(struct sim *sim, uint32_t chances);
+/* Whether this fault happens now, with one chance in `chances`; counts it. */
+bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances);
+void sim_at(struct sim *sim, uint64_t at_us, struct event event);
+void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A moment at which a write, or a get, of this key is most likely to do harm. */
+void sim_moment(struct sim *sim, uint32_t key, enum event_kind kind);
+
+/* ---- sim_process.c ---- */
+
+bool process_runs(const struct process *process);
+uint64_t process_now_us(const struct process *process);
+void process_start(struct sim *sim, struct process *process);
+void process_crash(struct sim *sim, struct process *process);
+void process_stall(struct sim *sim, struct process *process, uint64_t span_us);
+void process_shut_down(struct sim *sim, struct process *process);
+void process_close(struct sim *sim, struct process *process);
+/* After its end. */
+void process_restart(struct sim *sim, struct process *process);
+void process_free(struct sim *sim, struct process *process);
+/* After every call into its core: performs what it asks for. */
+void process_drain(struct sim *sim, struct process *process);
+void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms);
+void process_leave(struct sim *sim, uint32_t request);
+void process_invalidate(struct sim *sim, uint32_t write);
+void process_load_read(struct sim *sim, uint32_t load);
+void process_load_end(struct sim *sim, uint32_t load);
+void process_write(struct sim *sim, uint32_t key, bool probe);
+struct core_key process_key(uint32_t key);
+/* What a row of this version looks like: "k<key> v<version>", and padding if it is too big. */
+enum { BODY_SIZE = 96, BODY_MOST = 64 };
+void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big);
+bool body_read(const char *body, uint32_t *key, uint32_t *version);
+
+/* ---- sim_net.c ---- */
+
+void net_send(struct sim *sim, struct process *process, const struct core_action *action);
+void net_execute(struct sim *sim, uint32_t command);
+void net_reply(struct sim *sim, uint32_t command);
+void net_unsent(struct sim *sim, uint32_t command);
+void net_limit(struct sim *sim, uint32_t command);
+void net_break(struct sim *sim, struct process *process);
+void net_connect(struct sim *sim, struct process *process);
+void net_unsubscribe(struct sim *sim, struct process *process);
+void net_subscribe(struct sim *sim, struct process *process);
+void net_publish(struct sim *sim, uint32_t key, bool gone);
+/* Of a dead process: nothing of it will be answered; what has not arrived may still run. */
+void net_forget(struct sim *sim, const struct process *process);
+/* What Redis's end takes with it: all connections, and the commands in its sockets. */
+void net_redis_gone(struct sim *sim);
+
+/* ---- sim_fault.c ---- */
+
+void fault_next(struct sim *sim);
+void fault_recover(struct sim *sim, enum fault fault);
+void fault_heal(struct sim *sim);
+
+/* ---- sim_check.c ---- */
+
+void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lease_end end, const char *by);
+void check_answer(struct sim *sim, const struct request *request);
+/* A renewal is sent. */
+void check_hold(struct sim *sim, const struct command *renewal);
+void check_lost(struct sim *sim, const struct command *renewal);
+void check_buried(struct sim *sim, const struct process *process);
+void check_request(struct sim *sim, struct request *request);
+void check_load_starts(struct sim *sim, struct load_model *load);
+void check_load_failed(struct sim *sim, const struct load_model *load);
+/* The version that the load under this token has read. */
+uint32_t check_version_loaded(const struct sim *sim, const char *token);
+void check_failover(struct sim *sim, uint32_t key);
+void check_stats(struct sim *sim, const struct process *process);
+/* Nothing is under way any more. */
+void check_rest(struct sim *sim);
+void check_end(struct sim *sim);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_check.c - the oracle. It knows what the processes cannot: every version, every lease, every load.
+ *
+ * Freshness    no answer is older than an invalidation that was confirmed before its request began; a failover
+ *              may lose one, and then lowers what may be expected of that key
+ * One load     while a load runs under a lease that nothing voided, no other load begins under a lease; none
+ *              begins over a fresh value; one process never runs two loads of a key that it still wants
+ * Bulkhead     a process never runs more loads than it has workers
+ * Once         an accepted get is answered once, by its deadline, with a value of its own key
+ * Leases       none lives longer than its TTL, however Redis's clock is stepped
+ * Calm         without faults nobody times out, is shed or sees a failure that no load had, and a failed load
+ *              is not tried again within its window
+ * Rest         when the faults are over, everything ends: no request, load, lease or flight is left
+ */
+#include "sim.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- leases ---- */
+
+void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lease_end end, const char *by)
+{
+    bool foreign = by != NULL && strcmp(by, token) != 0;
+    bool calm = sim->params.calm && sim->phase == PHASE_CHAOS;
+    if (end == LEASE_EXPIRED && calm)
+        sim_fail(sim, "a lease of k%u ran out although nothing is wrong", key);
+    if (foreign)
+        return; /* nobody may do that: the load goes on counting */
+    for (uint32_t i = sim->loads; i > 0; i--) {
+        struct load_model *load = &sim->load[i - 1];
+        if (load->ended || strcmp(load->token, token) != 0)
+            continue;
+        load->voided = true;
+        if (end == LEASE_SUPERSEDED && !load->cancelled)
+            sim_fail(sim, "p%u takes the lease of k%u from its own load", load->process, key);
+    }
+}
+
+/* The reply to a renewal has been that the lease is lost. */
+void check_lost(struct sim *sim, const struct command *renewal)
+{
+    uint64_t half_us = (uint64_t)sim->params.policy.load_limit_ms * 500;
+    for (uint32_t i = sim->loads; i > 0; i--) {
+        const struct load_model *load = &sim->load[i - 1];
+        bool its_own = renewal - sim->command >= load->commands_before;
+        bool concerned = its_own && strcmp(load->token, renewal->token) == 0 && load->leased && !load->ended;
+        if (concerned && !load->cancelled && sim->now_us + half_us + 5000 < load->deadline_us)
+            sim_fail(sim, "p%u goes on with a load of k%u whose lease is lost", load->process, load->key);
+    }
+}
+
+void check_buried(struct sim *sim, const struct process *process)
+{
+    for (uint32_t i = 0; i < sim->commands && sim->params.calm; i++) {
+        const struct command *command = &sim->command[i];
+        const struct stored_lease *lease = &sim->redis.slot[command->key].lease;
+        bool ours = command->life == process->life && command->granted;
+        if (ours && lease->there && strcmp(lease->token, command->token) == 0)
+            sim_fail(sim, "p%u is closed and leaves a lease of k%u", process->index, command->key);
+    }
+}
+
+void check_hold(struct sim *sim, const struct command *renewal)
+{
+    const struct process *process = &sim->process[renewal->process];
+    if (process->stalled_until_us + 5000 > sim->now_us)
+        return; /* it has only just come back: what it finds first may be a message */
+    for (uint32_t i = sim->commands; i > 0; i--) {
+        const struct command *acquire = &sim->command[i - 1];
+        bool granted = acquire->action.kind == CORE_ACQUIRE && strcmp(acquire->token, renewal->token) == 0;
+        if (!granted)
+            continue;
+        if (sim->now_us > acquire->sent_us + (uint64_t)sim->params.policy.max_hold_ms * 1000 + 5000)
+            sim_fail(sim, "p%u renews a lease of k%u beyond its hold limit", renewal->process, renewal->key);
+        return;
+    }
+    sim_fail(sim, "p%u renews a lease of k%u that it never asked for", renewal->process, renewal->key);
+}
+
+uint32_t check_version_loaded(const struct sim *sim, const char *token)
+{
+    for (uint32_t i = sim->loads; i > 0; i--)
+        if (strcmp(sim->load[i - 1].token, token) == 0 && sim->load[i - 1].leased)
+            return sim->load[i - 1].version;
+    return 0;
+}
+
+static void lower(uint32_t *floor, uint32_t to)
+{
+    if (*floor > to)
+        *floor = to;
+}
+
+/* What the replica brings back may be older than what was promised, and so may what is filled in under a
+ * lease that it brings back. */
+void check_failover(struct sim *sim, uint32_t key)
+{
+    const struct slot *slot = &sim->redis.slot[key];
+    uint32_t oldest = sim->row[key].floor;
+    if (slot->value.there)
+        lower(&oldest, slot->value.version);
+    for (uint32_t i = 0; slot->lease.there && i < sim->loads; i++)
+        if (strcmp(sim->load[i].token, slot->lease.token) == 0 && sim->load[i].read)
+            lower(&oldest, sim->load[i].version);
+    sim->row[key].floor = oldest;
+    sim->row[key].failed_us = 0;
+    for (uint32_t i = 0; i < sim->requests; i++)
+        if (sim->request[i].open && sim->request[i].key == key)
+            lower(&sim->request[i].floor, oldest);
+}
+
+/* ---- answers ---- */
+
+void check_request(struct sim *sim, struct request *request)
+{
+    enum { LASTS_MS = 100 };
+    const struct stored_value *value = &sim->redis.slot[request->key].value;
+    redis_expire(sim, request->key);
+    request->start_us = sim->now_us;
+    request->changes = sim->row[request->key].changes;
+    request->found = value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS;
+}
+
+/* Its process was busy with a load that had been voided, and could not know yet, or that it began without
+ * Redis. */
+static bool was_misled(const struct sim *sim, const struct request *request)
+{
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        bool of_ours = load->life == request->life && load->key == request->key;
+        of_ours = of_ours && (load->voided || !load->leased);
+        if (of_ours && (!load->ended || load->ended_us >= request->start_us))
+            return true;
+    }
+    return false;
+}
+
+/* Who finds a value, fresh or stale, never waits for a load: a lookup under way, and one of its own. */
+static void check_prompt(struct sim *sim, const struct request *request)
+{
+    enum { SLOWED_US = 80000 }; /* a flood of messages is not obeyed at once */
+    uint64_t prompt_us = (uint64_t)sim->params.latency_us * 5 + SLOWED_US;
+    redis_expire(sim, request->key);
+    bool found_all_along = request->found && request->changes == sim->row[request->key].changes;
+    bool heard = !sim->params.enabled[FAULT_MESSAGE_LOST] && !sim->params.enabled[FAULT_SUBSCRIPTION];
+    bool applies =
+        sim->params.calm && sim->phase == PHASE_CHAOS && sim->params.mode == GUARD_MODE_FLEET && heard;
+    if (applies && found_all_along && !was_misled(sim, request) &&
+        sim->now_us > request->start_us + prompt_us)
+        sim_fail(sim, "#%u of k%u waited %llu us although a value was there",
+                 (uint32_t)(request - sim->request), request->key,
+                 (unsigned long long)(sim->now_us - request->start_us));
+}
+
+static bool was_absent(const struct row *row, uint32_t floor)
+{
+    for (uint32_t version = floor; version <= row->version; version++)
+        if (row->absent[version])
+            return true;
+    return false;
+}
+
+static void check_value(struct sim *sim, const struct request *request)
+{
+    const struct row *row = &sim->row[request->key];
+    uint32_t key = 0, version = 0, index = (uint32_t)(request - sim->request);
+    const struct guard_value *value = request->waiter.result.value;
+    if (value == NULL || !body_read(value->body, &key, &version))
+        sim_fail(sim, "#%u of k%u was answered without a sound value", index, request->key);
+    else if (key != request->key)
+        sim_fail(sim, "#%u of k%u got a value of k%u", index, request->key, key);
+    else if (version > row->version || row->absent[version])
+        sim_fail(sim, "#%u of k%u got v%u, which never was", index, request->key, version);
+    else if (version < request->floor)
+        sim_fail(sim, "#%u of k%u got v%u, but v%u was invalidated in before it began", index, request->key,
+                 version, request->floor);
+    else if (request->probe && version != row->version)
+        sim_fail(sim, "probe #%u of k%u got v%u instead of v%u", index, request->key, version, row->version);
+}
+
+static void check_in_time(struct sim *sim, const struct request *request)
+{
+    const struct process *process = &sim->process[request->process];
+    uint64_t latest_us = request->deadline_us;
+    if (process->stalled_until_us + 1000 > latest_us)
+        latest_us = process->stalled_until_us + 1000;
+    if (sim->now_us > latest_us + sim->params.tick_late_us + 1)
+        sim_fail(sim, "#%u of k%u is answered %llu us after its deadline", (uint32_t)(request - sim->request),
+                 request->key, (unsigned long long)(sim->now_us - request->deadline_us));
+}
+
+static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
+{
+    const uint64_t *hit = sim->hit;
+    bool load_faults = hit[FAULT_LOAD_FAILS] + hit[FAULT_LOAD_SLOW] + hit[FAULT_LOAD_HANGS] > 0;
+    switch (status) {
+    case GUARD_OK:
+    case GUARD_ABSENT:
+    case GUARD_CLOSING:
+        return true;
+    case GUARD_CANCELLED:
+        return hit[FAULT_REQUEST_LEAVES] > 0;
+    case GUARD_FAILED:
+    case GUARD_TIMEOUT:
+    case GUARD_SHED:
+        return load_faults;
+    case GUARD_UNKNOWN:
+    case GUARD_INVALID:
+    case GUARD_NO_MEMORY:
+        break;
+    }
+    return false;
+}
+
+void check_answer(struct sim *sim, const struct request *request)
+{
+    enum guard_status status = request->waiter.result.status;
+    uint32_t index = (uint32_t)(request - sim->request);
+    sim->answers[status]++;
+    sim_trace(sim, "p%u  answer #%u k%u: %s from %s %s", request->process, index, request->key,
+              status_names[status], source_names[request->waiter.result.source],
+              request->waiter.result.value != NULL ? request->waiter.result.value->body : "");
+    if (request->answers != 1)
+        sim_fail(sim, "#%u is answered %u times", index, request->answers);
+    check_in_time(sim, request);
+    check_prompt(sim, request);
+    if (status == GUARD_OK)
+        check_value(sim, request);
+    if (status == GUARD_ABSENT && !was_absent(&sim->row[request->key], request->floor))
+        sim_fail(sim, "#%u of k%u got absent, which was not so since v%u", index, request->key,
+                 request->floor);
+    if (status == GUARD_TIMEOUT && sim->now_us < request->deadline_us)
+        sim_fail(sim, "#%u timed out before its deadline", index);
+    if (sim->params.calm && !may_happen_in_calm(sim, status))
+        sim_fail(sim, "#%u of k%u: %s although nothing is wrong", index, request->key, status_names[status]);
+    if (request->probe && status != GUARD_OK)
+        sim_fail(sim, "probe #%u of k%u: %s", index, request->key, status_names[status]);
+}
+
+/* ---- loads ---- */
+
+static bool runs(const struct load_model *load, const struct load_model *other)
+{
+    return other != load && other->key == load->key && !other->ended;
+}
+
+static void check_alone_in_process(struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *other = &sim->load[i];
+        if (runs(load, other) && other->life == load->life && !other->cancelled)
+            sim_fail(sim, "p%u runs two loads of k%u at once", load->process, load->key);
+    }
+}
+
+static void check_alone_in_fleet(struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *other = &sim->load[i];
+        if (runs(load, other) && other->leased && !other->voided)
+            sim_fail(sim, "p%u and p%u load k%u at once, both under a lease that nothing voided",
+                     other->process, load->process, load->key);
+    }
+}
+
+static void check_needed(struct sim *sim, const struct load_model *load)
+{
+    const struct stored_value *value = &sim->redis.slot[load->key].value;
+    bool excused =
+        sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_BACK] > 0 || !value->there || value->damaged;
+    if (!excused && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms)
+        sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,
+                 value->version);
+}
+
+/* One attempt per failure window: jitter shortens it, the release that opens it may take its time. */
+static void check_not_in_window(struct sim *sim, const struct load_model *load)
+{
+    const struct guard_policy *policy = &sim->params.policy;
+    uint64_t window_us = (uint64_t)policy->failure_ms * (100 - policy->jitter_percent) * 10;
+    uint64_t failed_us = sim->row[load->key].failed_us;
+    if (sim->params.calm && failed_us != 0 && sim->now_us < failed_us + window_us)
+        sim_fail(sim, "p%u loads k%u again within its failure window", load->process, load->key);
+}
+
+void check_load_starts(struct sim *sim, struct load_model *load)
+{
+    const struct stored_lease *lease = &sim->redis.slot[load->key].lease;
+    if (sim->process[load->process].running > sim->params.workers)
+        sim_fail(sim, "p%u runs more loads than it has workers", load->process);
+    if (sim->params.mode != GUARD_MODE_OFF)
+        check_alone_in_process(sim, load);
+    if (!load->leased)
+        return;
+    redis_expire(sim, load->key);
+    load->voided = !lease->there || strcmp(lease->token, load->token) != 0;
+    if (load->voided)
+        return;
+    check_alone_in_fleet(sim, load);
+    check_needed(sim, load);
+    check_not_in_window(sim, load);
+}
+
+void check_load_failed(struct sim *sim, const struct load_model *load)
+{
+    redis_expire(sim, load->key);
+    if (load->leased && !load->voided && !load->cancelled)
+        sim->row[load->key].failed_us = sim->now_us;
+}
+
+/* ---- the end ---- */
+
+void check_stats(struct sim *sim, const struct process *process)
+{
+    struct guard_stats s;
+    core_stats(process->core, &s);
+    uint64_t answers = s.hit + s.stale + s.absent_hit + s.failed_hit + s.loaded + s.collapsed_process +
+                       s.collapsed_fleet + s.failed + s.shed + s.timed_out + s.cancelled + s.closed;
+    uint64_t gets = (uint64_t)process->accepted + process->refused;
+    if (answers != gets)
+        sim_fail(sim, "p%u counted %llu answers to %llu gets", process->index, (unsigned long long)answers,
+                 (unsigned long long)gets);
+    if (s.waiters != 0 || s.flights != 0 || s.loads_running != 0 || s.loads_queued != 0)
+        sim_fail(sim, "p%u is at rest with gauges that are not 0", process->index);
+    if (sim->params.mode == GUARD_MODE_FLEET && s.load_duplicate != 0)
+        sim_fail(sim, "p%u counted a duplicate load", process->index);
+}
+
+void check_rest(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->requests; i++)
+        if (sim->request[i].open)
+            sim_fail(sim, "#%u of k%u was never answered", i, sim->request[i].key);
+    for (uint32_t i = 0; i < sim->loads; i++)
+        if (!sim->load[i].ended)
+            sim_fail(sim, "a load of k%u never ended", sim->load[i].key);
+    for (uint32_t i = 0; i < sim->writes; i++)
+        if (sim->write[i].open)
+            sim_fail(sim, "an invalidation of k%u was never answered", sim->write[i].key);
+}
+
+void check_end(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        const struct process *process = &sim->process[i];
+        if (!core_idle(process->core))
+            sim_fail(sim, "p%u is closed, but its core is not idle", i);
+        else
+            check_stats(sim, process);
+    }
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        redis_expire(sim, key);
+        if (sim->redis.slot[key].lease.there)
+            sim_fail(sim, "a lease of k%u is left behind", key);
+    }
+}

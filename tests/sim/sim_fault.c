@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_fault.c - the disasters that come over a run one after another, and their ends.
+ *
+ * What befalls single commands, messages and loads is drawn where these are made (sim_fault()).
+ */
+#include "sim.h"
+#include <string.h>
+
+enum { FIRST_DISASTER = FAULT_CONNECTION, DISASTERS = FAULT_READONLY - FAULT_CONNECTION + 1 };
+
+static void recover_after(struct sim *sim, enum fault fault, uint64_t low_ms, uint64_t high_ms)
+{
+    sim_at(sim, sim->now_us + sim_between(sim, low_ms * 1000, high_ms * 1000),
+           (struct event){.kind = EVENT_RECOVER, .subject = (uint32_t)fault});
+}
+
+static struct process *victim(struct sim *sim)
+{
+    return &sim->process[sim_between(sim, 0, sim->params.processes - 1)];
+}
+
+static uint32_t some_key(struct sim *sim)
+{
+    return (uint32_t)sim_between(sim, 0, sim->params.keys - 1);
+}
+
+/* ---- processes ---- */
+
+static void crash(struct sim *sim, struct process *process)
+{
+    if (!process_runs(process))
+        return;
+    process_crash(sim, process);
+    sim_at(sim, sim->now_us + sim_between(sim, 100000, 3000000),
+           (struct event){.kind = EVENT_RESTART, .process = process->index});
+}
+
+static void stall(struct sim *sim, struct process *process)
+{
+    if (process_runs(process))
+        process_stall(sim, process, sim_between(sim, 50000, 8000000));
+}
+
+/* ---- Redis ---- */
+
+static void lose_lease(struct sim *sim, uint32_t key, enum lease_end end)
+{
+    struct stored_lease *lease = &sim->redis.slot[key].lease;
+    if (!lease->there)
+        return;
+    lease->there = false;
+    check_lease_gone(sim, key, lease->token, end, NULL);
+}
+
+static void lose_value(struct sim *sim, uint32_t key)
+{
+    sim->redis.slot[key].value.there = false;
+    sim->row[key].changes++;
+}
+
+static void restart_empty(struct sim *sim)
+{
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        lose_lease(sim, key, LEASE_LOST);
+        sim->row[key].failed_us = 0;
+    }
+    memset(sim->redis.slot, 0, sizeof sim->redis.slot);
+    memset(sim->redis.replica, 0, sizeof sim->redis.replica);
+    sim->redis.down = true;
+    sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
+    net_redis_gone(sim);
+    recover_after(sim, FAULT_REDIS_EMPTY, 10, 1500);
+}
+
+static void fail_over(struct sim *sim)
+{
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        const struct stored_lease *restored = &sim->redis.replica[key].lease;
+        struct stored_lease *lease = &sim->redis.slot[key].lease;
+        if (!restored->there || strcmp(restored->token, lease->token) != 0)
+            lose_lease(sim, key, LEASE_LOST);
+        sim->redis.slot[key] = sim->redis.replica[key];
+        check_failover(sim, key);
+    }
+    sim->redis.down = true;
+    net_redis_gone(sim);
+    recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);
+}
+
+static void step_clock(struct sim *sim, int64_t direction)
+{
+    static const int64_t steps_ms[] = {50, 700, 5000, 3600000};
+    sim->redis.clock_offset_ms += direction * steps_ms[sim_between(sim, 0, 3)];
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        redis_expire(sim, key);
+}
+
+/* ---- one after another ---- */
+
+static void befall(struct sim *sim, enum fault fault)
+{
+    switch (fault) {
+    case FAULT_CONNECTION: {
+        struct process *process = victim(sim);
+        if (process_runs(process))
+            net_break(sim, process);
+        break;
+    }
+    case FAULT_SUBSCRIPTION: {
+        struct process *process = victim(sim);
+        if (process_runs(process))
+            net_unsubscribe(sim, process);
+        break;
+    }
+    case FAULT_CRASH:
+        crash(sim, victim(sim));
+        break;
+    case FAULT_SHUTDOWN: {
+        struct process *process = victim(sim);
+        if (process_runs(process))
+            process_shut_down(sim, process);
+        break;
+    }
+    case FAULT_STALL:
+        stall(sim, victim(sim));
+        break;
+    case FAULT_LEASE_GONE:
+        lose_lease(sim, some_key(sim), LEASE_EVICTED);
+        break;
+    case FAULT_VALUE_GONE:
+        lose_value(sim, some_key(sim));
+        break;
+    case FAULT_VALUE_DAMAGED:
+        sim->redis.slot[some_key(sim)].value.damaged = true;
+        break;
+    case FAULT_REDIS_EMPTY:
+        restart_empty(sim);
+        break;
+    case FAULT_REDIS_FAILOVER:
+        fail_over(sim);
+        break;
+    case FAULT_REDIS_HANG:
+        sim->redis.hung = true;
+        recover_after(sim, fault, 50, 3000);
+        break;
+    case FAULT_CLOCK_FORWARD:
+        step_clock(sim, 1);
+        break;
+    case FAULT_CLOCK_BACK:
+        step_clock(sim, -1);
+        break;
+    case FAULT_OOM:
+        sim->redis.oom = true;
+        recover_after(sim, fault, 50, 2000);
+        break;
+    case FAULT_READONLY:
+        sim->redis.readonly = true;
+        recover_after(sim, fault, 50, 2000);
+        break;
+    case FAULT_COMMAND_LOST:
+    case FAULT_COMMAND_LATE:
+    case FAULT_REPLY_LOST:
+    case FAULT_MESSAGE_LOST:
+    case FAULT_MESSAGE_TWICE:
+    case FAULT_MESSAGE_FIRST:
+    case FAULT_LOAD_FAILS:
+    case FAULT_LOAD_SLOW:
+    case FAULT_LOAD_HANGS:
+    case FAULT_CANCEL_IGNORED:
+    case FAULT_REQUEST_LEAVES:
+    case FAULT_WRITER_DIES:
+    case FAULTS:
+        break;
+    }
+}
+
+void fault_next(struct sim *sim)
+{
+    enum fault fault = (enum fault)(FIRST_DISASTER + sim_between(sim, 0, DISASTERS - 1));
+    if (!sim_fault(sim, fault, 1))
+        return;
+    sim_trace(sim, "    *** %s", fault_names[fault]);
+    befall(sim, fault);
+}
+
+void fault_recover(struct sim *sim, enum fault fault)
+{
+    sim_trace(sim, "    *** end of: %s", fault_names[fault]);
+    if (fault == FAULT_REDIS_HANG)
+        sim->redis.hung = false;
+    else if (fault == FAULT_OOM)
+        sim->redis.oom = false;
+    else if (fault == FAULT_READONLY)
+        sim->redis.readonly = false;
+    else
+        sim->redis.down = false;
+}
+
+void fault_heal(struct sim *sim)
+{
+    sim->redis.down = sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
+    for (int fault = 0; fault < FAULTS; fault++)
+        sim->params.enabled[fault] = false;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_main.c - the simulator as a program.
+ *
+ *   sim SEEDS=100000 [FROM=1]      runs that many seeds; prints seeds/s and how often each fault happened
+ *   sim SEED=4711                  runs one and prints every event
+ *   sim MUTANT=fill-unfenced       with a bug sown into the model: the seed that finds it
+ *   sim MUTANTS=20000              every mutant; each must be found within so many seeds
+ *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
+ *
+ * Exit status 0: what was expected; 1: a seed failed (or a mutant survived); 2: usage.
+ */
+#include "sim.h"
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct sim sim;
+static uint64_t total[FAULTS], answers[GUARD_NO_MEMORY + 1], events_seen;
+
+static bool aborting_is_finding; /* FIND= */
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* An assertion of the core failed: say where before it ends us. */
+static void aborted(int signal)
+{
+    char text[96];
+    int bytes = snprintf(text, sizeof text, "aborted in SEED=%" PRIu64 " MUTANT=%s\n", sim.seed,
+                         mutant_names[sim.mutant]);
+    if (write(STDERR_FILENO, text, (size_t)bytes) < 0)
+        _exit(1);
+    _exit(aborting_is_finding ? 0 : 128 + signal);
+}
+
+static void add_up(void)
+{
+    for (int fault = 0; fault < FAULTS; fault++)
+        total[fault] += sim.hit[fault];
+    for (int status = 0; status <= GUARD_NO_MEMORY; status++)
+        answers[status] += sim.answers[status];
+    events_seen += sim.events_seen;
+}
+
+static void print_coverage(void)
+{
+    printf("faults:\n");
+    for (int fault = 0; fault < FAULTS; fault++)
+        printf("  %-22s %10" PRIu64 "%s\n", fault_names[fault], total[fault],
+               total[fault] == 0 ? "  NEVER" : "");
+    printf("answers:\n");
+    for (int status = 0; status <= GUARD_NO_MEMORY; status++)
+        if (answers[status] != 0)
+            printf("  %-22s %10" PRIu64 "\n", status_names[status], answers[status]);
+}
+
+static int run_seeds(uint64_t from, uint64_t count, enum mutant mutant)
+{
+    double start_s = now_s();
+    int failures = 0;
+    for (uint64_t seed = from; seed < from + count && failures < 10; seed++) {
+        if (!sim_run(&sim, seed, mutant, false)) {
+            printf("SEED=%" PRIu64 ": %s\n", seed, sim.failure);
+            failures++;
+        }
+        add_up();
+    }
+    double span_s = now_s() - start_s;
+    print_coverage();
+    printf("%" PRIu64 " seeds, %d failed, %.1f s, %.0f seeds/s, %.0f events/seed\n", count, failures, span_s,
+           (double)count / span_s, (double)events_seen / (double)count);
+    return failures > 0;
+}
+
+static int hunt(enum mutant mutant, uint64_t count)
+{
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        if (!sim_run(&sim, seed, mutant, false)) {
+            printf("%-18s found by SEED=%" PRIu64 ": %s\n", mutant_names[mutant], seed, sim.failure);
+            return 0;
+        }
+    }
+    printf("%-18s SURVIVED %" PRIu64 " seeds\n", mutant_names[mutant], count);
+    return 1;
+}
+
+static int hunt_all(uint64_t count)
+{
+    int survivors = 0;
+    for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++)
+        survivors += hunt((enum mutant)mutant, count);
+    return survivors > 0;
+}
+
+static int show(uint64_t seed, enum mutant mutant)
+{
+    bool good = sim_run(&sim, seed, mutant, true);
+    printf("SEED=%" PRIu64 ": %s\n", seed, good ? "nothing found" : sim.failure);
+    return !good;
+}
+
+static int find(uint64_t count)
+{
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        if (sim_run(&sim, seed, MUTANT_NONE, false))
+            continue;
+        printf("SEED=%" PRIu64 ": %s\n", seed, sim.failure);
+        return 0;
+    }
+    return 1;
+}
+
+static bool number_of(const char *argument, const char *name, uint64_t *out)
+{
+    size_t bytes = strlen(name);
+    if (strncmp(argument, name, bytes) != 0 || argument[bytes] != '=')
+        return false;
+    *out = strtoull(argument + bytes + 1, NULL, 10);
+    return true;
+}
+
+static bool mutant_of(const char *argument, enum mutant *out)
+{
+    if (strncmp(argument, "MUTANT=", 7) != 0)
+        return false;
+    for (int mutant = 0; mutant < MUTANTS; mutant++) {
+        if (strcmp(argument + 7, mutant_names[mutant]) != 0)
+            continue;
+        *out = (enum mutant)mutant;
+        return true;
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0;
+    enum mutant mutant = MUTANT_NONE;
+    signal(SIGABRT, aborted);
+    for (int i = 1; i < argc; i++) {
+        bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
+                     number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||
+                     number_of(argv[i], "FIND", &wanted) || mutant_of(argv[i], &mutant);
+        if (!known) {
+            fprintf(stderr,
+                    "usage: sim [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n]; not: %s\n",
+                    argv[i]);
+            return 2;
+        }
+    }
+    int status = 0;
+    aborting_is_finding = wanted != 0;
+    if (wanted != 0)
+        status = find(wanted);
+    else if (mutants != 0)
+        status = hunt_all(mutants);
+    else if (seed != 0)
+        status = show(seed, mutant);
+    else
+        status = run_seeds(from, seeds, mutant);
+    events_clear(&sim.events);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* sim_names.c - what faults, mutants and answers are called in traces and on the command line. */
+#include "sim.h"
+
+const char *const mutant_names[MUTANTS] = {
+    [MUTANT_NONE] = "none",
+    [MUTANT_FILL_UNFENCED] = "fill-unfenced",
+    [MUTANT_RELEASE_ANY] = "release-any",
+    [MUTANT_INVALIDATE_KEEPS] = "invalidate-keeps",
+    [MUTANT_RENEW_CREATES] = "renew-creates",
+    [MUTANT_LOOKUP_NOT_ATOMIC] = "lookup-not-atomic",
+    [MUTANT_BUSY_IGNORED] = "busy-ignored",
+    [MUTANT_NO_CLAMP] = "no-clamp",
+    [MUTANT_SAME_TOKEN] = "same-token",
+    [MUTANT_EARLY_QUERY] = "early-query",
+    [MUTANT_FALSE_CONFIRM] = "false-confirm",
+    [MUTANT_REPLY_SHIFTED] = "reply-shifted",
+    [MUTANT_NO_FAILURE_LEASE] = "no-failure-lease",
+};
+
+const char *const fault_names[FAULTS] = {
+    [FAULT_COMMAND_LOST] = "command lost",     [FAULT_COMMAND_LATE] = "command ran late",
+    [FAULT_REPLY_LOST] = "reply lost",         [FAULT_MESSAGE_LOST] = "message lost",
+    [FAULT_MESSAGE_TWICE] = "message twice",   [FAULT_MESSAGE_FIRST] = "message before reply",
+    [FAULT_CONNECTION] = "connection broken",  [FAULT_SUBSCRIPTION] = "subscription dead",
+    [FAULT_CRASH] = "process killed",          [FAULT_SHUTDOWN] = "process shut down",
+    [FAULT_STALL] = "process stalled",         [FAULT_LEASE_GONE] = "lease evicted",
+    [FAULT_VALUE_GONE] = "value evicted",      [FAULT_VALUE_DAMAGED] = "value damaged",
+    [FAULT_REDIS_EMPTY] = "redis back empty",  [FAULT_REDIS_FAILOVER] = "redis failover",
+    [FAULT_REDIS_HANG] = "redis hung",         [FAULT_CLOCK_FORWARD] = "clock forward",
+    [FAULT_CLOCK_BACK] = "clock back",         [FAULT_OOM] = "redis out of memory",
+    [FAULT_READONLY] = "redis read-only",      [FAULT_LOAD_FAILS] = "load failed",
+    [FAULT_LOAD_SLOW] = "load slow",           [FAULT_LOAD_HANGS] = "load hung",
+    [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
+    [FAULT_WRITER_DIES] = "writer died",
+};
+
+const char *const status_names[GUARD_NO_MEMORY + 1] = {
+    [GUARD_OK] = "ok",           [GUARD_ABSENT] = "absent",
+    [GUARD_FAILED] = "failed",   [GUARD_SHED] = "shed",
+    [GUARD_TIMEOUT] = "timeout", [GUARD_CANCELLED] = "cancelled",
+    [GUARD_CLOSING] = "closing", [GUARD_UNKNOWN] = "unknown",
+    [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no memory",
+};
+
+const char *const source_names[GUARD_FROM_FLEET + 1] = {
+    [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
+    [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
+};

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_net.c - between processes and Redis: one pipelined command connection and one subscription each.
+ *
+ * A command that is not answered within the limit breaks its connection, as the connection layer does it:
+ * everything outstanding becomes unknown, and what had not reached Redis may reach it later or never.
+ */
+#include "sim.h"
+#include <string.h>
+
+static uint64_t latency(struct sim *sim)
+{
+    return sim_between(sim, sim->params.latency_us / 4, sim->params.latency_us);
+}
+
+static const char *kind_name(enum core_action_kind kind)
+{
+    static const char *const names[] = {"acquire",    "renew", "fill",  "release",
+                                        "invalidate", "load",  "cancel"};
+    return names[kind];
+}
+
+/* ---- sending ---- */
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+    size_t bytes = from != NULL ? strlen(from) : 0;
+    if (bytes >= size)
+        bytes = size - 1;
+    memcpy(to, from != NULL ? from : "", bytes);
+    to[bytes] = '\0';
+}
+
+static struct command *copy_of(struct sim *sim, const struct process *process,
+                               const struct core_action *action)
+{
+    if (sim->commands == SIM_COMMANDS) {
+        sim_fail(sim, "more than %d commands", SIM_COMMANDS);
+        sim->commands--;
+    }
+    struct command *command = &sim->command[sim->commands++];
+    *command = (struct command){.action = *action, .process = process->index, .life = process->life};
+    command->connection = process->connection;
+    command->key = (uint32_t)(action->key.encoded[1] - '0');
+    command->version = sim->row[command->key].version;
+    command->sent_us = sim->now_us;
+    copy_text(command->token, TOKEN_SIZE, action->token);
+    copy_text(command->prev, TOKEN_SIZE, action->prev);
+    copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
+    if (action->kind == CORE_FILL && action->value != NULL)
+        command->value = (struct value *)guard_value_ref(&action->value->public);
+    command->action.value = command->value;
+    command->action.key = process_key(command->key);
+    command->action.token = command->action.prev = command->action.refused = NULL;
+    return command;
+}
+
+/* As long as a load, which is when it can do most harm, or much longer. */
+static uint64_t how_late(struct sim *sim)
+{
+    return sim_between(sim, 0, sim_one_in(sim, 2) ? sim->params.load_ms * 1500 : 3000000);
+}
+
+void net_send(struct sim *sim, struct process *process, const struct core_action *action)
+{
+    struct command *command = copy_of(sim, process, action);
+    uint32_t index = (uint32_t)(command - sim->command);
+    struct event event = {.process = process->index, .life = process->life, .subject = index};
+    sim_trace(sim, "p%u  %s k%u %.8s prev %.8s %c%s", process->index, kind_name(action->kind), command->key,
+              command->token, command->prev, action->kind == CORE_ACQUIRE ? (char)action->lookup : ' ',
+              process->link_up ? "" : "(no link)");
+    if (action->kind == CORE_RENEW)
+        check_hold(sim, command);
+    if (!process->link_up) {
+        event.kind = EVENT_UNSENT;
+        sim_at(sim, sim->now_us + 1, event);
+        return;
+    }
+    event.kind = EVENT_LIMIT;
+    sim_at(sim, sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000, event);
+    if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
+        return;
+    uint64_t at_us = sim->now_us + latency(sim);
+    if (at_us <= process->sent_until_us)
+        at_us = process->sent_until_us + 1;
+    process->sent_until_us = at_us;
+    if (sim_fault(sim, FAULT_COMMAND_LATE, 40))
+        at_us += (uint64_t)sim->params.redis_limit_ms * 1000 + how_late(sim);
+    event.kind = EVENT_EXECUTE;
+    sim_at(sim, at_us, event);
+}
+
+/* ---- at Redis ---- */
+
+static bool connected_still(const struct sim *sim, const struct command *command)
+{
+    const struct process *process = &sim->process[command->process];
+    return command->life == process->life && command->connection == process->connection && process->link_up;
+}
+
+static void send_reply(struct sim *sim, struct process *process, uint32_t index)
+{
+    if (process->mute || sim_fault(sim, FAULT_REPLY_LOST, 60)) {
+        process->mute = true; /* nothing overtakes in a stream */
+        return;
+    }
+    uint64_t at_us = sim->now_us + latency(sim);
+    if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
+        at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
+    if (at_us <= process->answered_until_us)
+        at_us = process->answered_until_us + 1;
+    process->answered_until_us = at_us;
+    sim_at(sim, at_us,
+           (struct event){
+               .kind = EVENT_REPLY, .process = process->index, .life = process->life, .subject = index});
+}
+
+void net_execute(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    if (command->dropped || command->executed || sim->redis.down)
+        return;
+    if (sim->redis.hung) {
+        sim_at(sim, sim->now_us + 20000, (struct event){.kind = EVENT_EXECUTE, .subject = index});
+        return;
+    }
+    command->executed = true;
+    command->epoch = sim->redis.epoch;
+    redis_execute(sim, command, &command->answer);
+    sim_trace(sim, "    redis %s k%u %.8s: %s%c %lld turn %d%s", kind_name(command->action.kind),
+              command->key, command->token, command->answer.error ? "error " : "",
+              command->answer.what != 0 ? command->answer.what : '#', (long long)command->answer.code,
+              command->answer.turn, command->answered ? " (late)" : "");
+    if (command->action.kind == CORE_ACQUIRE || command->action.kind == CORE_FILL)
+        sim_moment(sim, command->key, EVENT_WRITE);
+    if (command->answer.published && !command->answer.error)
+        net_publish(sim, command->key, command->answer.gone);
+    if (connected_still(sim, command))
+        send_reply(sim, &sim->process[command->process], index);
+}
+
+/* ---- replies ---- */
+
+static uint32_t span(int64_t ms)
+{
+    return ms < 0 ? 0 : (uint32_t)ms;
+}
+
+static void read_value(const struct command *command, const struct redis_answer *answer,
+                       struct core_reply *out)
+{
+    const struct stored_value *value = &answer->value;
+    char body[BODY_SIZE];
+    out->kind = answer->what == 'H' ? REPLY_FRESH : REPLY_STALE;
+    out->turn = (enum core_turn)answer->turn;
+    out->head = value->filler;
+    out->damaged = value->damaged || value->key != command->key; /* the full key stands in the envelope */
+    if (out->damaged)
+        return;
+    out->absent = value->absent;
+    out->age_ms = span((int64_t)value->px_ms - answer->ttl_ms);
+    out->left_ms = span(answer->ttl_ms - (int64_t)value->stale_ms);
+    if (out->absent)
+        return;
+    body_write(body, value->key, value->version, false);
+    out->value = value_new(body, strlen(body), "", 0);
+}
+
+/* As protocol_read() does it. */
+static struct core_reply read_answer(const struct command *command, const struct redis_answer *answer)
+{
+    struct core_reply out = {.kind = REPLY_REFUSED};
+    if (answer->error)
+        return out;
+    switch (answer->what) {
+    case 'H':
+    case 'S':
+        read_value(command, answer, &out);
+        return out;
+    case 'L':
+        out.kind = REPLY_LEASE;
+        return out;
+    case 'B':
+        out.kind = REPLY_BUSY;
+        out.pttl_ms = span(answer->ttl_ms);
+        return out;
+    case 'E':
+        out.kind = REPLY_FAILED;
+        out.failure = answer->failure.failure;
+        out.too_big = answer->failure.too_big;
+        out.pttl_ms = span(answer->ttl_ms);
+        return out;
+    case 'M':
+        out.kind = REPLY_FREE;
+        return out;
+    }
+    if (command->action.kind != CORE_ACQUIRE)
+        out = (struct core_reply){.kind = REPLY_CODE, .code = answer->code};
+    return out;
+}
+
+static void answer(struct sim *sim, struct process *process, struct command *command, struct core_reply reply)
+{
+    command->answered = true;
+    command->granted = reply.kind == REPLY_LEASE || (reply.kind == REPLY_STALE && reply.turn == TURN_OURS);
+    bool false_confirm = sim->mutant == MUTANT_FALSE_CONFIRM && command->action.kind == CORE_INVALIDATE &&
+                         reply.kind == REPLY_UNKNOWN;
+    if (false_confirm)
+        reply = (struct core_reply){.kind = REPLY_CODE, .code = 1};
+    core_replied(process->core, process_now_us(process), command->action.op, &reply);
+    value_unref(&reply.value);
+    process_drain(sim, process);
+}
+
+void net_reply(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    struct process *process = &sim->process[command->process];
+    if (!connected_still(sim, command) || command->answered || command->epoch != sim->redis.epoch)
+        return; /* what a Redis still said at its end goes down with its connections */
+    const struct redis_answer *read = &command->answer;
+    if (sim->mutant == MUTANT_REPLY_SHIFTED && process->shifted != 0) {
+        const struct command *before = &sim->command[process->shifted - 1];
+        process->shifted = index + 1;
+        read = &before->answer;
+    }
+    sim_trace(sim, "p%u  reply to %s k%u %.8s", process->index, kind_name(command->action.kind), command->key,
+              command->token);
+    answer(sim, process, command, read_answer(command, read));
+    if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
+        check_lost(sim, command);
+}
+
+void net_unsent(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    answer(sim, &sim->process[command->process], command, (struct core_reply){.kind = REPLY_UNSENT});
+}
+
+void net_limit(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    struct process *process = &sim->process[command->process];
+    if (command->answered || !connected_still(sim, command))
+        return;
+    sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
+              command->key, command->token);
+    if (sim->mutant == MUTANT_REPLY_SHIFTED && command->executed) {
+        process->shifted = index + 1; /* the connection is used on */
+        process->mute = false;
+        answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
+        return;
+    }
+    net_break(sim, process);
+}
+
+/* ---- the command connection ---- */
+
+void net_break(struct sim *sim, struct process *process)
+{
+    uint32_t broken = process->connection++, end = sim->commands;
+    if (!process->link_up)
+        return;
+    process->link_up = process->mute = false;
+    process->shifted = 0;
+    sim_trace(sim, "p%u  connection broken", process->index);
+    core_link(process->core, process_now_us(process), false);
+    for (uint32_t i = 0; i < end; i++) {
+        struct command *command = &sim->command[i];
+        if (command->life != process->life || command->connection != broken || command->answered)
+            continue;
+        if (!command->executed && sim_one_in(sim, 2))
+            command->dropped = true;
+        answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
+    }
+    sim_at(sim, sim->now_us + sim_between(sim, 1000, 80000),
+           (struct event){.kind = EVENT_CONNECT, .process = process->index, .life = process->life});
+}
+
+void net_connect(struct sim *sim, struct process *process)
+{
+    if (process->link_up)
+        return;
+    if (sim->redis.down || sim->redis.hung) {
+        sim_at(sim, sim->now_us + sim_between(sim, 10000, 100000),
+               (struct event){.kind = EVENT_CONNECT, .process = process->index, .life = process->life});
+        return;
+    }
+    process->link_up = true;
+    process->sent_until_us = process->answered_until_us = sim->now_us;
+    core_link(process->core, process_now_us(process), true);
+    process_drain(sim, process);
+}
+
+void net_forget(struct sim *sim, const struct process *process)
+{
+    for (uint32_t i = 0; i < sim->commands; i++) {
+        struct command *command = &sim->command[i];
+        if (command->life != process->life || command->answered)
+            continue;
+        command->answered = true;
+        command->dropped = !command->executed && sim_one_in(sim, 2);
+    }
+}
+
+void net_redis_gone(struct sim *sim)
+{
+    sim->redis.epoch++;
+    for (uint32_t i = 0; i < sim->commands; i++)
+        if (!sim->command[i].executed)
+            sim->command[i].dropped = true;
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        struct process *process = &sim->process[i];
+        if (!process_runs(process))
+            continue;
+        net_unsubscribe(sim, process);
+        sim_at(
+            sim, sim->now_us + 1,
+            (struct event){
+                .kind = EVENT_BROKEN, .process = i, .life = process->life, .subject = process->connection});
+    }
+}
+
+/* ---- the subscription ---- */
+
+void net_unsubscribe(struct sim *sim, struct process *process)
+{
+    if (!process->subscribed)
+        return;
+    process->subscribed = false;
+    sim_at(sim, sim->now_us + sim_between(sim, 10000, 2000000),
+           (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
+}
+
+void net_subscribe(struct sim *sim, struct process *process)
+{
+    if (sim->redis.down || sim->redis.hung) {
+        sim_at(sim, sim->now_us + sim_between(sim, 10000, 100000),
+               (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
+        return;
+    }
+    process->subscribed = true;
+    core_resync(process->core, process_now_us(process));
+    process_drain(sim, process);
+}
+
+static void publish_to(struct sim *sim, const struct process *process, uint32_t key, bool gone)
+{
+    struct event event = {.kind = EVENT_MESSAGE, .process = process->index, .life = process->life};
+    event.key = key;
+    event.gone = gone;
+    if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
+        return;
+    sim_at(sim, sim->now_us + latency(sim), event);
+    if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
+        sim_at(sim, sim->now_us + latency(sim) + sim_between(sim, 0, 50000), event);
+}
+
+void net_publish(struct sim *sim, uint32_t key, bool gone)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        if (process_runs(&sim->process[i]) && sim->process[i].subscribed)
+            publish_to(sim, &sim->process[i], key, gone);
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_process.c - one process: the core and what its shell would do for it. See guard/core.h.
+ */
+#include "sim.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- keys and bodies ---- */
+
+struct core_key process_key(uint32_t key)
+{
+    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2"};
+    return (struct core_key){names[key], 2, names[key], 2};
+}
+
+void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big)
+{
+    snprintf(body, BODY_SIZE, too_big ? "k%u v%-80u" : "k%u v%u", key, version);
+}
+
+bool body_read(const char *body, uint32_t *key, uint32_t *version)
+{
+    return sscanf(body, "k%u v%u", key, version) == 2;
+}
+
+/* ---- life ---- */
+
+bool process_runs(const struct process *process)
+{
+    return process->life != 0;
+}
+
+uint64_t process_now_us(const struct process *process)
+{
+    return process->sim->now_us + process->clock_offset_us;
+}
+
+static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
+{
+    struct process *process = context;
+    struct sim *sim = process->sim;
+    bool same = sim->mutant == MUTANT_SAME_TOKEN && process->last_token[0] != '\0' && sim_one_in(sim, 2);
+    if (same) {
+        memcpy(token, process->last_token, TOKEN_SIZE);
+        return;
+    }
+    uint32_t number = ++sim->tokens;
+    snprintf(token, TOKEN_SIZE, "%08x-0000-4000-8000-%012x %016x %07u p%u", number, number, number, lease_ms,
+             process->index);
+    memcpy(process->last_token, token, TOKEN_SIZE);
+}
+
+void process_start(struct sim *sim, struct process *process)
+{
+    const struct params *params = &sim->params;
+    uint32_t index = (uint32_t)(process - sim->process);
+    *process = (struct process){.sim = sim, .index = index, .life = ++sim->lives, .tick_us = UINT64_MAX};
+    process->clock_offset_us = sim_between(sim, 0, 1000000000);
+    struct core_config config = {
+        .mode = params->mode,
+        .load_workers = params->workers,
+        .load_queue = params->queue,
+        .max_waiters = params->max_waiters,
+        .max_value_bytes = BODY_MOST,
+        .seed = chance_next(&sim->chance),
+        .make_token = make_token,
+        .token_context = process,
+    };
+    process->core = core_new(&config);
+    if (process->core == NULL)
+        abort();
+    struct event event = {.kind = EVENT_CONNECT, .process = index, .life = process->life};
+    sim_at(sim, sim->now_us, event);
+    event.kind = EVENT_SUBSCRIBE;
+    sim_at(sim, sim->now_us + 1, event);
+}
+
+/* Takes a core apart whose process is gone: nothing it asks for happens. */
+static void discard(struct process *process)
+{
+    struct core_action action;
+    while (core_next_action(process->core, &action)) {
+        if (action.kind == CORE_CANCEL)
+            continue;
+        if (action.kind == CORE_LOAD)
+            core_loaded(process->core, process_now_us(process), action.load,
+                        &(struct core_loaded){.outcome = LOAD_FAILED});
+        else
+            core_replied(process->core, process_now_us(process), action.op,
+                         &(struct core_reply){.kind = REPLY_UNSENT});
+    }
+    struct core_waiter *waiter;
+    while ((waiter = core_next_answer(process->core)) != NULL)
+        guard_value_unref(&waiter->result.value);
+    while (core_next_invalidated(process->core) != NULL)
+        continue;
+}
+
+void process_free(struct sim *sim, struct process *process)
+{
+    uint64_t now_us = process_now_us(process);
+    if (process->core == NULL)
+        return;
+    core_close(process->core, now_us);
+    discard(process);
+    for (uint32_t i = 0; i < sim->commands; i++) {
+        struct command *command = &sim->command[i];
+        if (command->life != process->life || command->answered)
+            continue;
+        core_replied(process->core, now_us, command->action.op, &(struct core_reply){.kind = REPLY_UNSENT});
+        discard(process);
+    }
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        struct load_model *load = &sim->load[i];
+        if (load->life != process->life || load->ended)
+            continue;
+        core_loaded(process->core, now_us, load->id, &(struct core_loaded){.outcome = LOAD_FAILED});
+        discard(process);
+    }
+    if (!core_idle(process->core))
+        sim_fail(sim, "a core that was taken apart is not idle");
+    else
+        core_free(&process->core);
+    process->core = NULL;
+}
+
+void process_crash(struct sim *sim, struct process *process)
+{
+    sim_trace(sim, "p%u  dies", process->index);
+    process_free(sim, process);
+    net_forget(sim, process);
+    for (uint32_t i = 0; i < sim->requests; i++)
+        if (sim->request[i].life == process->life)
+            sim->request[i].open = false;
+    for (uint32_t i = 0; i < sim->writes; i++)
+        if (sim->write[i].life == process->life)
+            sim->write[i].open = false;
+    for (uint32_t i = 0; i < sim->loads; i++)
+        if (sim->load[i].life == process->life)
+            sim->load[i].ended = true; /* as far as the fleet is concerned: nobody will fill it in */
+    process->life = 0;
+}
+
+void process_stall(struct sim *sim, struct process *process, uint64_t span_us)
+{
+    if (process->stalled_until_us < sim->now_us + span_us)
+        process->stalled_until_us = sim->now_us + span_us;
+    sim_trace(sim, "p%u  stalls for %llu ms", process->index, (unsigned long long)(span_us / 1000));
+}
+
+void process_shut_down(struct sim *sim, struct process *process)
+{
+    if (process->closing)
+        return;
+    process->closing = true;
+    sim_trace(sim, "p%u  drains", process->index);
+    sim_at(sim, sim->now_us + sim_between(sim, 0, 1000000),
+           (struct event){.kind = EVENT_CLOSE, .process = process->index, .life = process->life});
+}
+
+/* A life that ended in order. */
+static void bury(struct sim *sim, struct process *process)
+{
+    check_stats(sim, process);
+    check_buried(sim, process);
+    core_free(&process->core);
+    process->life = 0;
+}
+
+void process_restart(struct sim *sim, struct process *process)
+{
+    if (process->closing && process_runs(process) && !core_idle(process->core))
+        return; /* asked for again when it is */
+    if (process->closing && process_runs(process))
+        bury(sim, process);
+    if (!process_runs(process))
+        process_start(sim, process);
+}
+
+void process_close(struct sim *sim, struct process *process)
+{
+    core_close(process->core, process_now_us(process));
+    process_drain(sim, process);
+}
+
+/* ---- loads ---- */
+
+static bool was_granted(const struct sim *sim, const struct process *process, const char *token)
+{
+    for (uint32_t i = sim->loads; i > 0; i--)
+        if (strcmp(sim->load[i - 1].token, token) == 0)
+            return false; /* one load per lease */
+    for (uint32_t i = sim->commands; i > 0; i--) {
+        const struct command *command = &sim->command[i - 1];
+        if (command->life == process->life && command->granted && strcmp(command->token, token) == 0)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t early_version(const struct sim *sim, const char *token)
+{
+    for (uint32_t i = sim->commands; i > 0; i--)
+        if (strcmp(sim->command[i - 1].token, token) == 0 && sim->command[i - 1].action.kind == CORE_ACQUIRE)
+            return sim->command[i - 1].version;
+    return 0;
+}
+
+static uint64_t choose_fate(struct sim *sim, struct load_model *load)
+{
+    uint64_t span_us = (uint64_t)sim->params.load_ms * sim_between(sim, 500, 1500);
+    load->fails = sim_fault(sim, FAULT_LOAD_FAILS, 5);
+    load->ignores_cancel = sim_fault(sim, FAULT_CANCEL_IGNORED, 4);
+    if (sim_fault(sim, FAULT_LOAD_HANGS, 15))
+        return sim_between(sim, 5000000, 30000000);
+    return sim_fault(sim, FAULT_LOAD_SLOW, 6) ? span_us * 10 : span_us;
+}
+
+static void start_load(struct sim *sim, struct process *process, const struct core_action *action)
+{
+    if (sim->loads == SIM_LOADS) {
+        sim_fail(sim, "more than %d loads", SIM_LOADS);
+        return;
+    }
+    uint32_t index = sim->loads;
+    struct load_model *load = &sim->load[index];
+    *load = (struct load_model){.id = action->load, .process = process->index, .life = process->life};
+    load->commands_before = sim->commands;
+    load->deadline_us = action->deadline_us - process->clock_offset_us;
+    load->leased = was_granted(sim, process, action->token);
+    load->key = (uint32_t)(action->key.encoded[1] - '0');
+    load->start_us = sim->now_us + sim_between(sim, 0, 300);
+    memcpy(load->token, action->token, strlen(action->token) + 1);
+    uint64_t span_us = choose_fate(sim, load);
+    load->end_us = load->start_us + span_us;
+    sim->loads++;
+    process->running++;
+    sim_trace(sim, "p%u  load k%u %.8s %s%s", process->index, load->key, load->token,
+              load->leased ? "leased" : "bare", load->fails ? ", will fail" : "");
+    check_load_starts(sim, load);
+    struct event event = {.kind = EVENT_LOAD_READ, .process = process->index, .subject = index};
+    sim_at(sim, load->start_us + sim_between(sim, 0, span_us), event);
+    event.kind = EVENT_LOAD_END;
+    event.life = process->life;
+    sim_at(sim, load->end_us + 1, event);
+}
+
+void process_load_read(struct sim *sim, uint32_t index)
+{
+    struct load_model *load = &sim->load[index];
+    load->version = sim->row[load->key].version;
+    if (sim->mutant == MUTANT_EARLY_QUERY)
+        load->version = early_version(sim, load->token);
+    load->read = true;
+    sim_moment(sim, load->key, EVENT_WRITE);
+}
+
+static void cancel_load(struct sim *sim, const struct process *process, uint64_t id)
+{
+    for (uint32_t i = sim->loads; i > 0; i--) {
+        struct load_model *load = &sim->load[i - 1];
+        if (load->life != process->life || load->id != id)
+            continue;
+        redis_expire(sim, load->key);
+        load->cancelled = true;
+        sim_trace(sim, "p%u  cancel load of k%u", process->index, load->key);
+        if (!load->ignores_cancel && !load->ended)
+            sim_at(sim, sim->now_us + sim_between(sim, 100, 5000),
+                   (struct event){.kind = EVENT_LOAD_END,
+                                  .process = process->index,
+                                  .life = process->life,
+                                  .subject = i - 1});
+        return;
+    }
+    sim_fail(sim, "p%u cancels a load that it has not started", process->index);
+}
+
+void process_load_end(struct sim *sim, uint32_t index)
+{
+    struct load_model *load = &sim->load[index];
+    struct process *process = &sim->process[load->process];
+    const struct row *row = &sim->row[load->key];
+    char body[BODY_SIZE];
+    if (load->ended)
+        return;
+    load->ended = true;
+    load->ended_us = sim->now_us;
+    process->running--;
+    struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
+    loaded.load_us = sim->now_us - load->start_us;
+    bool succeeds = load->read && !load->fails;
+    if (succeeds && row->absent[load->version]) {
+        loaded.outcome = LOAD_ABSENT;
+    } else if (succeeds) {
+        body_write(body, load->key, load->version, row->too_big[load->version]);
+        loaded.outcome = LOAD_OK;
+        loaded.value = value_new(body, strlen(body), "", 0);
+    }
+    sim_trace(sim, "p%u  loaded k%u v%u %s", process->index, load->key, load->version,
+              succeeds ? "ok" : "failed");
+    if (!succeeds)
+        check_load_failed(sim, load);
+    core_loaded(process->core, process_now_us(process), load->id, &loaded);
+    value_unref(&loaded.value);
+    process_drain(sim, process);
+}
+
+/* ---- requests ---- */
+
+void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms)
+{
+    if (process->closing) /* its owner refuses them */
+        return;
+    if (sim->requests + (sim->phase == PHASE_CHAOS ? SIM_PROCESSES * SIM_KEYS : 0) >= SIM_REQUESTS)
+        return;
+    uint32_t index = sim->requests++;
+    struct request *request = &sim->request[index];
+    *request = (struct request){.process = process->index, .life = process->life, .key = key};
+    struct core_key core_key = process_key(key);
+    request->floor = sim->row[key].floor;
+    request->deadline_us = sim->now_us + deadline_ms * 1000;
+    request->probe = sim->phase == PHASE_PROBE;
+    check_request(sim, request);
+    request->waiter.start_us = process_now_us(process);
+    enum guard_status status =
+        core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
+                 process_now_us(process) + deadline_ms * 1000);
+    request->open = status == GUARD_OK;
+    process->accepted += request->open;
+    process->refused += status == GUARD_SHED;
+    sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, key, request->floor,
+              request->open ? "" : " refused");
+    if (request->probe && !request->open)
+        sim_fail(sim, "p%u refuses a probe with status %d", process->index, status);
+    process_drain(sim, process);
+    if (sim_fault(sim, FAULT_REQUEST_LEAVES, 8))
+        sim_at(sim, sim->now_us + sim_between(sim, 0, deadline_ms * 500),
+               (struct event){
+                   .kind = EVENT_LEAVE, .process = process->index, .life = process->life, .subject = index});
+}
+
+void process_leave(struct sim *sim, uint32_t index)
+{
+    struct request *request = &sim->request[index];
+    struct process *process = &sim->process[request->process];
+    if (!request->open)
+        return;
+    core_cancel(process->core, process_now_us(process), &request->waiter);
+    process_drain(sim, process);
+}
+
+/* ---- writes ---- */
+
+static void schedule_invalidation(struct sim *sim, uint32_t key, uint32_t attempts, uint64_t after_us,
+                                  bool probe)
+{
+    if (sim->writes == SIM_WRITES)
+        return;
+    uint32_t index = sim->writes++;
+    sim->write[index] = (struct write){.key = key, .attempts = attempts, .open = true, .probe = probe};
+    sim_at(sim, sim->now_us + after_us, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
+}
+
+void process_write(struct sim *sim, uint32_t key, bool probe)
+{
+    struct row *row = &sim->row[key];
+    bool room = probe || (row->version < SIM_VERSIONS - 64 && sim->writes < SIM_WRITES / 2);
+    if (!room) /* the last phases and repetitions need some */
+        return;
+    row->version++;
+    row->absent[row->version] = !probe && sim_one_in(sim, 6);
+    row->too_big[row->version] = !probe && sim_one_in(sim, 10);
+    sim_trace(sim, "    commit k%u v%u%s", key, row->version, row->absent[row->version] ? " (deleted)" : "");
+    if (!probe && sim_fault(sim, FAULT_WRITER_DIES, 8))
+        return;
+    schedule_invalidation(sim, key, 0, sim_between(sim, 0, 2000), probe);
+}
+
+static struct process *any_running(struct sim *sim)
+{
+    uint32_t first = (uint32_t)sim_between(sim, 0, sim->params.processes - 1);
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        struct process *process = &sim->process[(first + i) % sim->params.processes];
+        if (process_runs(process) && !process->closing && process->stalled_until_us <= sim->now_us)
+            return process;
+    }
+    return NULL;
+}
+
+void process_invalidate(struct sim *sim, uint32_t index)
+{
+    struct write *write = &sim->write[index];
+    struct process *process = any_running(sim);
+    if (process == NULL) {
+        sim_at(sim, sim->now_us + 20000, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
+        return;
+    }
+    write->process = process->index;
+    write->life = process->life;
+    write->version = sim->row[write->key].version;
+    write->invalidation = (struct core_invalidation){.key = process_key(write->key),
+                                                     .deadline_us = process_now_us(process) + 1000000};
+    if (core_invalidate(process->core, process_now_us(process), &write->invalidation) != GUARD_OK)
+        write->open = false;
+    process_drain(sim, process);
+}
+
+static void invalidated(struct sim *sim, struct write *write)
+{
+    enum { ATTEMPTS = 4 };
+    struct row *row = &sim->row[write->key];
+    write->open = false;
+    if (write->invalidation.result.status == GUARD_OK) {
+        row->floor = write->version > row->floor ? write->version : row->floor;
+        for (int i = 0; i < 8; i++)
+            sim_moment(sim, write->key, EVENT_REQUEST);
+        sim_trace(sim, "p%u  invalidated k%u: v%u and newer from now on", write->process, write->key,
+                  row->floor);
+    } else if (write->attempts < ATTEMPTS && sim->phase != PHASE_END) {
+        schedule_invalidation(sim, write->key, write->attempts + 1, 1000, write->probe);
+    }
+}
+
+/* ---- what a core asks for ---- */
+
+static void perform(struct sim *sim, struct process *process, const struct core_action *action)
+{
+    if (action->kind == CORE_LOAD)
+        start_load(sim, process, action);
+    else if (action->kind == CORE_CANCEL)
+        cancel_load(sim, process, action->load);
+    else
+        net_send(sim, process, action);
+}
+
+static void answered(struct sim *sim, struct request *request)
+{
+    request->answers++;
+    request->open = false;
+    check_answer(sim, request);
+    guard_value_unref(&request->waiter.result.value);
+}
+
+void process_drain(struct sim *sim, struct process *process)
+{
+    struct core_action action;
+    while (core_next_action(process->core, &action))
+        perform(sim, process, &action);
+    struct core_waiter *waiter;
+    while ((waiter = core_next_answer(process->core)) != NULL)
+        answered(sim, (struct request *)waiter);
+    struct core_invalidation *invalidation;
+    while ((invalidation = core_next_invalidated(process->core)) != NULL)
+        invalidated(sim, (struct write *)invalidation);
+    if (process->closing && core_idle(process->core))
+        sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
+    uint64_t next_us = core_next_us(process->core);
+    if (next_us == UINT64_MAX)
+        return;
+    next_us = next_us > process->clock_offset_us ? next_us - process->clock_offset_us : 0;
+    if (next_us < sim->now_us)
+        next_us = sim->now_us;
+    if (next_us >= process->tick_us)
+        return;
+    process->tick_us = next_us;
+    next_us += sim_between(sim, 0, sim->params.tick_late_us);
+    sim_at(sim, next_us,
+           (struct event){.kind = EVENT_TICK,
+                          .process = process->index,
+                          .life = process->life,
+                          .subject = ++process->ticks});
+}

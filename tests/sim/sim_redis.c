@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_redis.c - the model Redis: guard/scripts/ in C, on keys with TTLs.
+ *
+ * Each script is one atomic step. The clock is Redis's own and may step; TTLs are judged when a key is
+ * touched, as Redis does it. Under OOM a script's first write is refused if it needs memory; under READONLY
+ * every write is.
+ */
+#include "sim.h"
+#include <string.h>
+
+int64_t redis_now_ms(const struct sim *sim)
+{
+    return (int64_t)(sim->now_us / 1000) + sim->redis.clock_offset_ms;
+}
+
+static int64_t ttl_ms(const struct sim *sim, int64_t expires_ms)
+{
+    return expires_ms - redis_now_ms(sim);
+}
+
+static void end_lease(struct sim *sim, uint32_t key, enum lease_end end, const char *by)
+{
+    struct stored_lease *lease = &sim->redis.slot[key].lease;
+    lease->there = false;
+    check_lease_gone(sim, key, lease->token, end, by);
+}
+
+void redis_expire(struct sim *sim, uint32_t key)
+{
+    struct slot *slot = &sim->redis.slot[key];
+    if (slot->value.there && ttl_ms(sim, slot->value.expires_ms) <= 0) {
+        slot->value.there = false;
+        sim->row[key].changes++;
+    }
+    if (slot->failure.there && ttl_ms(sim, slot->failure.expires_ms) <= 0)
+        slot->failure.there = false;
+    if (slot->lease.there && ttl_ms(sim, slot->lease.expires_ms) <= 0)
+        end_lease(sim, key, LEASE_EXPIRED, NULL);
+}
+
+/* One running script: what it may still write. */
+struct run {
+    struct sim *sim;
+    struct slot *slot;
+    uint32_t key;
+    bool wrote, refused;
+};
+
+static bool may_write(struct run *run, bool needs_memory)
+{
+    bool denied = run->sim->redis.readonly || (needs_memory && run->sim->redis.oom && !run->wrote);
+    run->refused = run->refused || denied;
+    run->wrote = run->wrote || !denied;
+    return !denied;
+}
+
+static int64_t clamp(struct run *run, int64_t *expires_ms, int64_t limit_ms)
+{
+    int64_t left_ms = ttl_ms(run->sim, *expires_ms);
+    if (left_ms <= limit_ms || run->sim->mutant == MUTANT_NO_CLAMP)
+        return left_ms;
+    if (may_write(run, false))
+        *expires_ms = redis_now_ms(run->sim) + limit_ms;
+    return limit_ms;
+}
+
+static uint32_t lease_ms_of(const char *token)
+{
+    enum { LEASE_MS_AT = TOKEN_TAG_AT + TOKEN_TAG_BYTES + 1, DIGITS = 7 };
+    uint32_t ms = 0;
+    for (int i = 0; i < DIGITS; i++)
+        ms = ms * 10 + (uint32_t)(token[LEASE_MS_AT + i] - '0');
+    return ms;
+}
+
+/* ---- acquire ---- */
+
+struct found {
+    bool value, fresh, lease, failure;
+    int64_t value_ms, lease_ms, failure_ms;
+};
+
+static void find_value(struct run *run, const struct command *command, struct found *found)
+{
+    struct stored_value *value = &run->slot->value;
+    if (!value->there || strcmp(value->filler, command->refused) == 0)
+        return;
+    uint64_t limit_ms =
+        value->px_ms < run->sim->redis.max_value_ms ? value->px_ms : run->sim->redis.max_value_ms;
+    found->value_ms = clamp(run, &value->expires_ms, (int64_t)limit_ms);
+    found->fresh = found->value_ms > (int64_t)value->stale_ms;
+    found->value = found->value_ms >= 1 && (command->action.lookup != LOOKUP_NO_STALE || found->fresh);
+}
+
+static void find_lease(struct run *run, const struct command *command, struct found *found)
+{
+    struct stored_lease *lease = &run->slot->lease;
+    if (lease->there && command->prev[0] != '\0' && strcmp(lease->token, command->prev) == 0 &&
+        may_write(run, false))
+        end_lease(run->sim, run->key, LEASE_SUPERSEDED, command->prev);
+    if (lease->there)
+        found->lease_ms = clamp(run, &lease->expires_ms, lease_ms_of(lease->token));
+    found->lease = lease->there && run->sim->mutant != MUTANT_BUSY_IGNORED;
+}
+
+static void find_failure(struct run *run, struct found *found)
+{
+    struct stored_failure *failure = &run->slot->failure;
+    found->failure = failure->there;
+    if (found->failure)
+        found->failure_ms = clamp(run, &failure->expires_ms, failure->own_ms);
+}
+
+static void answer_value(struct redis_answer *out, const struct run *run, char what,
+                         const struct found *found, int turn)
+{
+    out->what = what;
+    out->value = run->slot->value;
+    out->ttl_ms = found->value_ms;
+    out->turn = turn;
+}
+
+static void grant(struct run *run, const struct command *command, const struct found *found,
+                  struct redis_answer *out)
+{
+    struct stored_lease *lease = &run->slot->lease;
+    if (!may_write(run, true))
+        return;
+    if (lease->there)
+        end_lease(run->sim, run->key, LEASE_RELEASED, command->token);
+    lease->there = true;
+    strcpy(lease->token, command->token);
+    lease->expires_ms = redis_now_ms(run->sim) + command->action.lease_ms;
+    if (found->value)
+        answer_value(out, run, 'S', found, TURN_OURS);
+    else
+        out->what = 'L';
+}
+
+static void acquire(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    struct found found = {.value = false};
+    find_value(run, command, &found);
+    find_lease(run, command, &found);
+    find_failure(run, &found);
+    bool blind = run->sim->mutant == MUTANT_LOOKUP_NOT_ATOMIC && !found.lease;
+    if (found.value && found.fresh && !blind) {
+        answer_value(out, run, 'H', &found, 0);
+    } else if (found.lease && found.value) {
+        answer_value(out, run, 'S', &found, TURN_OTHERS);
+    } else if (found.lease) {
+        out->what = 'B';
+        out->ttl_ms = found.lease_ms;
+    } else if (found.failure && found.value) {
+        answer_value(out, run, 'S', &found, TURN_COOLING);
+    } else if (found.failure) {
+        out->what = 'E';
+        out->failure = run->slot->failure;
+        out->ttl_ms = found.failure_ms;
+    } else if (command->action.lookup == LOOKUP_PEEK && found.value) {
+        answer_value(out, run, 'S', &found, TURN_OTHERS);
+    } else if (command->action.lookup == LOOKUP_PEEK) {
+        out->what = 'M';
+    } else {
+        if (blind)
+            found.value = false;
+        grant(run, command, &found, out);
+    }
+}
+
+/* ---- renew, fill, release, invalidate ---- */
+
+static bool holds(const struct run *run, const struct command *command)
+{
+    return run->slot->lease.there && strcmp(run->slot->lease.token, command->token) == 0;
+}
+
+static void renew(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    struct stored_lease *lease = &run->slot->lease;
+    bool creates = run->sim->mutant == MUTANT_RENEW_CREATES && !lease->there;
+    if (!holds(run, command) && !creates)
+        return;
+    if (!may_write(run, false))
+        return;
+    strcpy(lease->token, command->token);
+    lease->there = true;
+    lease->expires_ms = redis_now_ms(run->sim) + command->action.lease_ms;
+    out->code = 1;
+}
+
+static void store(struct run *run, const struct command *command)
+{
+    const struct core_action *action = &command->action;
+    struct stored_value *value = &run->slot->value;
+    *value = (struct stored_value){
+        .there = true,
+        .absent = action->value == NULL,
+        .key = run->key,
+        .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
+        .stale_ms = action->stale_ms,
+        .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
+    };
+    if (value->absent)
+        value->version = check_version_loaded(run->sim, command->token);
+    else
+        body_read(action->value->public.body, &value->key, &value->version);
+    memcpy(value->filler, command->token, TOKEN_UUID_BYTES);
+    run->sim->row[run->key].changes++;
+}
+
+static void fill(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    const struct stored_value *value = &run->slot->value;
+    bool mine = value->there && memcmp(value->filler, command->token, TOKEN_UUID_BYTES) == 0;
+    if (!holds(run, command) && run->sim->mutant != MUTANT_FILL_UNFENCED) {
+        out->code = mine ? 2 : 0;
+        return;
+    }
+    bool stores = may_write(run, true);
+    if (run->sim->redis.readonly)
+        return; /* the deletions raise the error */
+    run->refused = false;
+    if (stores)
+        store(run, command);
+    if (run->slot->lease.there)
+        end_lease(run->sim, run->key, LEASE_FILLED, command->token);
+    run->slot->failure.there = false;
+    out->published = true;
+    out->code = stores ? 1 : -1;
+}
+
+static void release(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    const struct core_action *action = &command->action;
+    bool any = run->sim->mutant == MUTANT_RELEASE_ANY && run->slot->lease.there;
+    if ((!holds(run, command) && !any) || !may_write(run, false))
+        return;
+    end_lease(run->sim, run->key, LEASE_RELEASED, command->token);
+    if ((action->too_big || action->failure != GUARD_FAILURE_NONE) &&
+        run->sim->mutant != MUTANT_NO_FAILURE_LEASE)
+        run->slot->failure = (struct stored_failure){
+            .there = true,
+            .too_big = action->too_big,
+            .failure = action->failure,
+            .own_ms = action->failure_ms,
+            .expires_ms = redis_now_ms(run->sim) + action->failure_ms,
+        };
+    out->published = true;
+    out->code = 1;
+}
+
+static void invalidate(struct run *run, struct redis_answer *out)
+{
+    struct slot *slot = run->slot;
+    if (!may_write(run, false))
+        return;
+    out->code = slot->value.there + 2 * slot->lease.there;
+    slot->value.there = false;
+    slot->failure.there = false;
+    if (slot->lease.there && run->sim->mutant != MUTANT_INVALIDATE_KEEPS)
+        end_lease(run->sim, run->key, LEASE_INVALIDATED, NULL);
+    run->sim->row[run->key].failed_us = 0;
+    run->sim->row[run->key].changes++;
+    out->published = out->gone = true;
+}
+
+void redis_execute(struct sim *sim, const struct command *command, struct redis_answer *out)
+{
+    struct run run = {.sim = sim, .slot = &sim->redis.slot[command->key], .key = command->key};
+    *out = (struct redis_answer){.error = false};
+    redis_expire(sim, command->key);
+    switch (command->action.kind) {
+    case CORE_ACQUIRE:
+        acquire(&run, command, out);
+        break;
+    case CORE_RENEW:
+        renew(&run, command, out);
+        break;
+    case CORE_FILL:
+        fill(&run, command, out);
+        break;
+    case CORE_RELEASE:
+        release(&run, command, out);
+        break;
+    case CORE_INVALIDATE:
+        invalidate(&run, out);
+        break;
+    case CORE_LOAD:
+    case CORE_CANCEL:
+        break;
+    }
+    out->error = run.refused;
+    const struct stored_lease *lease = &run.slot->lease;
+    bool clamped = command->action.kind == CORE_ACQUIRE && !run.refused;
+    if (clamped && lease->there && ttl_ms(sim, lease->expires_ms) > lease_ms_of(lease->token))
+        sim_fail(sim, "an acquire left a lease of k%u with %lld ms to live", command->key,
+                 (long long)ttl_ms(sim, lease->expires_ms));
+}

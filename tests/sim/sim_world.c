@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_world.c - one run: what a seed stands for, the phases, and where each event goes.
+ */
+#include "sim.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEAL_US = 60000000, /* longer than any deadline, hung load, lease and pause of a breaker together */
+    PROBE_US = 12000000,
+    END_US = 2000000,
+};
+
+/* ---- services ---- */
+
+uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high)
+{
+    return low + chance_below(&sim->chance, high - low + 1);
+}
+
+bool sim_one_in(struct sim *sim, uint32_t chances)
+{
+    return chance_below(&sim->chance, chances) == 0;
+}
+
+bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances)
+{
+    if (!sim->params.enabled[fault] || !sim_one_in(sim, chances))
+        return false;
+    sim->hit[fault]++;
+    return true;
+}
+
+void sim_at(struct sim *sim, uint64_t at_us, struct event event)
+{
+    event.at_us = at_us;
+    events_push(&sim->events, event);
+}
+
+void sim_moment(struct sim *sim, uint32_t key, enum event_kind kind)
+{
+    if (sim->phase != PHASE_CHAOS || sim->params.spite == 0 || !sim_one_in(sim, sim->params.spite))
+        return;
+    struct event event = {.kind = kind, .key = key};
+    event.process = (uint32_t)sim_between(sim, 0, sim->params.processes - 1);
+    sim_at(sim, sim->now_us + sim_between(sim, 0, sim->params.latency_us), event);
+}
+
+void sim_trace(struct sim *sim, const char *format, ...)
+{
+    if (!sim->trace)
+        return;
+    va_list args;
+    va_start(args, format);
+    printf("%10.3f ms  ", (double)sim->now_us / 1000);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+}
+
+void sim_fail(struct sim *sim, const char *format, ...)
+{
+    if (sim->failed)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sim->failure, sizeof sim->failure, format, args);
+    va_end(args);
+    sim->failed = true;
+    sim_trace(sim, "!!! %s", sim->failure);
+}
+
+/* ---- what a seed stands for ---- */
+
+static uint32_t between(struct sim *sim, uint32_t low, uint32_t high)
+{
+    return (uint32_t)sim_between(sim, low, high);
+}
+
+static void choose_policy(struct sim *sim)
+{
+    struct params *params = &sim->params;
+    struct guard_policy *policy = &params->policy;
+    *policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    policy->fresh_ms = between(sim, 50, 2000);
+    policy->stale_ms = sim_one_in(sim, 2) ? 0 : between(sim, 100, 2000);
+    policy->absent_ms = between(sim, 50, 1000);
+    policy->failure_ms = between(sim, 50, 1000);
+    policy->jitter_percent = between(sim, 0, 30);
+    policy->lease_ms = between(sim, 150, 1500);
+    policy->max_hold_ms = between(sim, 500, 6000);
+    policy->load_limit_ms = between(sim, 500, policy->max_hold_ms);
+    policy->deadline_ms = between(sim, 200, 6000);
+    params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
+    params->load_ms = between(sim, 5, 300);
+    params->latency_us = between(sim, 100, 4000);
+}
+
+/* Nothing is wrong, so nothing may go wrong. */
+static void choose_calm(struct sim *sim)
+{
+    struct params *params = &sim->params;
+    memset(params->enabled, 0, sizeof params->enabled);
+    params->calm = true;
+    params->workers = 4;
+    params->queue = SIM_REQUESTS;
+    params->max_waiters = SIM_REQUESTS;
+    params->policy.lease_ms = between(sim, 200, 1500);
+    params->redis_limit_ms = 60;
+    params->policy.max_hold_ms = 20000;
+    params->policy.load_limit_ms = 15000;
+    params->policy.deadline_ms = 12000;
+    params->enabled[FAULT_LOAD_FAILS] = sim_one_in(sim, 3);
+    params->enabled[FAULT_REQUEST_LEAVES] = sim_one_in(sim, 3);
+    params->enabled[FAULT_MESSAGE_LOST] = sim_one_in(sim, 2);
+    params->enabled[FAULT_MESSAGE_TWICE] = sim_one_in(sim, 2);
+    params->enabled[FAULT_SUBSCRIPTION] = sim_one_in(sim, 2);
+    params->enabled[FAULT_SHUTDOWN] = sim_one_in(sim, 3);
+    params->tick_late_us = 0;
+}
+
+static enum guard_mode choose_mode(struct sim *sim)
+{
+    if (!sim_one_in(sim, 12))
+        return GUARD_MODE_FLEET;
+    return sim_one_in(sim, 2) ? GUARD_MODE_LOCAL : GUARD_MODE_OFF;
+}
+
+/* Without sharing, every get loads: more of them than workers is a queue, however calm. */
+static void choose_room(struct params *params)
+{
+    if (params->calm && params->mode == GUARD_MODE_OFF)
+        params->workers = SIM_REQUESTS;
+}
+
+static void choose_params(struct sim *sim)
+{
+    struct params *params = &sim->params;
+    params->processes = between(sim, 2, SIM_PROCESSES);
+    params->keys = between(sim, 1, SIM_KEYS);
+    params->mode = choose_mode(sim);
+    params->workers = between(sim, 1, 4);
+    params->queue = between(sim, 0, 8);
+    params->max_waiters = between(sim, 10, 300);
+    choose_policy(sim);
+    for (int fault = 0; fault < FAULTS; fault++)
+        params->enabled[fault] = sim_one_in(sim, 3);
+    params->chaos_us = sim_between(sim, 1500000, 6000000);
+    params->bursts = between(sim, 3, 25);
+    params->writes = between(sim, 0, 15);
+    params->disasters = between(sim, 0, 120);
+    params->spite = sim_one_in(sim, 2) ? 0 : between(sim, 2, 40);
+    params->tick_late_us = sim_one_in(sim, 2) ? 0 : between(sim, 0, 3000);
+    if (sim_one_in(sim, 10))
+        choose_calm(sim);
+    choose_room(params);
+}
+
+static void schedule(struct sim *sim)
+{
+    const struct params *params = &sim->params;
+    for (uint32_t i = 0; i < params->bursts; i++) {
+        uint64_t at_us = sim_between(sim, 0, params->chaos_us);
+        uint32_t key = between(sim, 0, params->keys - 1), size = between(sim, 1, 14);
+        for (uint32_t n = 0; n < size; n++)
+            sim_at(sim, at_us + sim_between(sim, 0, 20000),
+                   (struct event){
+                       .kind = EVENT_REQUEST, .process = between(sim, 0, params->processes - 1), .key = key});
+    }
+    for (uint32_t i = 0; i < params->writes; i++)
+        sim_at(sim, sim_between(sim, 0, params->chaos_us),
+               (struct event){.kind = EVENT_WRITE, .key = between(sim, 0, params->keys - 1)});
+    for (uint32_t i = 0; i < params->disasters; i++)
+        sim_at(sim, sim_between(sim, 0, params->chaos_us), (struct event){.kind = EVENT_FAULT});
+    for (uint64_t at_us = 0; params->enabled[FAULT_REDIS_FAILOVER] && at_us < params->chaos_us;
+         at_us += sim_between(sim, 20000, 500000))
+        sim_at(sim, at_us, (struct event){.kind = EVENT_REPLICATE});
+}
+
+static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
+{
+    struct events events = sim->events;
+    sim->requests = sim->writes = sim->loads = sim->commands = sim->lives = sim->tokens = 0;
+    sim->seed = seed;
+    sim->now_us = 1000000;
+    sim->chance = (struct chance){.state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+    sim->phase = PHASE_CHAOS;
+    sim->mutant = mutant;
+    sim->trace = trace;
+    sim->failed = false;
+    sim->params = (struct params){.processes = 0};
+    memset(&sim->redis, 0, sizeof sim->redis);
+    memset(sim->row, 0, sizeof sim->row);
+    memset(sim->process, 0, sizeof sim->process);
+    memset(sim->hit, 0, sizeof sim->hit);
+    memset(sim->answers, 0, sizeof sim->answers);
+    sim->events_seen = 0;
+    events.count = 0;
+    events.numbered = 0;
+    sim->events = events;
+    choose_params(sim);
+    sim->redis.max_value_ms = 86400000;
+    sim->redis.clock_offset_ms = (int64_t)sim_between(sim, 0, 1000000000);
+    sim->params.chaos_us += sim->now_us;
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        process_start(sim, &sim->process[i]);
+    schedule(sim);
+}
+
+/* ---- events ---- */
+
+static bool is_of_process(enum event_kind kind)
+{
+    switch (kind) {
+    case EVENT_TICK:
+    case EVENT_REPLY:
+    case EVENT_LIMIT:
+    case EVENT_UNSENT:
+    case EVENT_BROKEN:
+    case EVENT_CONNECT:
+    case EVENT_SUBSCRIBE:
+    case EVENT_MESSAGE:
+    case EVENT_LOAD_END:
+    case EVENT_REQUEST:
+    case EVENT_LEAVE:
+    case EVENT_CLOSE:
+        return true;
+    case EVENT_EXECUTE:
+    case EVENT_LOAD_READ:
+    case EVENT_WRITE:
+    case EVENT_INVALIDATE:
+    case EVENT_FAULT:
+    case EVENT_RECOVER:
+    case EVENT_RESTART:
+    case EVENT_REPLICATE:
+    case EVENT_KINDS:
+        break;
+    }
+    return false;
+}
+
+static void tick(struct sim *sim, struct process *process)
+{
+    process->tick_us = UINT64_MAX;
+    core_tick(process->core, process_now_us(process));
+    process_drain(sim, process);
+}
+
+static void message(struct sim *sim, struct process *process, const struct event *event)
+{
+    struct core_key key = process_key(event->key);
+    if (!process->subscribed)
+        return;
+    sim_trace(sim, "p%u  message k%u%s", process->index, event->key, event->gone ? " invalidated" : "");
+    core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
+    process_drain(sim, process);
+}
+
+static void happen_to(struct sim *sim, struct process *process, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_TICK:
+        if (event->subject == process->ticks)
+            tick(sim, process);
+        break;
+    case EVENT_REPLY:
+        net_reply(sim, event->subject);
+        break;
+    case EVENT_LIMIT:
+        net_limit(sim, event->subject);
+        break;
+    case EVENT_UNSENT:
+        net_unsent(sim, event->subject);
+        break;
+    case EVENT_BROKEN:
+        if (process->connection == event->subject)
+            net_break(sim, process);
+        break;
+    case EVENT_CONNECT:
+        net_connect(sim, process);
+        break;
+    case EVENT_SUBSCRIBE:
+        net_subscribe(sim, process);
+        break;
+    case EVENT_MESSAGE:
+        message(sim, process, event);
+        break;
+    case EVENT_LOAD_END:
+        process_load_end(sim, event->subject);
+        break;
+    case EVENT_REQUEST:
+        process_get(sim, process, event->key,
+                    sim->params.calm ? sim->params.policy.deadline_ms
+                                     : sim_between(sim, 1, sim->params.policy.deadline_ms));
+        break;
+    case EVENT_LEAVE:
+        process_leave(sim, event->subject);
+        break;
+    case EVENT_CLOSE:
+        process_close(sim, process);
+        break;
+    default:
+        break;
+    }
+}
+
+static void happen(struct sim *sim, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_EXECUTE:
+        net_execute(sim, event->subject);
+        break;
+    case EVENT_LOAD_READ:
+        process_load_read(sim, event->subject);
+        break;
+    case EVENT_WRITE:
+        process_write(sim, event->key, sim->phase == PHASE_PROBE);
+        break;
+    case EVENT_INVALIDATE:
+        process_invalidate(sim, event->subject);
+        break;
+    case EVENT_FAULT:
+        fault_next(sim);
+        break;
+    case EVENT_RECOVER:
+        fault_recover(sim, (enum fault)event->subject);
+        break;
+    case EVENT_RESTART:
+        process_restart(sim, &sim->process[event->process]);
+        break;
+    case EVENT_REPLICATE:
+        memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
+        break;
+    default:
+        break;
+    }
+}
+
+static void dispatch(struct sim *sim, const struct event *event)
+{
+    struct process *process = &sim->process[event->process];
+    if (!is_of_process(event->kind)) {
+        happen(sim, event);
+        return;
+    }
+    if (!process_runs(process) || (event->life != 0 && event->life != process->life))
+        return;
+    if (process->stalled_until_us > sim->now_us)
+        sim_at(sim, process->stalled_until_us + (event->kind == EVENT_TICK ? sim_between(sim, 0, 50) : 0),
+               *event);
+    else
+        happen_to(sim, process, event);
+}
+
+static void run_until(struct sim *sim, uint64_t until_us)
+{
+    enum { EVENTS_MOST = 400000 };
+    struct event event;
+    while (!sim->failed && events_next_us(&sim->events) <= until_us && events_pop(&sim->events, &event)) {
+        sim->now_us = event.at_us > sim->now_us ? event.at_us : sim->now_us;
+        dispatch(sim, &event);
+        if (++sim->events_seen > EVENTS_MOST)
+            sim_fail(sim, "does not come to rest");
+    }
+    if (sim->now_us < until_us)
+        sim->now_us = until_us;
+}
+
+/* ---- phases ---- */
+
+static void enter(struct sim *sim, enum phase phase, const char *name)
+{
+    sim->phase = phase;
+    sim_trace(sim, "=== %s", name);
+}
+
+static void heal(struct sim *sim)
+{
+    enter(sim, PHASE_HEAL, "no more faults");
+    fault_heal(sim);
+    run_until(sim, sim->now_us + HEAL_US);
+    if (!sim->failed)
+        check_rest(sim);
+}
+
+/* One key after the other, so that the smallest bulkhead has room for it. */
+static void probe_key(struct sim *sim, uint32_t key)
+{
+    process_write(sim, key, true);
+    run_until(sim, sim->now_us + PROBE_US);
+    if (sim->row[key].floor != sim->row[key].version)
+        sim_fail(sim, "the last invalidation of k%u was not confirmed", key);
+    for (uint32_t i = 0; i < sim->params.processes && !sim->failed; i++)
+        process_get(sim, &sim->process[i], key, PROBE_US / 1000);
+    run_until(sim, sim->now_us + PROBE_US + 1);
+}
+
+static void probe(struct sim *sim)
+{
+    enter(sim, PHASE_PROBE, "probes");
+    for (uint32_t key = 0; key < sim->params.keys && !sim->failed; key++)
+        probe_key(sim, key);
+    if (!sim->failed)
+        check_rest(sim);
+}
+
+static void end(struct sim *sim)
+{
+    enter(sim, PHASE_END, "the end");
+    for (uint32_t i = 0; i < sim->params.processes && !sim->failed; i++)
+        process_close(sim, &sim->process[i]);
+    run_until(sim, sim->now_us + END_US);
+    if (!sim->failed)
+        check_end(sim);
+}
+
+static void clear(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        process_free(sim, &sim->process[i]);
+    for (uint32_t i = 0; i < sim->commands; i++)
+        value_unref(&sim->command[i].value);
+}
+
+bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
+{
+    prepare(sim, seed, mutant, trace);
+    run_until(sim, sim->params.chaos_us);
+    if (!sim->failed)
+        heal(sim);
+    if (!sim->failed)
+        probe(sim);
+    if (!sim->failed)
+        end(sim);
+    clear(sim);
+    return !sim->failed;
+}
