@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.h - decides from a history whether the promises were kept.
+ *
+ *     STALE        a 200 whose row is older than an invalidation that was confirmed before the request began;
+ *                  a row that exists and is answered as absent is one, too
+ *     UNWRITTEN    a version that nobody can have written before the answer ended
+ *     WRONG_ROW    the answer to another question
+ *     STATUS       anything but 200, 503 and 504; once all is calm: anything but 200
+ *     LATE         answered, but not within the deadline (plus slack, plus the time its process was stopped)
+ *     UNANSWERED   no answer from a process that was not killed meanwhile, to a client that did not leave
+ *     OVERLAP      more loads of one key at a time than its faults and invalidations excuse
+ *
+ * Freshness has no excuses. The loads of a key that run at one instant may be
+ *
+ *     1 + invalidations of the key + sum of fault_further_loads()
+ *
+ * over what happened since the oldest of them could have got its lease (memory_ms before it began); a fault
+ * counts until tail_ms after it was mended, which is how long breakers and leases remember it, or until all was
+ * calm. And never more than all workers of all processes.
+ *
+ * Pure; one thread.
+ */
+#ifndef TESTS_CHAOS_CHECK_H
+#define TESTS_CHAOS_CHECK_H
+
+#include "tests/chaos/history.h"
+
+struct check_rules {
+    uint32_t process_count, workers; /* workers of each process */
+    uint32_t deadline_ms, slack_ms;
+    uint32_t load_limit_ms;
+    uint32_t memory_ms, tail_ms;
+};
+
+enum check_kind {
+    CHECK_STALE,
+    CHECK_UNWRITTEN,
+    CHECK_WRONG_ROW,
+    CHECK_STATUS,
+    CHECK_LATE,
+    CHECK_UNANSWERED,
+    CHECK_OVERLAP,
+    CHECK_KINDS
+};
+
+enum { CHECK_TEXTS = 8, CHECK_TEXT_BYTES = 200 };
+
+struct check_report {
+    uint32_t violations[CHECK_KINDS];
+    uint32_t violation_count;
+    uint32_t most_at_a_time;                   /* loads of one key */
+    uint32_t overlapping;                      /* loads that began while another of their key ran */
+    char texts[CHECK_TEXTS][CHECK_TEXT_BYTES]; /* the first ones, in words */
+};
+
+const char *check_name(enum check_kind kind);
+
+/* Sorts the lists of the history. True: no violation. */
+bool check_history(struct history *history, const struct check_rules *rules, struct check_report *report);
+
+/* The highest version of this key that was confirmed; 0: none. For a history that goes on in another one. */
+uint64_t check_confirmed(const struct history *history, uint32_t key);
+
+#endif

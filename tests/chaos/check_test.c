@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_test.c - the checker of histories: hand-made ones that keep every promise, and one for each way to
+ * break it.
+ *
+ * Times in the histories are whole milliseconds from 0.
+ */
+#include "tests/chaos/check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct check_rules rules = {
+    .process_count = 4,
+    .workers = 4,
+    .deadline_ms = 1000,
+    .slack_ms = 100,
+    .load_limit_ms = 500,
+    .memory_ms = 50,
+    .tail_ms = 200,
+};
+
+enum { KEY = 7 };
+
+static uint64_t ms(uint64_t instant_ms)
+{
+    return instant_ms * 1000;
+}
+
+static int new_history(void **state)
+{
+    static struct history history;
+    history_init(&history);
+    *state = &history;
+    return 0;
+}
+
+static int clear_history(void **state)
+{
+    history_clear(*state);
+    return 0;
+}
+
+static void answered(struct history *history, uint64_t begin_ms, uint64_t end_ms, uint64_t version)
+{
+    history_add_get(history, &(struct history_get){.begin_us = ms(begin_ms),
+                                                   .end_us = ms(end_ms),
+                                                   .key = KEY,
+                                                   .body_key = KEY,
+                                                   .version = version,
+                                                   .status = 200,
+                                                   .limit_ms = 5000});
+}
+
+static void refused(struct history *history, uint64_t begin_ms, uint64_t end_ms, uint16_t status)
+{
+    history_add_get(
+        history,
+        &(struct history_get){
+            .begin_us = ms(begin_ms), .end_us = ms(end_ms), .key = KEY, .status = status, .limit_ms = 5000});
+}
+
+static void unanswered(struct history *history, uint64_t begin_ms, uint64_t end_ms, enum http_outcome outcome,
+                       uint32_t limit_ms)
+{
+    history_add_get(history, &(struct history_get){.begin_us = ms(begin_ms),
+                                                   .end_us = ms(end_ms),
+                                                   .key = KEY,
+                                                   .outcome = outcome,
+                                                   .limit_ms = limit_ms});
+}
+
+static void edited(struct history *history, uint64_t begin_ms, uint64_t end_ms, uint64_t version)
+{
+    history_add_edit(history, &(struct history_edit){.begin_us = ms(begin_ms),
+                                                     .end_us = ms(end_ms),
+                                                     .key = KEY,
+                                                     .committed = true,
+                                                     .version = version});
+}
+
+static void invalidated(struct history *history, uint64_t begin_ms, uint64_t end_ms, uint64_t version,
+                        bool confirmed)
+{
+    history_add_invalidation(history, &(struct history_invalidation){.begin_us = ms(begin_ms),
+                                                                     .end_us = ms(end_ms),
+                                                                     .key = KEY,
+                                                                     .confirmed = confirmed,
+                                                                     .version = version});
+}
+
+static void loaded(struct history *history, uint32_t key, uint64_t begin_ms, uint64_t end_ms)
+{
+    history_add_load(history,
+                     &(struct history_load){.begin_us = ms(begin_ms), .end_us = ms(end_ms), .key = key});
+}
+
+static void broke(struct history *history, enum fault_kind kind, uint8_t process, uint64_t begin_ms,
+                  uint64_t end_ms)
+{
+    history_add_fault(history, &(struct fault){.kind = kind,
+                                               .side = fault_trait(kind)->party,
+                                               .process = process,
+                                               .begin_us = ms(begin_ms),
+                                               .end_us = ms(end_ms)});
+}
+
+/* A confirmed change from version 1 to 2, from 10 ms to 30 ms. */
+static void changed(struct history *history)
+{
+    edited(history, 10, 20, 2);
+    invalidated(history, 21, 30, 2, true);
+}
+
+static void expect_good(struct history *history)
+{
+    struct check_report report;
+    if (!check_history(history, &rules, &report))
+        fail_msg("%s", report.texts[0]);
+}
+
+static void expect_only(struct history *history, enum check_kind kind, uint32_t times)
+{
+    struct check_report report;
+    assert_false(check_history(history, &rules, &report));
+    assert_int_equal(report.violations[kind], times);
+    assert_int_equal(report.violation_count, times);
+    assert_memory_equal(report.texts[0], check_name(kind), strlen(check_name(kind)));
+}
+
+/* ---- freshness ---- */
+
+static void an_empty_history_keeps_every_promise(void **state)
+{
+    expect_good(*state);
+}
+
+static void the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_confirmation(void **state)
+{
+    struct history *history = *state;
+    changed(history);
+    answered(history, 5, 9, 1);
+    answered(history, 9, 11, 2);
+    answered(history, 29, 90, 1);
+    answered(history, 30, 90, 1); /* in the same microsecond: not before */
+    answered(history, 31, 90, 2);
+    expect_good(history);
+}
+
+static void an_old_row_to_who_began_after_the_confirmation_is_stale(void **state)
+{
+    struct history *history = *state;
+    changed(history);
+    answered(history, 31, 40, 1);
+    answered(history, 4000, 4010, 1);
+    expect_only(history, CHECK_STALE, 2);
+}
+
+static void an_invalidation_that_was_not_confirmed_promises_nothing(void **state)
+{
+    struct history *history = *state;
+    edited(history, 10, 20, 2);
+    invalidated(history, 21, 30, 2, false);
+    answered(history, 31, 40, 1);
+    expect_good(history);
+}
+
+static void a_confirmation_of_an_older_version_does_not_lower_the_floor(void **state)
+{
+    struct history *history = *state;
+    edited(history, 10, 20, 2);
+    edited(history, 11, 21, 3);
+    invalidated(history, 22, 30, 3, true);
+    invalidated(history, 22, 40, 2, true);
+    answered(history, 41, 50, 2);
+    expect_only(history, CHECK_STALE, 1);
+}
+
+static void a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed(void **state)
+{
+    struct history *history = *state;
+    struct check_report report;
+    changed(history);
+    refused(history, 31, 40, 404);
+    assert_false(check_history(history, &rules, &report));
+    assert_int_equal(report.violations[CHECK_STALE], 1);
+    assert_int_equal(report.violations[CHECK_STATUS], 1);
+}
+
+static void a_version_before_anybody_can_have_written_it_is_unwritten(void **state)
+{
+    struct history *history = *state;
+    changed(history);
+    answered(history, 1, 9, 2);
+    answered(history, 1, 50, 3);
+    expect_only(history, CHECK_UNWRITTEN, 2);
+}
+
+static void an_edit_of_unknown_fate_may_have_happened(void **state)
+{
+    struct history *history = *state;
+    history_add_edit(history, &(struct history_edit){.begin_us = ms(10), .end_us = ms(20), .key = KEY});
+    answered(history, 5, 11, 2);
+    answered(history, 30, 40, 1);
+    expect_good(history);
+}
+
+static void the_row_of_another_key_is_a_wrong_row(void **state)
+{
+    struct history *history = *state;
+    answered(history, 1, 9, 1);
+    history->gets.items[0].body_key = KEY + 1;
+    expect_only(history, CHECK_WRONG_ROW, 1);
+}
+
+/* ---- answers ---- */
+
+static void refusals_are_allowed_until_all_is_calm(void **state)
+{
+    struct history *history = *state;
+    refused(history, 10, 20, 503);
+    refused(history, 10, 900, 504);
+    expect_good(history);
+    history->calm_us = ms(15);
+    expect_good(history);
+    history->calm_us = ms(10);
+    expect_only(history, CHECK_STATUS, 2);
+}
+
+static void an_internal_error_is_never_allowed(void **state)
+{
+    refused(*state, 10, 20, 500);
+    expect_only(*state, CHECK_STATUS, 1);
+}
+
+static void an_answer_past_deadline_and_slack_is_late(void **state)
+{
+    struct history *history = *state;
+    refused(history, 10, 1110, 504);
+    expect_good(history);
+    refused(history, 10, 1111, 504);
+    expect_only(history, CHECK_LATE, 1);
+}
+
+static void the_time_a_process_was_stopped_does_not_count(void **state)
+{
+    struct history *history = *state;
+    refused(history, 10, 1600, 504);
+    broke(history, FAULT_CATALOGD_STOP, 0, 5, 500);
+    expect_good(history);
+    history->faults.items[0].process = 1;
+    expect_only(history, CHECK_LATE, 1);
+}
+
+static void who_leaves_a_stopped_process_did_not_wait_in_vain(void **state)
+{
+    struct history *history = *state;
+    unanswered(history, 100, 5100, HTTP_TIMEOUT, 5000);
+    broke(history, FAULT_CATALOGD_STOP, 0, 50, 4500);
+    expect_good(history);
+    history->faults.items[0].end_us = ms(3900);
+    expect_only(history, CHECK_UNANSWERED, 1);
+}
+
+static void no_answer_is_excused_by_a_kill_or_by_leaving(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_CATALOGD_KILL, 0, 100, 200);
+    unanswered(history, 50, 100, HTTP_RESET, 5000);
+    unanswered(history, 150, 151, HTTP_UNCONNECTED, 5000);
+    unanswered(history, 300, 330, HTTP_TIMEOUT, 30);
+    expect_good(history);
+}
+
+static void no_answer_from_a_living_process_is_a_violation(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_CATALOGD_KILL, 0, 100, 200);
+    broke(history, FAULT_CATALOGD_KILL, 1, 250, 350);
+    unanswered(history, 50, 99, HTTP_RESET, 5000);
+    unanswered(history, 300, 310, HTTP_UNCONNECTED, 5000);
+    unanswered(history, 300, 5300, HTTP_TIMEOUT, 5000);
+    expect_only(history, CHECK_UNANSWERED, 3);
+}
+
+/* ---- loads ---- */
+
+static void loads_one_after_another_and_of_different_keys_need_no_excuse(void **state)
+{
+    struct history *history = *state;
+    loaded(history, KEY, 10, 20);
+    loaded(history, KEY, 20, 30);
+    loaded(history, KEY + 1, 15, 25);
+    expect_good(history);
+}
+
+static void a_second_load_at_a_time_without_a_fault_is_an_overlap(void **state)
+{
+    struct history *history = *state;
+    loaded(history, KEY, 10, 20);
+    loaded(history, KEY, 19, 30);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void each_invalidation_during_a_load_excuses_one_more(void **state)
+{
+    struct history *history = *state;
+    loaded(history, KEY, 100, 200);
+    loaded(history, KEY, 150, 250);
+    invalidated(history, 140, 145, 1, false);
+    expect_good(history);
+    loaded(history, KEY, 160, 260);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void an_invalidation_of_another_key_or_another_time_excuses_nothing(void **state)
+{
+    struct history *history = *state;
+    loaded(history, KEY, 100, 200);
+    loaded(history, KEY, 150, 250);
+    invalidated(history, 40, 45, 1, true);
+    invalidated(history, 151, 152, 1, true);
+    invalidated(history, 140, 145, 1, true);
+    history->invalidations.items[2].key = KEY + 1;
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void a_fault_excuses_loads_until_its_tail_is_over(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_REDIS_FLUSH, FAULT_EVERYBODY, 100, 101);
+    loaded(history, KEY, 351, 400);
+    loaded(history, KEY, 360, 400);
+    expect_good(history);
+    loaded(history, KEY + 1, 352, 400);
+    loaded(history, KEY + 1, 360, 400);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void a_fault_excuses_nothing_once_all_is_calm(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_REDIS_FLUSH, FAULT_EVERYBODY, 100, 101);
+    loaded(history, KEY, 180, 300); /* its lease may be from before 150 */
+    loaded(history, KEY, 190, 300);
+    loaded(history, KEY + 1, 220, 300);
+    loaded(history, KEY + 1, 230, 300);
+    expect_good(history);
+    history->calm_us = ms(150);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void without_redis_every_process_may_load_and_no_more(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_REDIS_STOP, FAULT_EVERYBODY, 90, 1000);
+    for (uint64_t i = 0; i < 5; i++)
+        loaded(history, KEY, 100 + i, 200);
+    expect_good(history);
+    loaded(history, KEY, 106, 200);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void a_longer_outage_of_postgresql_excuses_more_abandoned_queries(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_POSTGRES_STOP, FAULT_EVERYBODY, 100, 1200);
+    for (uint64_t i = 0; i < 4; i++)
+        loaded(history, KEY, 1200 + i, 1300);
+    expect_good(history);
+    loaded(history, KEY, 1205, 1300);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void no_faults_excuse_more_loads_than_there_are_workers(void **state)
+{
+    struct history *history = *state;
+    for (uint64_t i = 0; i < 30; i++)
+        broke(history, FAULT_REDIS_STOP, FAULT_EVERYBODY, 100, 200);
+    for (uint64_t i = 0; i < 17; i++)
+        loaded(history, KEY, 100 + i, 200);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+/* ---- as text ---- */
+
+static void what_was_written_is_read_again_and_judged_alike(void **state)
+{
+    char path[] = "/tmp/check_test.XXXXXX";
+    struct history *history = *state, copy;
+    struct check_report report, again;
+    changed(history);
+    answered(history, 31, 40, 1);
+    unanswered(history, 50, 99, HTTP_RESET, 5000);
+    loaded(history, KEY, 10, 20);
+    loaded(history, KEY, 11, 20);
+    broke(history, FAULT_LINK_CUT, 2, 5000, 5001);
+    history->calm_us = ms(6000);
+    int fd = mkstemp(path);
+    assert_int_not_equal(fd, -1);
+    close(fd);
+    history_init(&copy);
+    assert_true(history_write(history, path));
+    assert_true(history_read(&copy, path));
+    unlink(path);
+    assert_int_equal(copy.calm_us, history->calm_us);
+    assert_int_equal(copy.faults.items[0].kind, FAULT_LINK_CUT);
+    assert_false(check_history(history, &rules, &report));
+    assert_false(check_history(&copy, &rules, &again));
+    assert_memory_equal(&report, &again, sizeof report);
+    history_clear(&copy);
+}
+
+static void a_line_that_is_no_event_is_refused(void **state)
+{
+    char path[] = "/tmp/check_test.XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_not_equal(fd, -1);
+    assert_int_equal(write(fd, "load 1 2\n", 9), 9);
+    close(fd);
+    assert_false(history_read(*state, path));
+    unlink(path);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, new_history, clear_history)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(an_empty_history_keeps_every_promise),
+        CASE(the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_confirmation),
+        CASE(an_old_row_to_who_began_after_the_confirmation_is_stale),
+        CASE(an_invalidation_that_was_not_confirmed_promises_nothing),
+        CASE(a_confirmation_of_an_older_version_does_not_lower_the_floor),
+        CASE(a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed),
+        CASE(a_version_before_anybody_can_have_written_it_is_unwritten),
+        CASE(an_edit_of_unknown_fate_may_have_happened),
+        CASE(the_row_of_another_key_is_a_wrong_row),
+        CASE(refusals_are_allowed_until_all_is_calm),
+        CASE(an_internal_error_is_never_allowed),
+        CASE(an_answer_past_deadline_and_slack_is_late),
+        CASE(the_time_a_process_was_stopped_does_not_count),
+        CASE(who_leaves_a_stopped_process_did_not_wait_in_vain),
+        CASE(no_answer_is_excused_by_a_kill_or_by_leaving),
+        CASE(no_answer_from_a_living_process_is_a_violation),
+        CASE(loads_one_after_another_and_of_different_keys_need_no_excuse),
+        CASE(a_second_load_at_a_time_without_a_fault_is_an_overlap),
+        CASE(each_invalidation_during_a_load_excuses_one_more),
+        CASE(an_invalidation_of_another_key_or_another_time_excuses_nothing),
+        CASE(a_fault_excuses_loads_until_its_tail_is_over),
+        CASE(a_fault_excuses_nothing_once_all_is_calm),
+        CASE(without_redis_every_process_may_load_and_no_more),
+        CASE(a_longer_outage_of_postgresql_excuses_more_abandoned_queries),
+        CASE(no_faults_excuse_more_loads_than_there_are_workers),
+        CASE(what_was_written_is_read_again_and_judged_alike),
+        CASE(a_line_that_is_no_event_is_refused),
+    };
+    return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* crowd.c - see crowd.h. */
+#include "tests/chaos/crowd.h"
+
+#include "load/http.h"
+#include "load/net.h"
+
+#include <libpq-fe.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HOT_KEYS = 3,
+    LEAVES_ONE_IN = 16,
+    LEAVES_MOST_MS = 200,
+    REFUSED_PAUSE_MS = 20, /* longer, or refusals, which take no time, would be most of the history */
+    INVALIDATE_TRIES = 3,
+    INVALIDATE_LIMIT_MS = 5000,
+};
+
+struct member {
+    struct crowd *crowd;
+    pthread_t thread;
+    uint32_t number;
+    uint64_t chance;
+    PGconn *connection; /* a writer's; owned */
+};
+
+struct crowd {
+    struct crowd_options options;
+    atomic_bool ending;
+    struct member members[CROWD_MAX];
+    uint32_t count;
+};
+
+static uint32_t chance_below(struct member *member, uint32_t limit)
+{
+    member->chance = member->chance * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((member->chance >> 33) % limit);
+}
+
+static void rest(struct member *member, uint32_t pause_ms)
+{
+    net_pause_ms(chance_below(member, pause_ms * 2 + 1));
+}
+
+static uint32_t choose_key(struct member *member)
+{
+    bool hot = chance_below(member, 2) == 0;
+    return 1 + chance_below(member, hot ? HOT_KEYS : SCENE_KEYS);
+}
+
+/* Half of the time its own, so that a stopped process does not hold everybody. */
+static uint8_t choose_process(struct member *member)
+{
+    bool own = chance_below(member, 2) == 0;
+    return (uint8_t)(own ? member->number % SCENE_PROCESSES : chance_below(member, SCENE_PROCESSES));
+}
+
+/* ---- clients ---- */
+
+static uint64_t number_behind(const char *text, const char *name)
+{
+    const char *found = strstr(text, name);
+    return found != NULL ? strtoull(found + strlen(name), NULL, 10) : 0;
+}
+
+/* The row's id is believed only if body and ETag are of one version. */
+static void read_row(const struct http_answer *answer, struct history_get *get)
+{
+    char etag[64];
+    http_header(answer, "ETag", etag, sizeof etag);
+    get->version = number_behind(etag, "\"");
+    if (number_behind(answer->body, "\"version\":") == get->version)
+        get->body_key = (uint32_t)number_behind(answer->body, "\"id\":");
+}
+
+/* True: it was given a row. */
+static bool ask(struct member *member)
+{
+    struct crowd *crowd = member->crowd;
+    bool leaves = chance_below(member, LEAVES_ONE_IN) == 0;
+    char path[48];
+    struct http_answer answer;
+    struct history_get get = {
+        .begin_us = net_now_us(),
+        .key = choose_key(member),
+        .process = choose_process(member),
+        .limit_ms = leaves ? 1 + chance_below(member, LEAVES_MOST_MS) : CROWD_PATIENCE_MS,
+    };
+    uint16_t port = atomic_load(&crowd->options.scene->port[get.process]);
+    if (port == 0)
+        return false;
+    snprintf(path, sizeof path, "/products/%" PRIu32, get.key);
+    http_ask(
+        &(struct http_request){.host = "127.0.0.1", .port = port, .path = path, .deadline_ms = get.limit_ms},
+        &answer);
+    get.end_us = net_now_us();
+    get.outcome = answer.outcome;
+    get.status = answer.status;
+    if (answer.status == 200)
+        read_row(&answer, &get);
+    http_answer_clear(&answer);
+    history_add_get(crowd->options.history, &get);
+    return get.status == 200;
+}
+
+static void *run_client(void *context)
+{
+    struct member *member = context;
+    while (!atomic_load(&member->crowd->ending)) {
+        uint32_t pause_ms = member->crowd->options.client_pause_ms;
+        rest(member, ask(member) ? pause_ms : pause_ms + REFUSED_PAUSE_MS);
+    }
+    return NULL;
+}
+
+/* ---- writers ---- */
+
+/* The server's farewell to a session it ends. */
+static void ignore_notice(void *context, const char *text)
+{
+    (void)context, (void)text;
+}
+
+/* What was committed must survive a SIGKILL of the server. */
+static bool connect_writer(struct member *member)
+{
+    char url[256];
+    if (member->connection != NULL && PQstatus(member->connection) == CONNECTION_OK)
+        return true;
+    PQfinish(member->connection);
+    snprintf(url, sizeof url,
+             "host=127.0.0.1 port=%u user=postgres dbname=postgres connect_timeout=2 "
+             "options='-c synchronous_commit=on -c statement_timeout=2000'",
+             (unsigned)member->crowd->options.scene->postgres.port);
+    member->connection = PQconnectdb(url);
+    PQsetNoticeProcessor(member->connection, ignore_notice, NULL);
+    return PQstatus(member->connection) == CONNECTION_OK;
+}
+
+/* The row's new version; 0: not known to be committed. */
+static uint64_t edit(struct member *member, uint32_t key)
+{
+    char statement[128];
+    struct history_edit done = {.begin_us = net_now_us(), .key = key};
+    snprintf(statement, sizeof statement,
+             "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32 " RETURNING version", key);
+    PGresult *result = PQexec(member->connection, statement);
+    done.end_us = net_now_us();
+    done.committed = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+    if (done.committed)
+        done.version = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    history_add_edit(member->crowd->options.history, &done);
+    return done.version;
+}
+
+static bool invalidate(struct member *member, uint32_t key, uint64_t version)
+{
+    struct crowd *crowd = member->crowd;
+    char path[64];
+    struct http_answer answer;
+    uint16_t port = atomic_load(&crowd->options.scene->ops_port[chance_below(member, SCENE_PROCESSES)]);
+    struct history_invalidation done = {.begin_us = net_now_us(), .key = key, .version = version};
+    if (port == 0)
+        return false;
+    snprintf(path, sizeof path, "/invalidate?key=product:%" PRIu32, key);
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = port,
+                                    .method = "POST",
+                                    .path = path,
+                                    .deadline_ms = INVALIDATE_LIMIT_MS},
+             &answer);
+    done.end_us = net_now_us();
+    done.confirmed = answer.status == 200;
+    http_answer_clear(&answer);
+    history_add_invalidation(crowd->options.history, &done);
+    return done.confirmed;
+}
+
+static void change(struct member *member)
+{
+    uint32_t key = 1 + chance_below(member, SCENE_KEYS);
+    uint64_t version = connect_writer(member) ? edit(member, key) : 0;
+    bool confirmed = version == 0;
+    for (int i = 0; !confirmed && i < INVALIDATE_TRIES; i++)
+        confirmed = invalidate(member, key, version);
+}
+
+static void *run_writer(void *context)
+{
+    struct member *member = context;
+    while (!atomic_load(&member->crowd->ending)) {
+        change(member);
+        rest(member, member->crowd->options.writer_pause_ms);
+    }
+    PQfinish(member->connection);
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+bool crowd_open(const struct crowd_options *options, struct crowd **out)
+{
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    if (crowd == NULL)
+        return false;
+    crowd->options = *options;
+    *out = crowd;
+    for (uint32_t i = 0; i < options->client_count + options->writer_count && i < CROWD_MAX; i++) {
+        struct member *member = &crowd->members[i];
+        *member = (struct member){.crowd = crowd, .number = i, .chance = options->seed * 1000003 + i};
+        if (pthread_create(&member->thread, NULL, i < options->client_count ? run_client : run_writer,
+                           member) != 0) {
+            perror("crowd");
+            crowd_close(out);
+            return false;
+        }
+        crowd->count++;
+    }
+    return true;
+}
+
+void crowd_close(struct crowd **slot)
+{
+    struct crowd *crowd = *slot;
+    *slot = NULL;
+    if (crowd == NULL)
+        return;
+    atomic_store(&crowd->ending, true);
+    for (uint32_t i = 0; i < crowd->count; i++)
+        pthread_join(crowd->members[i].thread, NULL);
+    free(crowd);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* fault.c - see fault.h. */
+#include "tests/chaos/fault.h"
+
+#include <string.h>
+
+static const struct fault_trait traits[FAULT_KINDS] = {
+    [FAULT_CATALOGD_KILL] = {"catalogd-kill", FAULT_OF_CATALOGD, 50, 600},
+    [FAULT_CATALOGD_STOP] = {"catalogd-stop", FAULT_OF_CATALOGD, 100, 2500},
+    [FAULT_REDIS_KILL] = {"redis-kill", FAULT_OF_REDIS, 50, 1500},
+    [FAULT_REDIS_STOP] = {"redis-stop", FAULT_OF_REDIS, 50, 2000},
+    [FAULT_REDIS_FLUSH] = {"redis-flush", FAULT_OF_REDIS, 1, 1},
+    [FAULT_REDIS_AHEAD] = {"redis-clock-ahead", FAULT_OF_REDIS, 300, 2500},
+    [FAULT_REDIS_BEHIND] = {"redis-clock-behind", FAULT_OF_REDIS, 300, 2500},
+    [FAULT_REDIS_FULL] = {"redis-full", FAULT_OF_REDIS, 300, 1500},
+    [FAULT_POSTGRES_KILL] = {"postgres-kill", FAULT_OF_POSTGRES, 50, 800},
+    [FAULT_POSTGRES_STOP] = {"postgres-stop", FAULT_OF_POSTGRES, 100, 2000},
+    [FAULT_POSTGRES_RESTART] = {"postgres-restart", FAULT_OF_POSTGRES, 1, 1},
+    [FAULT_POSTGRES_TERMINATE] = {"postgres-terminate", FAULT_OF_POSTGRES, 1, 1},
+    [FAULT_POSTGRES_FULL] = {"postgres-full", FAULT_OF_POSTGRES, 300, 1500},
+    [FAULT_LINK_DELAY] = {"link-delay", FAULT_OF_LINK, 200, 2000},
+    [FAULT_LINK_DROP] = {"link-drop", FAULT_OF_LINK, 100, 1500},
+    [FAULT_LINK_RESET] = {"link-reset", FAULT_OF_LINK, 50, 1000},
+    [FAULT_LINK_SILENT] = {"link-silent", FAULT_OF_LINK, 200, 2500},
+    [FAULT_LINK_DRIBBLE] = {"link-dribble", FAULT_OF_LINK, 200, 1500},
+    [FAULT_LINK_CUT] = {"link-cut", FAULT_OF_LINK, 200, 1500},
+    [FAULT_LINK_FREEZE_REQUESTS] = {"link-freeze-requests", FAULT_OF_LINK, 100, 2000},
+    [FAULT_LINK_FREEZE_REPLIES] = {"link-freeze-replies", FAULT_OF_LINK, 100, 2000},
+    [FAULT_LINK_LATE] = {"link-late", FAULT_OF_LINK, 300, 1500},
+};
+
+const struct fault_trait *fault_trait(enum fault_kind kind)
+{
+    return &traits[kind];
+}
+
+bool fault_find(const char *name, enum fault_kind *out)
+{
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        if (strcmp(traits[kind].name, name) == 0) {
+            *out = (enum fault_kind)kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t attempts_given_up(const struct fault *fault, uint32_t load_limit_ms)
+{
+    return 1 + (uint32_t)((fault->end_us - fault->begin_us) / ((uint64_t)load_limit_ms * 1000));
+}
+
+static uint32_t redis_further_loads(const struct fault *fault, uint32_t process_count)
+{
+    if (fault->kind == FAULT_REDIS_FLUSH)
+        return 1;
+    if (fault->kind == FAULT_REDIS_AHEAD || fault->kind == FAULT_REDIS_BEHIND)
+        return 2;
+    return fault->process == FAULT_EVERYBODY ? process_count : 1;
+}
+
+uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, uint32_t load_limit_ms)
+{
+    if (fault->side == FAULT_OF_REDIS)
+        return redis_further_loads(fault, process_count);
+    if (fault->side == FAULT_OF_POSTGRES)
+        return attempts_given_up(fault, load_limit_ms);
+    return 1;
+}
+
+bool fault_kills(const struct fault *fault, uint8_t process)
+{
+    return fault->kind == FAULT_CATALOGD_KILL && fault->process == process;
+}
+
+bool fault_pauses(const struct fault *fault, uint8_t process)
+{
+    return fault->kind == FAULT_CATALOGD_STOP && fault->process == process;
+}

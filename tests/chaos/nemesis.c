@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* nemesis.c - see nemesis.h. */
+#include "tests/chaos/nemesis.h"
+
+#include "load/net.h"
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    IDLE_MS = 100,
+    HOUR_S = 3600,
+    TRIES = 50, /* to find a party that is free */
+    LATE_MOST_MS = 800,
+    DELAY_MOST_MS = 400,
+    DRIBBLE_MOST_MS = 3,
+    LINGER_MS = 600, /* what came late may still run, see proxy.c */
+    REDIS_CLIENTS_MAX = 10000,
+    STEPS_MAX = NEMESIS_MAX * 2,
+};
+
+/* ---- the plan ---- */
+
+/* When each party is free again, in ms of the plan. */
+struct parties {
+    uint32_t catalogd[SCENE_PROCESSES], redis, postgres;
+    uint32_t redis_links[SCENE_PROCESSES], postgres_links[SCENE_PROCESSES];
+};
+
+struct planner {
+    uint64_t chance;
+    const struct nemesis_options *options;
+    struct parties free_ms;
+};
+
+static uint32_t chance_below(struct planner *planner, uint32_t limit)
+{
+    planner->chance = planner->chance * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((planner->chance >> 33) % limit);
+}
+
+/* Where it strikes: the slots in `parties` that must be free, count of them. */
+static uint32_t *slots_of(struct parties *parties, const struct fault *fault, size_t *count)
+{
+    uint32_t *links = fault->side == FAULT_OF_REDIS ? parties->redis_links : parties->postgres_links;
+    bool everybody = fault->process == FAULT_EVERYBODY;
+    *count = 1;
+    switch (fault_trait(fault->kind)->party) {
+    case FAULT_OF_CATALOGD:
+        return &parties->catalogd[fault->process];
+    case FAULT_OF_REDIS:
+        return &parties->redis;
+    case FAULT_OF_POSTGRES:
+        return &parties->postgres;
+    case FAULT_OF_LINK:
+        break;
+    }
+    *count = everybody ? SCENE_PROCESSES : 1;
+    return everybody ? links : &links[fault->process];
+}
+
+static void choose_target(struct planner *planner, struct fault *fault)
+{
+    uint32_t first = (uint32_t)planner->options->first_mortal;
+    fault->side = fault_trait(fault->kind)->party;
+    fault->process = FAULT_EVERYBODY;
+    if (fault->kind == FAULT_CATALOGD_KILL)
+        fault->process = (uint8_t)(first + chance_below(planner, SCENE_PROCESSES - first));
+    if (fault->kind == FAULT_CATALOGD_STOP)
+        fault->process = (uint8_t)chance_below(planner, SCENE_PROCESSES);
+    if (fault->side != FAULT_OF_LINK)
+        return;
+    fault->side = chance_below(planner, 3) == 0 ? FAULT_OF_POSTGRES : FAULT_OF_REDIS;
+    if (chance_below(planner, 5) != 0)
+        fault->process = (uint8_t)chance_below(planner, SCENE_PROCESSES);
+}
+
+static uint32_t choose_amount(struct planner *planner, enum fault_kind kind)
+{
+    if (kind == FAULT_LINK_DELAY)
+        return 1 + chance_below(planner, DELAY_MOST_MS);
+    if (kind == FAULT_LINK_DRIBBLE)
+        return chance_below(planner, DRIBBLE_MOST_MS);
+    return kind == FAULT_LINK_LATE ? 1 + chance_below(planner, LATE_MOST_MS) : 0;
+}
+
+/* False: the party is busy, or there is not enough time left. */
+static bool try_entry(struct planner *planner, uint32_t now_ms, struct nemesis_entry *entry)
+{
+    size_t count;
+    *entry = (struct nemesis_entry){.fault.kind = (enum fault_kind)chance_below(planner, FAULT_KINDS)};
+    const struct fault_trait *trait = fault_trait(entry->fault.kind);
+    choose_target(planner, &entry->fault);
+    entry->amount_ms = choose_amount(planner, entry->fault.kind);
+    entry->begin_ms = now_ms;
+    entry->end_ms =
+        now_ms + trait->shortest_ms + chance_below(planner, trait->longest_ms - trait->shortest_ms + 1);
+    uint32_t *slots = slots_of(&planner->free_ms, &entry->fault, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (slots[i] > now_ms)
+            return false;
+    }
+    if (entry->end_ms > planner->options->span_ms)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        slots[i] = entry->end_ms + 1;
+    return true;
+}
+
+void nemesis_plan(const struct nemesis_options *options, struct nemesis_plan *out)
+{
+    struct planner planner = {.chance = options->seed, .options = options};
+    chance_below(&planner, 2);
+    out->count = 0;
+    for (uint32_t now_ms = 0; now_ms < options->span_ms && out->count < NEMESIS_MAX;) {
+        bool found = false;
+        for (int i = 0; i < TRIES && !found; i++)
+            found = try_entry(&planner, now_ms, &out->entries[out->count]);
+        out->count += found;
+        now_ms += 1 + chance_below(&planner, options->gap_ms * 2);
+    }
+}
+
+/* ---- blows ---- */
+
+/* What the blows need to know of each other. */
+struct run {
+    struct scene *scene;
+    PGconn *held[SCENE_CONNECTIONS + 8]; /* POSTGRES_FULL; owned */
+    size_t held_count;
+};
+
+static bool redis_does(struct run *run, const char *command)
+{
+    struct redisReply *reply = stack_redis_command(&run->scene->redis, command);
+    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        fprintf(stderr, "nemesis: %s: %s\n", command, reply != NULL ? reply->str : "no answer");
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+static bool catalogd_kill(struct run *run, const struct nemesis_entry *entry)
+{
+    return scene_catalogd_kill(run->scene, entry->fault.process);
+}
+
+static bool catalogd_start(struct run *run, const struct nemesis_entry *entry)
+{
+    return scene_catalogd_start(run->scene, entry->fault.process);
+}
+
+static bool catalogd_stop(struct run *run, const struct nemesis_entry *entry)
+{
+    run->scene->paused[entry->fault.process] = true;
+    stack_catalogd_pause(&run->scene->catalogd[entry->fault.process]);
+    return true;
+}
+
+static bool catalogd_go_on(struct run *run, const struct nemesis_entry *entry)
+{
+    stack_catalogd_resume(&run->scene->catalogd[entry->fault.process]);
+    run->scene->paused[entry->fault.process] = false;
+    return true;
+}
+
+static bool redis_kill(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    stack_redis_kill(&run->scene->redis);
+    return true;
+}
+
+static bool redis_start(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    return stack_redis_restart(&run->scene->redis);
+}
+
+static bool redis_stop(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    stack_redis_pause(&run->scene->redis);
+    return true;
+}
+
+static bool redis_go_on(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    stack_redis_resume(&run->scene->redis);
+    return true;
+}
+
+static bool redis_flush(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    return redis_does(run, "FLUSHALL");
+}
+
+static bool redis_step(struct run *run, const struct nemesis_entry *entry)
+{
+    atomic_store(run->scene->redis_offset_s, entry->fault.kind == FAULT_REDIS_AHEAD ? HOUR_S : -HOUR_S);
+    return true;
+}
+
+static bool redis_step_back(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    atomic_store(run->scene->redis_offset_s, 0);
+    return true;
+}
+
+static bool redis_fill(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    return redis_does(run, "CONFIG SET maxclients 1") &&
+           redis_does(run, "CLIENT KILL TYPE normal SKIPME yes") &&
+           redis_does(run, "CLIENT KILL TYPE pubsub SKIPME yes");
+}
+
+static bool redis_make_room(struct run *run, const struct nemesis_entry *entry)
+{
+    char command[64];
+    (void)entry;
+    snprintf(command, sizeof command, "CONFIG SET maxclients %d", REDIS_CLIENTS_MAX);
+    return redis_does(run, command);
+}
+
+static bool postgres_kill(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    stack_postgres_kill(&run->scene->postgres);
+    return true;
+}
+
+static bool postgres_start(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    return stack_postgres_restart(&run->scene->postgres);
+}
+
+static bool postgres_stop(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    stack_postgres_pause(&run->scene->postgres);
+    return true;
+}
+
+static bool postgres_go_on(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    stack_postgres_resume(&run->scene->postgres);
+    return true;
+}
+
+static void ignore_notice(void *context, const char *text)
+{
+    (void)context, (void)text;
+}
+
+static PGconn *connect_directly(struct run *run)
+{
+    PGconn *connection = PQconnectdb(run->scene->postgres.socket_url);
+    PQsetNoticeProcessor(connection, ignore_notice, NULL);
+    if (PQstatus(connection) == CONNECTION_OK)
+        return connection;
+    PQfinish(connection);
+    return NULL;
+}
+
+static bool terminate_all(PGconn *connection)
+{
+    PGresult *result =
+        PQexec(connection, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                           "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+    bool good = PQresultStatus(result) == PGRES_TUPLES_OK;
+    PQclear(result);
+    return good;
+}
+
+/* That there is no connection left for us is an exhaustion, too, but not ours to make: nothing is done then. */
+static bool postgres_terminate(struct run *run, const struct nemesis_entry *entry)
+{
+    PGconn *connection = connect_directly(run);
+    (void)entry;
+    bool good = connection == NULL || terminate_all(connection);
+    PQfinish(connection);
+    return good;
+}
+
+static bool postgres_fill(struct run *run, const struct nemesis_entry *entry)
+{
+    bool good = postgres_terminate(run, entry);
+    PGconn *connection;
+    while (run->held_count < sizeof run->held / sizeof *run->held &&
+           (connection = connect_directly(run)) != NULL)
+        run->held[run->held_count++] = connection;
+    return good;
+}
+
+static bool postgres_make_room(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    while (run->held_count > 0)
+        PQfinish(run->held[--run->held_count]);
+    return true;
+}
+
+static const enum proxy_fault of_link[FAULT_KINDS] = {
+    [FAULT_LINK_DELAY] = PROXY_DELAY,
+    [FAULT_LINK_DROP] = PROXY_DROP,
+    [FAULT_LINK_RESET] = PROXY_RESET,
+    [FAULT_LINK_SILENT] = PROXY_SILENT,
+    [FAULT_LINK_DRIBBLE] = PROXY_DRIBBLE,
+    [FAULT_LINK_CUT] = PROXY_CUT,
+    [FAULT_LINK_FREEZE_REQUESTS] = PROXY_FREEZE_REQUESTS,
+    [FAULT_LINK_FREEZE_REPLIES] = PROXY_FREEZE_REPLIES,
+    [FAULT_LINK_LATE] = PROXY_LATE,
+};
+
+static void set_links(struct run *run, const struct fault *fault, enum proxy_fault link, uint32_t amount_ms)
+{
+    const struct scene *scene = run->scene;
+    const size_t *routes = fault->side == FAULT_OF_REDIS ? scene->redis_route : scene->postgres_route;
+    for (size_t i = 0; i < SCENE_PROCESSES; i++) {
+        if (fault->process == i || fault->process == FAULT_EVERYBODY)
+            proxy_set(scene->proxy, routes[i], link, amount_ms);
+    }
+}
+
+static bool link_break(struct run *run, const struct nemesis_entry *entry)
+{
+    set_links(run, &entry->fault, of_link[entry->fault.kind], entry->amount_ms);
+    return true;
+}
+
+static bool link_mend(struct run *run, const struct nemesis_entry *entry)
+{
+    set_links(run, &entry->fault, PROXY_NONE, 0);
+    return true;
+}
+
+static bool leave(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)run, (void)entry;
+    return true;
+}
+
+static const struct {
+    bool (*strike)(struct run *run, const struct nemesis_entry *entry);
+    bool (*mend)(struct run *run, const struct nemesis_entry *entry);
+} blows[FAULT_KINDS] = {
+    [FAULT_CATALOGD_KILL] = {catalogd_kill, catalogd_start},
+    [FAULT_CATALOGD_STOP] = {catalogd_stop, catalogd_go_on},
+    [FAULT_REDIS_KILL] = {redis_kill, redis_start},
+    [FAULT_REDIS_STOP] = {redis_stop, redis_go_on},
+    [FAULT_REDIS_FLUSH] = {redis_flush, leave},
+    [FAULT_REDIS_AHEAD] = {redis_step, redis_step_back},
+    [FAULT_REDIS_BEHIND] = {redis_step, redis_step_back},
+    [FAULT_REDIS_FULL] = {redis_fill, redis_make_room},
+    [FAULT_POSTGRES_KILL] = {postgres_kill, postgres_start},
+    [FAULT_POSTGRES_STOP] = {postgres_stop, postgres_go_on},
+    [FAULT_POSTGRES_RESTART] = {postgres_start, leave},
+    [FAULT_POSTGRES_TERMINATE] = {postgres_terminate, leave},
+    [FAULT_POSTGRES_FULL] = {postgres_fill, postgres_make_room},
+    [FAULT_LINK_DELAY] = {link_break, link_mend},
+    [FAULT_LINK_DROP] = {link_break, link_mend},
+    [FAULT_LINK_RESET] = {link_break, link_mend},
+    [FAULT_LINK_SILENT] = {link_break, link_mend},
+    [FAULT_LINK_DRIBBLE] = {link_break, link_mend},
+    [FAULT_LINK_CUT] = {link_break, link_mend},
+    [FAULT_LINK_FREEZE_REQUESTS] = {link_break, link_mend},
+    [FAULT_LINK_FREEZE_REPLIES] = {link_break, link_mend},
+    [FAULT_LINK_LATE] = {link_break, link_mend},
+};
+
+/* ---- the run ---- */
+
+struct step {
+    uint32_t at_ms;
+    bool mends;
+    struct nemesis_entry *entry;
+};
+
+/* At the same time what ends comes first: its party may be struck again. */
+static int by_time(const void *a, const void *b)
+{
+    const struct step *one = a, *other = b;
+    if (one->at_ms != other->at_ms)
+        return one->at_ms < other->at_ms ? -1 : 1;
+    return (int)other->mends - (int)one->mends;
+}
+
+static size_t make_steps(struct nemesis_plan *plan, struct step *steps)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        struct nemesis_entry *entry = &plan->entries[i];
+        entry->fault.begin_us = 0;
+        steps[count++] = (struct step){.at_ms = entry->begin_ms, .entry = entry};
+        steps[count++] = (struct step){.at_ms = entry->end_ms, .mends = true, .entry = entry};
+    }
+    qsort(steps, count, sizeof *steps, by_time);
+    return count;
+}
+
+/* A fault of the network is over when what it kept has been delivered. */
+static bool take(struct run *run, const struct step *step, struct history *history)
+{
+    struct nemesis_entry *entry = step->entry;
+    if (!step->mends)
+        entry->fault.begin_us = net_now_us();
+    else if (entry->fault.begin_us == 0) /* never struck: the run was ended */
+        return true;
+    bool good = (step->mends ? blows[entry->fault.kind].mend : blows[entry->fault.kind].strike)(run, entry);
+    if (!good)
+        fprintf(stderr, "nemesis: %s could not be %s\n", fault_trait(entry->fault.kind)->name,
+                step->mends ? "mended" : "done");
+    if (!step->mends)
+        return good;
+    uint32_t linger_ms = fault_trait(entry->fault.kind)->party == FAULT_OF_LINK ? LINGER_MS : 0;
+    entry->fault.end_us = net_now_us() + (uint64_t)linger_ms * 1000;
+    history_add_fault(history, &entry->fault);
+    return good;
+}
+
+/* False: `idle` wants an end. */
+static bool wait_until(uint64_t at_us, nemesis_idle *idle, void *context)
+{
+    do {
+        if (!idle(context))
+            return false;
+        uint64_t now_us = net_now_us();
+        uint64_t left_ms = now_us < at_us ? (at_us - now_us) / 1000 : 0;
+        net_pause_ms(left_ms < IDLE_MS ? (uint32_t)left_ms : IDLE_MS);
+    } while (net_now_us() + 1000 <= at_us);
+    return true;
+}
+
+bool nemesis_run(struct nemesis_plan *plan, uint32_t span_ms, struct scene *scene, struct history *history,
+                 nemesis_idle *idle, void *context)
+{
+    static struct step steps[STEPS_MAX];
+    struct run run = {.scene = scene};
+    uint64_t begin_us = net_now_us();
+    size_t count = make_steps(plan, steps);
+    bool goes_on = true, good = true;
+    for (size_t i = 0; i < count; i++) {
+        goes_on = goes_on && wait_until(begin_us + (uint64_t)steps[i].at_ms * 1000, idle, context);
+        if (goes_on || steps[i].mends)
+            good = take(&run, &steps[i], history) && good;
+        goes_on = goes_on && good;
+    }
+    return goes_on && wait_until(begin_us + (uint64_t)span_ms * 1000, idle, context) && good;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/* proxy_test.c - each fault of the proxy, seen from both ends of a connection. */
+#include "tests/chaos/proxy.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 5000, QUIET_MS = 60, BIG_BYTES = 1000000 };
+
+/* Both ends are ours: what leaves one is looked for at the other. */
+struct rig {
+    struct proxy *proxy;
+    size_t route;
+    int listener;
+    int client, server; /* the two ends of the connection under test */
+};
+
+static uint64_t end_us(uint32_t limit_ms)
+{
+    return net_now_us() + (uint64_t)limit_ms * 1000;
+}
+
+static int connect_client(struct rig *rig)
+{
+    struct net_address address;
+    assert_true(net_address_init(&address, "127.0.0.1", proxy_port(rig->proxy, rig->route)));
+    int fd = net_connect_start(&address);
+    assert_int_not_equal(fd, -1);
+    assert_true(net_wait(fd, POLLOUT, end_us(LIMIT_MS)));
+    return fd;
+}
+
+static int accept_server(struct rig *rig)
+{
+    assert_true(net_wait(rig->listener, POLLIN, end_us(LIMIT_MS)));
+    int fd = accept4(rig->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    assert_int_not_equal(fd, -1);
+    return fd;
+}
+
+static int rig_up(void **state)
+{
+    static struct rig rig;
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof any;
+    rig = (struct rig){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    *state = &rig;
+    assert_int_equal(bind(rig.listener, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(listen(rig.listener, 16), 0);
+    assert_int_equal(getsockname(rig.listener, (struct sockaddr *)&any, &bytes), 0);
+    assert_true(proxy_open(1, &rig.proxy));
+    assert_true(proxy_add(rig.proxy, ntohs(any.sin_port), &rig.route));
+    rig.client = connect_client(&rig);
+    rig.server = accept_server(&rig);
+    return 0;
+}
+
+static int rig_down(void **state)
+{
+    struct rig *rig = *state;
+    proxy_close(&rig->proxy);
+    close(rig->client);
+    close(rig->server);
+    close(rig->listener);
+    return 0;
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+static void hear(int fd, const char *text)
+{
+    char got[64] = "";
+    size_t count = 0, wanted = strlen(text);
+    while (count < wanted && net_wait(fd, POLLIN, end_us(LIMIT_MS))) {
+        ssize_t some = recv(fd, got + count, wanted - count, MSG_DONTWAIT);
+        assert_true(some > 0);
+        count += (size_t)some;
+    }
+    assert_string_equal(got, text);
+}
+
+static void hear_nothing(int fd)
+{
+    assert_false(net_wait(fd, POLLIN, end_us(QUIET_MS)));
+}
+
+/* 0: an orderly end; otherwise errno. What came before is read past. */
+static int hear_end(int fd)
+{
+    char bytes[4096];
+    for (;;) {
+        assert_true(net_wait(fd, POLLIN, end_us(LIMIT_MS)));
+        ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (got <= 0)
+            return got == 0 ? 0 : errno;
+    }
+}
+
+static void hang_up_with_reset(int *fd)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(*fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(*fd);
+    *fd = -1;
+}
+
+static void set(struct rig *rig, enum proxy_fault fault, uint32_t amount_ms)
+{
+    proxy_set(rig->proxy, rig->route, fault, amount_ms);
+}
+
+/* ---- without a fault ---- */
+
+static void bytes_pass_in_both_directions(void **state)
+{
+    struct rig *rig = *state;
+    say(rig->client, "PING\r\n");
+    hear(rig->server, "PING\r\n");
+    say(rig->server, "+PONG\r\n");
+    hear(rig->client, "+PONG\r\n");
+}
+
+static void a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while(void **state)
+{
+    static unsigned char sent[BIG_BYTES], got[BIG_BYTES];
+    struct rig *rig = *state;
+    size_t out = 0, in = 0;
+    for (size_t i = 0; i < BIG_BYTES; i++)
+        sent[i] = (unsigned char)(i * 7 + i / 251);
+    while (in < BIG_BYTES) {
+        ssize_t some = out < BIG_BYTES ? send(rig->server, sent + out, BIG_BYTES - out, MSG_DONTWAIT) : -1;
+        out += some > 0 ? (size_t)some : 0;
+        if (some > 0)
+            continue;
+        assert_true(net_wait(rig->client, POLLIN, end_us(LIMIT_MS)));
+        some = recv(rig->client, got + in, BIG_BYTES - in, MSG_DONTWAIT);
+        assert_true(some > 0);
+        in += (size_t)some;
+    }
+    assert_memory_equal(sent, got, BIG_BYTES);
+}
+
+static void an_orderly_end_is_passed_on_behind_the_last_bytes(void **state)
+{
+    struct rig *rig = *state;
+    say(rig->server, "-ERR max number of clients reached\r\n");
+    shutdown(rig->server, SHUT_WR);
+    hear(rig->client, "-ERR max number of clients reached\r\n");
+    assert_int_equal(hear_end(rig->client), 0);
+}
+
+static void a_reset_is_passed_on(void **state)
+{
+    struct rig *rig = *state;
+    hang_up_with_reset(&rig->client);
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+}
+
+static void a_server_that_is_not_there_resets_the_client(void **state)
+{
+    struct rig *rig = *state;
+    close(rig->listener);
+    rig->listener = -1;
+    int client = connect_client(rig);
+    assert_int_equal(hear_end(client), ECONNRESET);
+    close(client);
+}
+
+/* ---- faults ---- */
+
+static void delayed_bytes_arrive_after_their_time(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_DELAY, 50);
+    uint64_t begin_us = net_now_us();
+    say(rig->client, "one");
+    hear(rig->server, "one");
+    assert_true(net_now_us() - begin_us >= 50000);
+    say(rig->server, "two");
+    hear(rig->client, "two");
+    assert_true(net_now_us() - begin_us >= 100000);
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_DELAY), 1);
+}
+
+static void a_connection_that_lost_bytes_is_reset_when_the_fault_ends(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_DROP, 0);
+    say(rig->client, "lost");
+    hear_nothing(rig->server);
+    set(rig, PROXY_NONE, 0);
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_DROP), 1);
+}
+
+static void a_connection_that_lost_nothing_survives_the_loss_of_others(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_DROP, 0);
+    set(rig, PROXY_NONE, 0);
+    bytes_pass_in_both_directions(state);
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_DROP), 0);
+}
+
+static void a_reset_ends_what_there_is_and_what_comes(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_RESET, 0);
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    int client = connect_client(rig);
+    assert_int_equal(hear_end(client), ECONNRESET);
+    close(client);
+}
+
+static void half_open_connections_are_accepted_and_silent(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_SILENT, 0);
+    int client = connect_client(rig);
+    say(client, "hello?");
+    say(rig->client, "hello?");
+    hear_nothing(client);
+    hear_nothing(rig->server);
+    set(rig, PROXY_NONE, 0);
+    assert_int_equal(hear_end(client), ECONNRESET); /* nobody was ever behind it */
+    hear(rig->server, "hello?");                    /* it only hung */
+    close(client);
+}
+
+static void dribbled_bytes_come_one_at_a_time(void **state)
+{
+    struct rig *rig = *state;
+    char got[8];
+    size_t count = 0, portions = 0;
+    set(rig, PROXY_DRIBBLE, 5);
+    say(rig->server, "abcdef");
+    while (count < 6) {
+        assert_true(net_wait(rig->client, POLLIN, end_us(LIMIT_MS)));
+        count += (size_t)recv(rig->client, got + count, sizeof got - count, MSG_DONTWAIT);
+        portions++;
+    }
+    assert_memory_equal(got, "abcdef", 6);
+    assert_true(portions > 2); /* some may have met in our socket */
+}
+
+static void a_reply_is_cut_in_the_middle_and_nothing_follows(void **state)
+{
+    struct rig *rig = *state;
+    size_t replies = 0;
+    ssize_t got = 10;
+    set(rig, PROXY_CUT, 0);
+    while (got == 10) {
+        char bytes[16];
+        say(rig->server, "0123456789");
+        assert_true(net_wait(rig->client, POLLIN, end_us(LIMIT_MS)));
+        got = recv(rig->client, bytes, sizeof bytes, MSG_DONTWAIT);
+        assert_true(++replies <= 6);
+    }
+    assert_in_range(got, 1, 9);
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_CUT), 1);
+}
+
+static void frozen_requests_wait_while_replies_flow(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_FREEZE_REQUESTS, 0);
+    say(rig->client, "ask");
+    say(rig->server, "told");
+    hear(rig->client, "told");
+    hear_nothing(rig->server);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->server, "ask");
+}
+
+static void frozen_replies_wait_while_requests_flow(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_FREEZE_REPLIES, 0);
+    say(rig->server, "told");
+    say(rig->client, "ask");
+    hear(rig->server, "ask");
+    hear_nothing(rig->client);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->client, "told");
+}
+
+static void a_client_that_leaves_a_frozen_connection_is_noticed(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_FREEZE_REQUESTS, 0);
+    hang_up_with_reset(&rig->client);
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+}
+
+static void a_late_request_arrives_after_its_client_has_gone(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_LATE, 40);
+    say(rig->client, "SET ");
+    hear_nothing(rig->server);
+    say(rig->client, "late");
+    hear_nothing(rig->server);
+    uint64_t begin_us = net_now_us();
+    hang_up_with_reset(&rig->client);
+    hear(rig->server, "SET late");
+    assert_true(net_now_us() - begin_us >= 40000);
+    say(rig->server, "+OK");
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_LATE), 1);
+}
+
+static void a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends(void **state)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_LATE, 40);
+    say(rig->client, "kept");
+    hear_nothing(rig->server);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->server, "kept");
+    say(rig->server, "+OK");
+    hear(rig->client, "+OK");
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_LATE), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, rig_up, rig_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(bytes_pass_in_both_directions),
+        CASE(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while),
+        CASE(an_orderly_end_is_passed_on_behind_the_last_bytes),
+        CASE(a_reset_is_passed_on),
+        CASE(a_server_that_is_not_there_resets_the_client),
+        CASE(delayed_bytes_arrive_after_their_time),
+        CASE(a_connection_that_lost_bytes_is_reset_when_the_fault_ends),
+        CASE(a_connection_that_lost_nothing_survives_the_loss_of_others),
+        CASE(a_reset_ends_what_there_is_and_what_comes),
+        CASE(half_open_connections_are_accepted_and_silent),
+        CASE(dribbled_bytes_come_one_at_a_time),
+        CASE(a_reply_is_cut_in_the_middle_and_nothing_follows),
+        CASE(frozen_requests_wait_while_replies_flow),
+        CASE(frozen_replies_wait_while_requests_flow),
+        CASE(a_client_that_leaves_a_frozen_connection_is_noticed),
+        CASE(a_late_request_arrives_after_its_client_has_gone),
+        CASE(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends),
+    };
+    return cmocka_run_group_tests_name("proxy", tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scene.c - see scene.h.
+ *
+ * Redis gets its steppable clock through a `redis-server` of ours that comes first in PATH, preloads
+ * clock_shim.so and becomes the real one: so however it is started, and again after a kill, it has it.
+ */
+#include "tests/chaos/scene.h"
+
+#include "load/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAIT_STEP_MS = 10, END_LIMIT_MS = 20000, START_LIMIT_MS = 20000, COPY_BYTES = 65536 };
+
+/* ---- Redis with a clock of ours ---- */
+
+static bool copy_file(const char *from, const char *to)
+{
+    char bytes[COPY_BYTES];
+    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    ssize_t got = -1;
+    while (in != -1 && out != -1 && (got = read(in, bytes, sizeof bytes)) > 0) {
+        if (write(out, bytes, (size_t)got) != got)
+            got = -1;
+    }
+    if (got != 0)
+        fprintf(stderr, "scene: %s to %s: %s\n", from, to, strerror(errno));
+    if (in != -1)
+        close(in);
+    if (out != -1)
+        close(out);
+    return got == 0;
+}
+
+static bool map_clock(struct scene *scene, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd == -1 || ftruncate(fd, sizeof(int64_t)) == -1) {
+        perror("scene: clock");
+        return false;
+    }
+    void *map = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    scene->redis_offset_s = map != MAP_FAILED ? map : NULL;
+    return map != MAP_FAILED;
+}
+
+static bool find_program(const char *name, char path[static 256])
+{
+    char *folders = strdup(getenv("PATH") != NULL ? getenv("PATH") : "/usr/bin"), *rest = folders;
+    bool found = false;
+    for (const char *folder; !found && (folder = strsep(&rest, ":")) != NULL;) {
+        snprintf(path, 256, "%s/%s", folder, name);
+        found = access(path, X_OK) == 0;
+    }
+    free(folders);
+    return found;
+}
+
+static bool write_wrapper(const char *folder)
+{
+    char real[256], path[PROC_PATH_BYTES + 32];
+    snprintf(path, sizeof path, "%s/redis-server", folder);
+    FILE *script = find_program("redis-server", real) ? fopen(path, "we") : NULL;
+    if (script == NULL)
+        return false;
+    fprintf(script, "#!/bin/sh\nCHAOS_CLOCK_FILE=%s/clock LD_PRELOAD=%s/clock_shim.so exec %s \"$@\"\n",
+            folder, folder, real);
+    return fclose(script) == 0 && chmod(path, 0755) == 0;
+}
+
+static bool go_first_in_path(const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s:%s", folder, getenv("PATH") != NULL ? getenv("PATH") : "/usr/bin");
+    return setenv("PATH", path, 1) == 0;
+}
+
+/* Before any thread exists: it changes our environment. */
+static bool prepare_clock(struct scene *scene)
+{
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 32];
+    const char *shim = getenv("CHAOS_SHIM");
+    if (!proc_folder("clock", proc_plain_user(), folder))
+        return false;
+    snprintf(path, sizeof path, "%s/clock_shim.so", folder);
+    if (!copy_file(shim != NULL ? shim : "build/gcc/tests/chaos/clock_shim.so", path))
+        return false;
+    snprintf(path, sizeof path, "%s/clock", folder);
+    return map_clock(scene, path) && write_wrapper(folder) && go_first_in_path(folder);
+}
+
+/* ---- catalogd ---- */
+
+static void describe(const struct scene *scene, size_t process, char texts[][128], const char **settings)
+{
+    const uint16_t redis_port = proxy_port(scene->proxy, scene->redis_route[process]);
+    const uint16_t postgres_port = proxy_port(scene->proxy, scene->postgres_route[process]);
+    const struct {
+        const char *name;
+        uint32_t value;
+    } numbers[] = {
+        {"STALE_MS", scene->stale_ms},
+        {"FRESH_MS", SCENE_FRESH_MS},
+        {"FAILURE_MS", SCENE_FAILURE_MS},
+        {"LEASE_MS", SCENE_LEASE_MS},
+        {"MAX_HOLD_MS", SCENE_LOAD_LIMIT_MS * 2},
+        {"LOAD_LIMIT_MS", SCENE_LOAD_LIMIT_MS},
+        {"DEADLINE_MS", SCENE_DEADLINE_MS},
+        {"REDIS_LIMIT_MS", SCENE_REDIS_LIMIT_MS},
+        {"LOAD_WORKERS", SCENE_WORKERS},
+        {"LOAD_DELAY_MS", SCENE_LOAD_DELAY_MS},
+        {"SERVER_LOOPS", 2},
+    };
+    size_t count = sizeof numbers / sizeof *numbers;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(texts[i], sizeof texts[i], "%s=%" PRIu32, numbers[i].name, numbers[i].value);
+        settings[i] = texts[i];
+    }
+    snprintf(texts[count], sizeof texts[count], "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)redis_port);
+    settings[count] = texts[count];
+    count++;
+    snprintf(texts[count], sizeof texts[count], "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres",
+             (unsigned)postgres_port);
+    settings[count] = texts[count];
+    count++;
+    settings[count++] = "NAMESPACE=chaos";
+    settings[count] = NULL;
+}
+
+bool scene_catalogd_start(struct scene *scene, size_t process)
+{
+    char texts[16][128];
+    const char *settings[17];
+    describe(scene, process, texts, settings);
+    if (!stack_catalogd_start(&scene->catalogd[process], settings))
+        return false;
+    scene->paused[process] = false;
+    atomic_store(&scene->ops_port[process], scene->catalogd[process].ops_port);
+    atomic_store(&scene->port[process], scene->catalogd[process].port);
+    return true;
+}
+
+static bool log_is_clean(const struct stack_catalogd *catalogd)
+{
+    static const char *const reports[] = {"Sanitizer", "runtime error:", "Assertion"};
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        if (stack_log_count(catalogd->log_path, 0, reports[i]) == 0)
+            continue;
+        fprintf(stderr, "scene: the log of catalogd has \"%s\"; it ends:\n", reports[i]);
+        proc_show_tail(catalogd->log_path);
+        return false;
+    }
+    return true;
+}
+
+bool scene_catalogd_kill(struct scene *scene, size_t process)
+{
+    struct stack_catalogd *catalogd = &scene->catalogd[process];
+    atomic_store(&scene->port[process], 0);
+    atomic_store(&scene->ops_port[process], 0);
+    stack_catalogd_kill(catalogd);
+    bool clean = log_is_clean(catalogd);
+    stack_catalogd_stop(catalogd); /* its folder */
+    return clean;
+}
+
+bool scene_all_alive(struct scene *scene)
+{
+    bool alive = true;
+    for (size_t i = 0; i < SCENE_PROCESSES; i++) {
+        int status = 0;
+        if (scene->catalogd[i].pid <= 0 || !proc_wait(scene->catalogd[i].pid, 0, &status))
+            continue;
+        fprintf(stderr, "scene: catalogd %zu died by itself, status %#x; its log ends:\n", i,
+                (unsigned)status);
+        proc_show_tail(scene->catalogd[i].log_path);
+        scene->catalogd[i].pid = 0;
+        alive = false;
+    }
+    return alive;
+}
+
+/* ---- waiting ---- */
+
+static bool metric_is(struct scene *scene, size_t process, const char *sample, double wanted)
+{
+    double value = stack_catalogd_metric(&scene->catalogd[process], sample);
+    return value >= wanted && value <= wanted;
+}
+
+struct wanted {
+    const char *sample;
+    double value;
+};
+
+static bool wait_for(struct scene *scene, const struct wanted *wanted, size_t count, uint32_t limit_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    for (size_t i = 0; i < SCENE_PROCESSES * count; i++) {
+        size_t process = i / count;
+        while (!metric_is(scene, process, wanted[i % count].sample, wanted[i % count].value)) {
+            if (net_now_us() >= end_us || !scene_all_alive(scene)) {
+                fprintf(stderr, "scene: catalogd %zu: %s is not %g after %" PRIu32 " ms; its log ends:\n",
+                        process, wanted[i % count].sample, wanted[i % count].value, limit_ms);
+                proc_show_tail(scene->catalogd[process].log_path);
+                return false;
+            }
+            net_pause_ms(WAIT_STEP_MS);
+        }
+    }
+    return true;
+}
+
+bool scene_wait_healthy(struct scene *scene, uint32_t limit_ms)
+{
+    static const struct wanted wanted[] = {
+        {"catalogd_database_ready", 1},
+        {"guard_redis_state{connection=\"commands\",state=\"up\"}", 1},
+        {"guard_redis_state{connection=\"wake\",state=\"up\"}", 1},
+        {"guard_breaker_open", 0},
+    };
+    return wait_for(scene, wanted, sizeof wanted / sizeof *wanted, limit_ms);
+}
+
+bool scene_wait_quiet(struct scene *scene, uint32_t limit_ms)
+{
+    static const struct wanted wanted[] = {
+        {"guard_waiters", 0},
+        {"guard_flights", 0},
+        {"guard_loads_running", 0},
+        {"guard_loads_queued", 0},
+    };
+    return wait_for(scene, wanted, sizeof wanted / sizeof *wanted, limit_ms);
+}
+
+/* ---- all of it ---- */
+
+/*
+ * Durations end loads in the log, DETAIL has their parameters. The cluster commits without waiting for its own
+ * log, so a SIGKILL can take back what was committed last: the checkpoint keeps it from taking this. Writers see
+ * to their own commits.
+ */
+static bool prepare_postgres(struct scene *scene)
+{
+    static const char *const statements[] = {
+        "ALTER DATABASE postgres SET log_duration = on",
+        "ALTER DATABASE postgres SET log_error_verbosity = 'default'",
+        "CHECKPOINT",
+    };
+    if (!stack_postgres_start(&scene->postgres, SCENE_CONNECTIONS) ||
+        !stack_postgres_load(scene->postgres.url, SCENE_PRODUCTS))
+        return false;
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        if (!stack_postgres_query(scene->postgres.url, statements[i], NULL, 0))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t epoch_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - net_now_us();
+}
+
+bool scene_open(struct scene *scene, uint64_t seed)
+{
+    *scene = (struct scene){.stale_ms = seed % 2 == 0 ? 1000 : 0, .epoch_us = epoch_us()};
+    bool good = net_raise_file_limit(4096) && prepare_clock(scene) &&
+                stack_redis_start(&scene->redis, NULL) && prepare_postgres(scene) &&
+                proxy_open(seed, &scene->proxy);
+    for (size_t i = 0; good && i < SCENE_PROCESSES; i++)
+        good = proxy_add(scene->proxy, scene->redis.port, &scene->redis_route[i]) &&
+               proxy_add(scene->proxy, scene->postgres.port, &scene->postgres_route[i]) &&
+               scene_catalogd_start(scene, i);
+    return good && scene_wait_healthy(scene, START_LIMIT_MS);
+}
+
+static bool end_in_order(struct stack_catalogd *catalogd)
+{
+    int status = 0;
+    if (catalogd->pid <= 0)
+        return false;
+    stack_catalogd_resume(catalogd);
+    kill(catalogd->pid, SIGTERM);
+    bool ended = proc_wait(catalogd->pid, END_LIMIT_MS, &status);
+    bool good = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (ended)
+        catalogd->pid = 0;
+    if (!good) {
+        fprintf(stderr, "scene: catalogd did not end in order, status %#x; its log ends:\n",
+                (unsigned)status);
+        proc_show_tail(catalogd->log_path);
+    }
+    return good;
+}
+
+bool scene_close(struct scene *scene)
+{
+    bool good = true;
+    for (size_t i = 0; i < SCENE_PROCESSES; i++) {
+        good = end_in_order(&scene->catalogd[i]) && good;
+        good = log_is_clean(&scene->catalogd[i]) && good;
+        stack_catalogd_stop(&scene->catalogd[i]);
+    }
+    proxy_close(&scene->proxy);
+    stack_postgres_stop(&scene->postgres);
+    stack_redis_stop(&scene->redis);
+    if (scene->redis_offset_s != NULL)
+        munmap((void *)scene->redis_offset_s, sizeof(int64_t));
+    return good;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scene.h - what the disasters befall: four catalogd processes, Redis and PostgreSQL, a route of the proxy for
+ * each process to each server.
+ *
+ *     clients --> catalogd 0..3 --> proxy: redis_route[0..3]    --> Redis, its wall clock ours to step
+ *                               --> proxy: postgres_route[0..3] --> PostgreSQL, which logs loads with times
+ *
+ * Writers and the nemesis go to the servers directly. Everything is private and gone when this program is.
+ *
+ * Threads: all from one, see proc.h; port[] and ops_port[] are read by any.
+ * Errors: false, and the reason on stderr.
+ */
+#ifndef TESTS_CHAOS_SCENE_H
+#define TESTS_CHAOS_SCENE_H
+
+#include "tests/chaos/proxy.h"
+
+#include "load/stack.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SCENE_PROCESSES = 4,
+    SCENE_WORKERS = 4,        /* loads at a time in each */
+    SCENE_KEYS = 12,          /* product ids 1 to this are asked for and edited */
+    SCENE_PRODUCTS = 4000,    /* the rest are cold */
+    SCENE_CONNECTIONS = 60,   /* PostgreSQL's */
+    SCENE_LOAD_DELAY_MS = 20, /* every load takes at least this long */
+    SCENE_FRESH_MS = 700,
+    SCENE_FAILURE_MS = 200,
+    SCENE_LEASE_MS = 900,
+    SCENE_REDIS_LIMIT_MS = 250,
+    SCENE_LOAD_LIMIT_MS = 1500,
+    SCENE_DEADLINE_MS = 3000,
+};
+
+struct scene {
+    struct stack_redis redis;
+    struct stack_postgres postgres;
+    struct stack_catalogd catalogd[SCENE_PROCESSES];
+    struct proxy *proxy; /* owned */
+    size_t redis_route[SCENE_PROCESSES], postgres_route[SCENE_PROCESSES];
+    bool paused[SCENE_PROCESSES];
+    uint32_t stale_ms;
+    uint64_t epoch_us;               /* instant 0 of net_now_us() in PostgreSQL's time */
+    _Atomic int64_t *redis_offset_s; /* mapped: how far Redis' wall clock is ahead */
+    _Atomic uint16_t port[SCENE_PROCESSES], ops_port[SCENE_PROCESSES]; /* 0: not there now */
+};
+
+/* Everything up and healthy. The seed decides where replies are cut and whether stale answers are allowed. */
+bool scene_open(struct scene *scene, uint64_t seed);
+/* Ends what runs. False: a process did not end in order or a sanitizer wrote into its log. */
+bool scene_close(struct scene *scene);
+
+/* SIGKILL; and a new process on other ports, through the same routes. */
+bool scene_catalogd_kill(struct scene *scene, size_t process);
+bool scene_catalogd_start(struct scene *scene, size_t process);
+
+/* True: every process that should run does. One that died by itself is named on stderr with its log. */
+bool scene_all_alive(struct scene *scene);
+
+/* Waits until every process is ready, both its connections to Redis are up and its breaker is closed. */
+bool scene_wait_healthy(struct scene *scene, uint32_t limit_ms);
+
+/* Waits until nobody waits and nothing is loaded in any process. */
+bool scene_wait_quiet(struct scene *scene, uint32_t limit_ms);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * app_fail_test.c - the parts of the service beside a real Redis and PostgreSQL, again and again; each time the
+ * next allocation or system call fails.
+ *
+ * Expected as in guard_fail_test.c: no crash, nothing lost, an outcome that the headers name, and health once
+ * nothing fails any more. jansson takes its memory from the test, so its allocations fail, too.
+ *
+ * Left out, and why:
+ *
+ *     libpq           its own malloc() and sockets     not ours to count; pg_test.c takes the server away instead
+ *     libmicrohttpd   its own malloc()                 likewise
+ *     route, answer,  take no memory and call no one   nothing to fail
+ *     settings
+ */
+#include "tests/fail/failing.h"
+
+#include "app/catalog.h"
+#include "app/catalog_json.h"
+#include "app/pg.h"
+#include "app/server.h"
+#include "load/stack.h"
+
+#include <arpa/inet.h>
+#include <jansson.h>
+#include <netinet/in.h>
+
+enum { SCALE = 200, RUNS_MAX = 4000, LIMIT_MS = 10000, ROWS_BYTES = 1 << 20, TEXT_BYTES = 160 };
+
+static struct stack_redis redis;
+static struct stack_postgres postgres;
+
+/* Does its work once; with `healthy` it must succeed. */
+typedef void attempt(bool healthy);
+
+/* Again and again, until there are fewer calls than are to fail; then once more, and nothing fails. */
+static void sweep(enum failing what, attempt *attempt_one)
+{
+    unsigned first = 0;
+    bool failed = true;
+    while (failed) {
+        first++;
+        failing_prepare();
+        failing_begin(what, first, 1);
+        attempt_one(false);
+        failed = failing_end(first);
+        assert_true(first < RUNS_MAX);
+    }
+    attempt_one(true);
+    print_message("%u calls failed in turn\n", first - 1);
+    assert_true(first > 1);
+}
+
+/* ---- documents ---- */
+
+static void *json_memory(size_t bytes)
+{
+    return fails(FAIL_LIBRARY_MEMORY) ? NULL : counted(__real_malloc(bytes));
+}
+
+static bool add_row(struct rows *rows, const char *const *texts, size_t count)
+{
+    bool added = true;
+    for (size_t i = 0; i < count && added; i++)
+        added = rows_add(rows, texts[i], texts[i] != NULL ? strlen(texts[i]) : 0);
+    return added;
+}
+
+static void build(catalog_json_build *make, const char *const (*table)[14], size_t columns, size_t row_count,
+                  bool healthy)
+{
+    struct catalog_document document = {.body = NULL};
+    struct rows rows;
+    bool added = true;
+    rows_init(&rows, ROWS_BYTES);
+    rows_reset(&rows, columns);
+    for (size_t i = 0; i < row_count && added; i++)
+        added = add_row(&rows, table[i], columns);
+    enum catalog_json_verdict verdict = added ? make(&rows, &document) : CATALOG_JSON_BROKEN;
+    assert_true(verdict == CATALOG_JSON_OK || (verdict == CATALOG_JSON_BROKEN && !healthy));
+    assert_true((verdict == CATALOG_JSON_OK) == (document.body != NULL));
+    catalog_document_clear(&document);
+    rows_clear(&rows);
+}
+
+static void build_tree(bool healthy)
+{
+    static const char *const table[][14] = {{"1", "1", "Tools", "0"},
+                                            {"2", "2", "Saws", "0"},
+                                            {"3", "3", "Handsaws", "7"},
+                                            {"4", "1", "Toys", "0"}};
+    build(catalog_json_tree, table, 4, 4, healthy);
+}
+
+static void build_category(bool healthy)
+{
+    static const char *const table[][14] = {
+        {"3", "Saws", "2", "1", "Tools", NULL, NULL, "child", "4", "Handsaws", NULL, NULL, NULL},
+        {"3", "Saws", "2", "1", "Tools", NULL, NULL, "product", "9", "A saw", "SKU-9", "995", "3"}};
+    build(catalog_json_category, table, 13, 2, healthy);
+}
+
+static void build_product(bool healthy)
+{
+    static const char *const table[][14] = {{"9", "SKU-9", "A saw", "It saws.", "995", "3", "1",
+                                             "2024-01-01T00:00:00Z", "3", "Saws", "1", "Tools", NULL, NULL}};
+    build(catalog_json_product, table, 14, 1, healthy);
+}
+
+static void a_document_is_whole_or_none(void **state)
+{
+    static attempt *const builds[] = {build_tree, build_category, build_product};
+    (void)state;
+    for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
+        sweep(FAIL_MEMORY, builds[i]);
+        sweep(FAIL_LIBRARY_MEMORY, builds[i]); /* jansson's */
+    }
+}
+
+/* ---- the database ---- */
+
+static const struct pg_statement statements[] = {{"echo", "SELECT $1::text, NULL", 1},
+                                                 {"nap", "SELECT pg_sleep($1::float8)", 1}};
+
+static enum pg_outcome ask(struct pg_pool *pool, size_t statement, const char *param, uint32_t left_ms)
+{
+    struct pg_request request = {statement, &param, left_ms, -1};
+    struct pg_fault fault;
+    struct rows rows;
+    rows_init(&rows, ROWS_BYTES);
+    enum pg_outcome outcome = pg_query(pool, &request, &rows, &fault);
+    assert_true((outcome == PG_OK) == (fault.text[0] == '\0'));
+    if (outcome == PG_REJECTED)
+        assert_string_equal(fault.text, "no memory for the result");
+    if (outcome == PG_OK && statement == 0)
+        assert_string_equal(rows_text(&rows, 0, 0), param);
+    rows_clear(&rows);
+    return outcome;
+}
+
+static void use_pool(bool prepare, bool healthy)
+{
+    const struct pg_config config = {postgres.url, 2, prepare, LIMIT_MS, statements, 2};
+    struct pg_pool *pool = NULL;
+    if (!pg_pool_open(&config, &pool)) {
+        assert_false(healthy);
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        enum pg_outcome outcome = ask(pool, 0, "hello", LIMIT_MS);
+        assert_true(outcome == PG_OK || !healthy);
+    }
+    assert_int_equal(ask(pool, 1, "60", 50), PG_TIMEOUT); /* given up and cancelled */
+    failing_stop();
+    assert_int_equal(ask(pool, 0, "healthy", LIMIT_MS), PG_OK);
+    assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+    pg_pool_close(&pool);
+}
+
+static void use_prepared(bool healthy)
+{
+    use_pool(true, healthy);
+}
+
+static void use_pipelined(bool healthy)
+{
+    use_pool(false, healthy);
+}
+
+static void a_query_has_an_outcome_and_the_pool_goes_on(void **state)
+{
+    (void)state;
+    sweep(FAIL_MEMORY, use_prepared);
+    sweep(FAIL_MEMORY, use_pipelined);
+    sweep(FAIL_THREAD, use_prepared);
+    sweep(FAIL_POLL_SIGNAL, use_prepared);
+}
+
+/* ---- the catalog behind the guard ---- */
+
+static void read_settings(struct settings *settings, char *redis_url, char *database_url)
+{
+    char *argv[] = {(char[]){"catalogd"}, NULL};
+    char *env[] = {redis_url, database_url, NULL};
+    snprintf(redis_url, TEXT_BYTES, "REDIS_URL=%s", redis.url);
+    snprintf(database_url, TEXT_BYTES, "DATABASE_URL=%s", postgres.url);
+    assert_int_equal(settings_read(1, argv, env, settings, stderr), SETTINGS_OK);
+    settings->failure_ms = 10;
+    settings->lease_ms = 800;
+    settings->redis_limit_ms = 250;
+    settings->load_workers = 2;
+}
+
+static void get(struct guard *guard, const struct catalog *catalog, enum catalog_kind kind, const char *key,
+                bool healthy)
+{
+    struct guard_result result;
+    guard_get_wait(guard, &(struct guard_request){.kind = catalog_kind(catalog, kind), .key = key}, &result);
+    bool named = result.status == GUARD_OK || result.status == GUARD_ABSENT ||
+                 result.status == GUARD_FAILED || result.status == GUARD_NO_MEMORY;
+    assert_true(named);
+    assert_true(!healthy || result.status == GUARD_OK || result.status == GUARD_ABSENT);
+    guard_value_unref(&result.value);
+}
+
+static void ask_catalog(struct guard *guard, const struct catalog *catalog, unsigned run, bool healthy)
+{
+    char category[48], absent[48];
+    snprintf(category, sizeof category, "category:1:after:%u", run);
+    snprintf(absent, sizeof absent, "product:%u", 1000000 + run);
+    get(guard, catalog, CATALOG_CATEGORY, category, healthy);
+    get(guard, catalog, CATALOG_CATEGORY, category, healthy);
+    get(guard, catalog, CATALOG_PRODUCT, absent, healthy);
+}
+
+/* ---- the server ---- */
+
+/* One request on a connection of its own, past everything that may fail; the status, or 0: none came. */
+static unsigned request(const char *address, const char *target)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval limit = {.tv_sec = LIMIT_MS / 1000};
+    char text[4096] = "";
+    unsigned status = 0;
+    to.sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
+    int fd = __real_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    assert_int_equal(__real_connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    int bytes =
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n", target);
+    __real_send(fd, text, (size_t)bytes, MSG_NOSIGNAL);
+    ssize_t got = __real_recv(fd, text, sizeof text - 1, MSG_WAITALL);
+    assert_false(got < 0 && errno == EAGAIN); /* a request that is never answered */
+    text[got > 0 ? got : 0] = '\0';
+    if (sscanf(text, "HTTP/1.1 %u ", &status) != 1)
+        status = 0;
+    close(fd);
+    return status;
+}
+
+static void request_all(const struct server *server, unsigned run, bool healthy)
+{
+    static const char *const targets[] = {"/categories/1?after=", "/products/", "/nowhere/"};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        char target[64];
+        snprintf(target, sizeof target, "%s%u", targets[i], 1000000 + run);
+        unsigned status = request(server_address(server), target);
+        assert_true(!healthy || status == (i == 0 ? 200 : 404));
+        assert_true(status == 0 || status == 200 || status == 404 || status == 503 || status == 500);
+    }
+}
+
+static void serve_requests(struct guard *guard, const struct catalog *catalog, unsigned run, bool healthy)
+{
+    const struct server_config config = {
+        .listen = "127.0.0.1:0",
+        .loops = 2,
+        .connections_max = 10,
+        .fresh_ms = 60000,
+        .guard = guard,
+        .catalog = catalog_kind(catalog, CATALOG_TREE),
+        .category = catalog_kind(catalog, CATALOG_CATEGORY),
+        .product = catalog_kind(catalog, CATALOG_PRODUCT),
+    };
+    struct server *server = NULL;
+    if (!server_open(&config, &server)) {
+        assert_false(healthy);
+        assert_null(server);
+        return;
+    }
+    request_all(server, run, healthy);
+    failing_stop();
+    request_all(server, run + RUNS_MAX, true);
+    server_stop(server, 1000);
+    server_close(&server);
+}
+
+/* ---- all of it ---- */
+
+static struct guard *open_guard(const struct settings *settings, const char *name_space)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_error error = {.text = ""};
+    struct guard *guard = NULL;
+    config.redis_url = settings->redis_url;
+    config.name_space = name_space;
+    config.load_workers = settings->load_workers;
+    if (guard_open(&config, &guard, &error) != GUARD_OK)
+        assert_string_not_equal(error.text, "");
+    return guard;
+}
+
+static void serve(struct guard *guard, const struct settings *settings, unsigned run, bool healthy)
+{
+    struct guard_error error = {.text = ""};
+    struct catalog *catalog = NULL;
+    if (!catalog_open(settings, guard, &catalog, &error)) {
+        assert_false(healthy);
+        assert_string_not_equal(error.text, "");
+        guard_close(&guard, 1000);
+        return;
+    }
+    ask_catalog(guard, catalog, run, healthy);
+    serve_requests(guard, catalog, run, healthy);
+    failing_stop();
+    ask_catalog(guard, catalog, run + 2 * RUNS_MAX, true);
+    assert_int_equal(guard_close(&guard, 1000), GUARD_OK);
+    catalog_close(&catalog);
+}
+
+static void live(bool healthy)
+{
+    static unsigned runs;
+    char redis_url[TEXT_BYTES], database_url[TEXT_BYTES], name_space[24];
+    struct settings settings;
+    read_settings(&settings, redis_url, database_url);
+    snprintf(name_space, sizeof name_space, "app%u", ++runs);
+    struct guard *guard = open_guard(&settings, name_space);
+    if (guard != NULL)
+        serve(guard, &settings, runs, healthy);
+    assert_true(guard != NULL || !healthy);
+}
+
+static void the_service_answers_and_recovers(void **state)
+{
+    (void)state;
+    sweep(FAIL_MEMORY, live);
+    sweep(FAIL_LIBRARY_MEMORY, live); /* and jansson's */
+    sweep(FAIL_THREAD, live);
+    sweep(FAIL_DESCRIPTOR, live);
+    sweep(FAIL_SOCKET, live);
+    sweep(FAIL_LISTEN, live);
+}
+
+/* Whether it hits accept() beside another connection or alone is a matter of timing. */
+static void a_server_out_of_descriptors_accepts_again(void **state)
+{
+    enum { TIMES = 5 };
+    (void)state;
+    for (int i = 0; i < TIMES; i++)
+        sweep(FAIL_ACCEPT, live);
+}
+
+/* ---- the program ---- */
+
+static int start(void **state)
+{
+    (void)state;
+    return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 50) &&
+                   stack_postgres_load(postgres.url, SCALE)
+               ? 0
+               : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&redis);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_document_is_whole_or_none),
+        cmocka_unit_test(a_query_has_an_outcome_and_the_pool_goes_on),
+        cmocka_unit_test(the_service_answers_and_recovers),
+        cmocka_unit_test(a_server_out_of_descriptors_accepts_again),
+    };
+    if (!failing_take_over_libuv())
+        return 1;
+    json_set_alloc_funcs(json_memory, __wrap_free);
+    json_object_seed(1); /* else it is read from a device once */
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_fail_test.c - the life of a guard beside a real Redis, again and again; each time the next allocation
+ * or system call fails.
+ *
+ * Expected of every single one: no crash, nothing lost (blocks and descriptors are counted), every accepted
+ * get and invalidation answered once, a status that guard.h names, and, once nothing fails any more, a guard
+ * that works again without help.
+ *
+ * Left out, and why:
+ *
+ *     libuv     uv_loop_init(), pipe, eventfd   leaks its epoll descriptor when it cannot have them
+ *     libuv     maybe_resize() (uv__io_start)   aborts when its table of watchers cannot grow: realloc()
+ *     libuv     uv__io_poll(), epoll_ctl()      aborts when a descriptor that it accepted cannot be watched
+ *     libuv     init_threads() (getaddrinfo)    aborts without its pool; an address in digits needs none
+ *     libuv     uv_async_send()                 aborts when its eventfd cannot be written
+ *     hiredis   its own malloc()                not ours to count; redis_reader_next() reports what it reports
+ *     guard     make_token(), getrandom()       aborts once it worked at guard_open(): a guessable token
+ *                                               would break every promise, and Linux fails it never
+ */
+#include "tests/fail/failing.h"
+#include "tests/live/guard_rig.h"
+
+enum { ASKS = 4, RUNS_MAX = 2000, STREAK = 8, KEY_SIZE = 48 };
+
+/* ---- a guard and those who ask it ---- */
+
+struct life {
+    void (*days)(struct life *life); /* what happens in it */
+    unsigned run;
+    struct guard_config config;
+    struct guard_policy policy;
+    struct source source;
+    struct guard *guard;
+    struct guard_kind *kind;
+    atomic_uint accepted, answered;
+    uv_loop_t loop;
+    struct guard_loop *host;
+    bool detached;
+};
+
+static void init_life(struct life *life, void (*days)(struct life *life))
+{
+    static unsigned runs;
+    memset(life, 0, sizeof *life);
+    life->days = days;
+    life->run = ++runs;
+    assert_int_equal(uv_loop_init(&life->loop), 0);
+    source_init(&life->source);
+    life->config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
+    life->config.redis_url = rig_redis.url;
+    life->config.name_space = "failing";
+    life->config.redis_limit_ms = 200;
+    life->config.load_workers = 2;
+    life->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    life->policy.loader = source_load;
+    life->policy.context = &life->source;
+    life->policy.lease_ms = 600;
+    life->policy.failure_ms = 10;
+    life->policy.stale_ms = 1000;
+}
+
+static void name_key(const struct life *life, const char *what, char key[KEY_SIZE])
+{
+    snprintf(key, KEY_SIZE, "%s:%u", what, life->run);
+}
+
+/* Everything that a get may end in when something fails on its way. */
+static void check_answer(const struct guard_result *result)
+{
+    bool named = result->status == GUARD_OK || result->status == GUARD_ABSENT ||
+                 result->status == GUARD_FAILED || result->status == GUARD_CANCELLED ||
+                 result->status == GUARD_CLOSING || result->status == GUARD_NO_MEMORY;
+    if (!named)
+        fail_msg("answered %s", guard_status_name(result->status));
+    assert_true((result->status == GUARD_OK) == (result->value != NULL));
+}
+
+static void answered_one(void *context, const struct guard_result *result)
+{
+    struct life *life = context;
+    check_answer(result);
+    atomic_fetch_add(&life->answered, 1);
+}
+
+static enum guard_status get_waiting(struct life *life, const char *what)
+{
+    char key[KEY_SIZE];
+    struct guard_result result;
+    name_key(life, what, key);
+    enum guard_status status =
+        guard_get_wait(life->guard, &(struct guard_request){.kind = life->kind, .key = key}, &result);
+    check_answer(&result);
+    guard_value_unref(&result.value);
+    return status;
+}
+
+static guard_ticket get_later(struct life *life, const char *what)
+{
+    char key[KEY_SIZE];
+    guard_ticket ticket = 0;
+    name_key(life, what, key);
+    struct guard_request request = {life->kind, key, 0, answered_one, life};
+    enum guard_status status = guard_get(life->guard, &request, &ticket);
+    assert_true(status == GUARD_OK ? ticket != 0 : status == GUARD_NO_MEMORY);
+    atomic_fetch_add(&life->accepted, status == GUARD_OK);
+    return ticket;
+}
+
+/* ---- its days ---- */
+
+/* Present, again from Redis, absent, failing, and what the blocking form makes of them. */
+static void ask_one_by_one(struct life *life)
+{
+    get_waiting(life, "row");
+    get_waiting(life, "row");
+    atomic_store(&life->source.verdict, SOURCE_ABSENT);
+    get_waiting(life, "absent");
+    get_waiting(life, "absent");
+    atomic_store(&life->source.verdict, SOURCE_FAIL);
+    get_waiting(life, "failing");
+    atomic_store(&life->source.verdict, SOURCE_ROW);
+}
+
+/* Several at once behind one load, one of whom leaves. */
+static void ask_together(struct life *life)
+{
+    guard_ticket tickets[ASKS];
+    source_shut(&life->source);
+    for (size_t i = 0; i < ASKS; i++)
+        tickets[i] = get_later(life, i % 2 == 0 ? "even" : "odd");
+    guard_cancel(life->guard, tickets[0]);
+    source_open(&life->source);
+    WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
+}
+
+static void invalidated_one(void *context, const struct guard_invalidated *result)
+{
+    struct life *life = context;
+    assert_true(result->status == GUARD_OK || result->status == GUARD_UNKNOWN ||
+                result->status == GUARD_NO_MEMORY);
+    atomic_fetch_add(&life->answered, 1);
+}
+
+static void invalidate(struct life *life)
+{
+    char key[KEY_SIZE];
+    struct guard_invalidated result;
+    name_key(life, "row", key);
+    enum guard_status status = guard_invalidate(life->guard, key, 0, invalidated_one, life);
+    atomic_fetch_add(&life->accepted, status == GUARD_OK);
+    assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    status = guard_invalidate_wait(life->guard, key, 0, &result);
+    assert_true(status == GUARD_OK || status == GUARD_UNKNOWN || status == GUARD_NO_MEMORY);
+    WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
+    get_waiting(life, "row");
+}
+
+/* ---- on a host's loop ---- */
+
+static void host_detached(void *context)
+{
+    struct life *life = context;
+    life->detached = true;
+}
+
+static void get_on_host(struct life *life, const char *what, bool leave)
+{
+    char key[KEY_SIZE];
+    guard_ticket ticket = 0;
+    name_key(life, what, key);
+    struct guard_request request = {life->kind, key, 0, answered_one, life};
+    enum guard_status status = guard_loop_get(life->host, &request, &ticket);
+    assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    atomic_fetch_add(&life->accepted, status == GUARD_OK);
+    if (leave)
+        guard_loop_cancel(life->host, ticket);
+}
+
+static bool attach(struct life *life)
+{
+    struct guard_error error = {.text = ""};
+    enum guard_status status = guard_loop_attach(life->guard, &life->loop, &life->host, &error);
+    if (status == GUARD_OK)
+        return true;
+    assert_int_equal(status, GUARD_NO_MEMORY);
+    assert_string_not_equal(error.text, "");
+    return false;
+}
+
+static void detach(struct life *life)
+{
+    guard_loop_detach(&life->host, host_detached, life);
+    while (!life->detached)
+        uv_run(&life->loop, UV_RUN_ONCE);
+}
+
+static void live_on_host_only(struct life *life)
+{
+    if (attach(life))
+        detach(life);
+}
+
+static void live_on_host(struct life *life)
+{
+    if (!attach(life))
+        return;
+    get_on_host(life, "row", false);
+    get_on_host(life, "host", false);
+    get_on_host(life, "host", true);
+    while (atomic_load(&life->answered) < atomic_load(&life->accepted))
+        uv_run(&life->loop, UV_RUN_ONCE);
+    get_on_host(life, "row", false); /* now its own connection may be up */
+    detach(life);
+    assert_int_equal(atomic_load(&life->answered), atomic_load(&life->accepted));
+}
+
+/* ---- from beginning to end ---- */
+
+static bool open_guard(struct life *life)
+{
+    struct guard_error error = {.text = ""};
+    enum guard_status status = guard_open(&life->config, &life->guard, &error);
+    if (status == GUARD_OK)
+        return true;
+    assert_int_equal(status, GUARD_NO_MEMORY);
+    assert_int_equal(error.status, GUARD_NO_MEMORY);
+    assert_string_not_equal(error.text, "");
+    assert_null(life->guard);
+    return false;
+}
+
+/* Once nothing fails any more it must work as if nothing had been. */
+static void expect_health(struct life *life)
+{
+    failing_stop();
+    WAIT_UNTIL(is_up(life->guard));
+    assert_int_equal(get_waiting(life, "healthy"), GUARD_OK);
+    assert_int_equal(get_waiting(life, "healthy"), GUARD_OK);
+}
+
+static void live_with_kind(struct life *life)
+{
+    get_waiting(life, "early"); /* not connected yet */
+    WAIT_UNTIL(is_up(life->guard));
+    ask_one_by_one(life);
+    ask_together(life);
+    invalidate(life);
+    live_on_host(life);
+    expect_health(life);
+}
+
+static void live(struct life *life)
+{
+    struct guard_error error = {.text = ""};
+    if (!open_guard(life))
+        return;
+    if (guard_kind_add(life->guard, &life->policy, &life->kind, &error) == GUARD_OK)
+        life->days(life);
+    else
+        assert_string_not_equal(error.text, "");
+    assert_int_equal(guard_close(&life->guard, 1000), GUARD_OK);
+    assert_int_equal(atomic_load(&life->answered), atomic_load(&life->accepted));
+}
+
+/* True: it came to a failure. The host's loop runs once more after the guard is gone: what an attempt to attach
+ * has left there must not need it. */
+static bool live_failing(enum failing what, void (*days)(struct life *life), unsigned first, unsigned streak)
+{
+    struct life life;
+    failing_prepare();
+    init_life(&life, days);
+    failing_begin(what, first, streak);
+    live(&life);
+    uv_run(&life.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&life.loop), 0);
+    close(life.source.gate);
+    return failing_end(first);
+}
+
+static void sweep(enum failing what, void (*days)(struct life *life), unsigned streak)
+{
+    unsigned first = 1;
+    while (live_failing(what, days, first, streak)) {
+        first++;
+        assert_true(first < RUNS_MAX);
+    }
+    print_message("%u calls failed in turn\n", first - 1);
+    assert_true(first > 1);
+}
+
+/* ---- the sweeps ---- */
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    sweep(FAIL_MEMORY, live_with_kind, 1);
+}
+
+static void several_allocations_in_a_row_may_fail(void **state)
+{
+    (void)state;
+    sweep(FAIL_MEMORY, live_with_kind, STREAK);
+}
+
+static void any_allocation_of_libuv_may_fail(void **state)
+{
+    (void)state;
+    sweep(FAIL_LIBRARY_MEMORY, live_with_kind, 1);
+}
+
+static void any_socket_may_be_refused(void **state)
+{
+    (void)state;
+    sweep(FAIL_SOCKET, live_with_kind, 1);
+}
+
+static void any_connect_may_fail(void **state)
+{
+    (void)state;
+    sweep(FAIL_CONNECT, live_with_kind, 1);
+}
+
+static void any_write_may_fail_or_be_interrupted(void **state)
+{
+    (void)state;
+    sweep(FAIL_SEND, live_with_kind, 1);
+    sweep(FAIL_SEND_SIGNAL, live_with_kind, 1);
+}
+
+static void any_read_may_fail_or_be_interrupted(void **state)
+{
+    (void)state;
+    sweep(FAIL_RECV, live_with_kind, 1);
+    sweep(FAIL_RECV_SIGNAL, live_with_kind, 1);
+}
+
+static void descriptors_may_run_out(void **state)
+{
+    (void)state;
+    sweep(FAIL_DESCRIPTOR, live_with_kind, 1);
+    sweep(FAIL_WATCH, live_with_kind, 1);
+}
+
+static void any_thread_may_be_refused(void **state)
+{
+    (void)state;
+    sweep(FAIL_THREAD, live_with_kind, 1);
+}
+
+static void a_guard_without_randomness_does_not_open(void **state)
+{
+    (void)state;
+    sweep(FAIL_RANDOM, live_on_host_only, 1);
+    sweep(FAIL_RANDOM_SIGNAL, live_with_kind, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(several_allocations_in_a_row_may_fail),
+        cmocka_unit_test(any_allocation_of_libuv_may_fail),
+        cmocka_unit_test(any_socket_may_be_refused),
+        cmocka_unit_test(any_connect_may_fail),
+        cmocka_unit_test(any_write_may_fail_or_be_interrupted),
+        cmocka_unit_test(any_read_may_fail_or_be_interrupted),
+        cmocka_unit_test(descriptors_may_run_out),
+        cmocka_unit_test(any_thread_may_be_refused),
+        cmocka_unit_test(a_guard_without_randomness_does_not_open),
+    };
+    if (!failing_take_over_libuv())
+        return 1;
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

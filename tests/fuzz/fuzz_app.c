@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* fuzz_app.c - what the service is asked for and told: request targets, keys, settings. */
+#include "tests/fuzz/fuzz.h"
+
+#include "app/route.h"
+#include "app/settings.h"
+#include "guard/key.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- targets and keys ---- */
+
+static void print_target(const struct route *route, char out[128])
+{
+    char key[ROUTE_KEY_SIZE];
+    route_key(route, key);
+    if (route->target == ROUTE_CATEGORY && route->after != 0)
+        snprintf(out, 128, "/categories/%llu?after=%llu", (unsigned long long)route->id,
+                 (unsigned long long)route->after);
+    else if (route->target == ROUTE_CATEGORY)
+        snprintf(out, 128, "/categories/%llu", (unsigned long long)route->id);
+    else if (route->target == ROUTE_PRODUCT)
+        snprintf(out, 128, "/products/%llu", (unsigned long long)route->id);
+    else
+        snprintf(out, 128, route->target == ROUTE_CATALOG ? "/catalog" : "/ping");
+}
+
+/* One spelling, one key: whatever is accepted is what we would have printed, but for the authority. */
+static void check_route(const char *uri, const struct route *route)
+{
+    char target[128], key[ROUTE_KEY_SIZE];
+    struct route again;
+    print_target(route, target);
+    assert(strlen(uri) >= strlen(target) && strcmp(uri + strlen(uri) - strlen(target), target) == 0);
+    assert(uri[0] == '/' ? strcmp(uri, target) == 0 : true);
+    assert(route_parse(target, &again) == ROUTE_OK);
+    assert(again.target == route->target && again.id == route->id && again.after == route->after);
+    size_t bytes = route_key(route, key);
+    assert(strlen(key) == bytes && (bytes > 0) == (route->target != ROUTE_PING));
+    assert(bytes == 0 || (route_key_valid(key) && key_valid(key, bytes)));
+}
+
+/* A key that is accepted from an operator is one that some target has. */
+static void check_key(const char *key)
+{
+    struct route route = {.target = ROUTE_CATALOG};
+    char again[ROUTE_KEY_SIZE];
+    unsigned long long id = 0, after = 0;
+    if (!route_key_valid(key))
+        return;
+    if (sscanf(key, "category:%llu:after:%llu", &id, &after) > 0)
+        route = (struct route){ROUTE_CATEGORY, id, after};
+    else if (sscanf(key, "product:%llu", &id) == 1)
+        route = (struct route){ROUTE_PRODUCT, id, 0};
+    route_key(&route, again);
+    assert(strcmp(key, again) == 0);
+}
+
+void fuzz_route(const uint8_t *data, size_t bytes)
+{
+    char *text = fuzz_text(data, bytes);
+    struct route route;
+    enum route_verdict verdict = route_parse(text, &route);
+    assert(route_target_name(route.target) != NULL);
+    if (verdict == ROUTE_OK)
+        check_route(text, &route);
+    check_key(text);
+    free(text);
+}
+
+/* ---- settings ---- */
+
+enum { WORDS_MAX = 12, MESSAGE_BYTES = 1 << 16 };
+
+/* A line that begins with "-" or stands behind such a line is a word of the command line; the others are
+ * environment. */
+struct words {
+    char *flags[WORDS_MAX + 2], *env[WORDS_MAX + 1];
+    int flag_count, env_count;
+};
+
+static void split(char *text, struct words *words)
+{
+    bool value_follows = false;
+    words->flags[words->flag_count++] = (char *)(uintptr_t) "catalogd";
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        bool flag = line[0] == '-';
+        if ((flag || value_follows) && words->flag_count <= WORDS_MAX)
+            words->flags[words->flag_count++] = line;
+        else if (words->env_count < WORDS_MAX)
+            words->env[words->env_count++] = line;
+        value_follows = flag && strchr(line, '=') == NULL;
+    }
+}
+
+static void check_settings(const struct settings *settings)
+{
+    struct settings_address address;
+    assert(settings_address_parse(settings->listen, &address));
+    assert(strcmp(settings->ops_listen, "off") == 0 ||
+           settings_address_parse(settings->ops_listen, &address));
+    assert(settings->redis_limit_ms <= settings->lease_ms / 3);
+    assert(settings->lease_ms <= settings->max_hold_ms && settings->load_limit_ms <= settings->max_hold_ms);
+    assert(settings->jitter_percent <= 90 && settings->load_workers >= 1);
+    assert(key_namespace_valid(settings->name_space));
+}
+
+void fuzz_settings(const uint8_t *data, size_t bytes)
+{
+    static char messages[MESSAGE_BYTES];
+    struct words words = {.flag_count = 0};
+    struct settings settings;
+    char *text = fuzz_text(data, bytes);
+    FILE *file = fmemopen(messages, sizeof messages, "w");
+    assert(file != NULL);
+    split(text, &words);
+    enum settings_verdict verdict = settings_read(words.flag_count, words.flags, words.env, &settings, file);
+    fflush(file);
+    long told = ftell(file);
+    fclose(file);
+    assert((verdict == SETTINGS_OK) == (told == 0));
+    if (verdict == SETTINGS_OK)
+        check_settings(&settings);
+    free(text);
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz_core.c - the bytes decide what happens to a core next: gets, replies of every kind, loads, wake-ups,
+ * actions that cannot be performed, time, the link, invalidations, the end.
+ *
+ * Redis may lie here as much as protocol_read() lets through. Judged is what must hold all the same: every
+ * accepted get and invalidation is answered once and by its deadline; nobody is given what was read before he
+ * asked, unless the fill of it was accepted; no more loads run than there are workers, one per key; alarms
+ * ring when they should; and at the end nothing is left. How well the fleet does is the simulator's subject.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "guard/core.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ASKERS = 24,
+    INVALIDATIONS = 4,
+    PENDING_MAX = 2048,
+    PENDING_HIGH = 64, /* beyond it Redis gives up on the oldest: its limit has passed */
+    KEYS = 3,
+    WORKERS = 2,
+    QUEUE = 3,
+    WAITERS = 16,
+    BODY_MAX = 64,
+    QUIET_STEPS = 100000, /* more than any calm world needs to answer everybody */
+};
+
+struct asker {
+    struct core_waiter waiter; /* first */
+    bool waiting;
+    uint64_t asked_at, deadline_us; /* event; time */
+};
+
+struct caller {
+    struct core_invalidation core; /* first */
+    bool waiting;
+};
+
+/* A command or load under way. */
+struct pending {
+    enum core_action_kind kind;
+    uint64_t id, sent_at; /* op or load; event */
+    enum core_lookup lookup;
+};
+
+struct play {
+    struct core *core;
+    struct core_config config;
+    struct guard_policy policy;
+    uint64_t now_us, event; /* events so far */
+    unsigned tokens;
+    bool closed;
+    uint8_t unperformed; /* bit by bit: the next action cannot be performed */
+    struct asker askers[ASKERS];
+    struct caller callers[INVALIDATIONS];
+    struct pending pending[PENDING_MAX];
+    size_t pending_count;
+    unsigned accepted, answered, shed;
+    unsigned invalidations_accepted, invalidations_answered;
+};
+
+static const char *const keys[KEYS] = {"a", "product:7", "a%20longer:key"};
+
+static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
+{
+    struct play *play = context;
+    unsigned number = ++play->tokens;
+    snprintf(token, TOKEN_SIZE, "%08x-0000-4000-8000-000000000000 %016x %07u fuzz", number, number,
+             (unsigned)lease_ms);
+}
+
+/* ---- what the core wants ---- */
+
+static struct pending *find_pending(struct play *play, uint64_t id)
+{
+    for (size_t i = 0; i < play->pending_count; i++)
+        if (play->pending[i].id == id)
+            return &play->pending[i];
+    return NULL;
+}
+
+static bool is_load(const struct pending *pending)
+{
+    return pending->kind == CORE_LOAD;
+}
+
+static unsigned loads_running(const struct play *play)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < play->pending_count; i++)
+        count += is_load(&play->pending[i]);
+    return count;
+}
+
+static void check_action(const struct play *play, const struct core_action *action)
+{
+    bool script = action->kind != CORE_LOAD && action->kind != CORE_CANCEL;
+    assert(script == (action->op != 0) && script == (action->load == 0));
+    if (action->kind == CORE_CANCEL)
+        return;
+    assert(strlen(action->key.encoded) == action->key.encoded_bytes);
+    if (action->kind == CORE_FILL)
+        assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0);
+    if (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK)
+        assert(strlen(action->token) > TOKEN_TAG_AT && strcmp(action->token, action->prev) != 0);
+    if (action->kind == CORE_LOAD)
+        assert(action->deadline_us <= play->now_us + (uint64_t)play->policy.load_limit_ms * 1000);
+}
+
+static void take_action(struct play *play, const struct core_action *action)
+{
+    uint64_t id = action->op != 0 ? action->op : action->load;
+    check_action(play, action);
+    if (action->kind == CORE_CANCEL) {
+        assert(find_pending(play, id) != NULL);
+        return;
+    }
+    assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
+    play->pending[play->pending_count++] = (struct pending){action->kind, id, play->event, action->lookup};
+    assert(loads_running(play) <= WORKERS);
+}
+
+/* ---- whom it answers ---- */
+
+/* Every value here begins with the event in which what made it was sent. */
+static uint64_t origin_of(const struct guard_value *value)
+{
+    uint64_t origin = 0;
+    assert(value->body_bytes >= sizeof origin);
+    memcpy(&origin, value->body, sizeof origin);
+    return origin;
+}
+
+static void check_result(const struct asker *asker, const struct guard_result *result)
+{
+    bool loaded = result->source == GUARD_FROM_LOAD || result->source == GUARD_FROM_FLIGHT;
+    assert((result->status == GUARD_OK) == (result->value != NULL));
+    assert((result->status == GUARD_FAILED) == (result->failure != GUARD_FAILURE_NONE));
+    if (result->value != NULL)
+        assert(asker->asked_at <= origin_of(result->value) || (loaded && result->stored));
+}
+
+static void take_answer(struct play *play, struct asker *asker)
+{
+    struct guard_result *result = &asker->waiter.result;
+    assert(asker->waiting);
+    asker->waiting = false;
+    play->answered++;
+    check_result(asker, result);
+    guard_value_unref(&result->value);
+}
+
+static void check_rest(struct play *play)
+{
+    struct guard_stats s;
+    core_stats(play->core, &s);
+    uint64_t answers = s.hit + s.stale + s.absent_hit + s.failed_hit + s.loaded + s.collapsed_process +
+                       s.collapsed_fleet + s.failed + s.shed + s.timed_out + s.cancelled + s.closed;
+    assert(answers == play->answered + play->shed);
+    assert(s.waiters == play->accepted - play->answered && s.waiters <= WAITERS);
+    assert(s.loads_running == loads_running(play) && s.loads_queued <= WORKERS + QUEUE);
+    assert(play->config.mode == GUARD_MODE_OFF || s.load_duplicate == 0);
+}
+
+static bool is_unperformed(struct play *play)
+{
+    bool unperformed = (play->unperformed & 1) != 0;
+    play->unperformed >>= 1;
+    return unperformed;
+}
+
+static void take_actions(struct play *play)
+{
+    struct core_action action;
+    do {
+        while (core_next_action(play->core, &action))
+            if (action.kind != CORE_CANCEL && is_unperformed(play))
+                core_unperformed(play->core, &action);
+            else
+                take_action(play, &action);
+    } while (core_tell_unperformed(play->core, play->now_us));
+}
+
+static void drain(struct play *play)
+{
+    struct core_waiter *waiter = NULL;
+    struct core_invalidation *invalidation = NULL;
+    take_actions(play);
+    while ((waiter = core_next_answer(play->core)) != NULL)
+        take_answer(play, (struct asker *)waiter);
+    while ((invalidation = core_next_invalidated(play->core)) != NULL) {
+        assert(((struct caller *)invalidation)->waiting);
+        ((struct caller *)invalidation)->waiting = false;
+        play->invalidations_answered++;
+    }
+    check_rest(play);
+    play->event++;
+}
+
+/* ---- gets and invalidations ---- */
+
+static struct core_key key_of(uint8_t byte)
+{
+    const char *key = keys[byte % KEYS];
+    return (struct core_key){key, strlen(key), key, strlen(key)};
+}
+
+static void get(struct play *play, uint8_t which, uint8_t patience)
+{
+    struct asker *asker = &play->askers[which % ASKERS];
+    struct core_key key = key_of(which);
+    if (asker->waiting)
+        return;
+    *asker = (struct asker){.waiter.start_us = play->now_us, .waiting = true, .asked_at = play->event};
+    asker->deadline_us = play->now_us + (uint64_t)patience * patience * 1000;
+    enum guard_status status =
+        core_get(play->core, play->now_us, &key, &play->policy, &asker->waiter, asker->deadline_us);
+    asker->waiting = status == GUARD_OK;
+    play->accepted += status == GUARD_OK;
+    play->shed += status == GUARD_SHED;
+    assert(status == GUARD_OK || status == (play->closed ? GUARD_CLOSING : GUARD_SHED));
+    drain(play);
+}
+
+static void cancel(struct play *play, uint8_t which)
+{
+    struct asker *asker = &play->askers[which % ASKERS];
+    if (!asker->waiting)
+        return;
+    core_cancel(play->core, play->now_us, &asker->waiter);
+    drain(play);
+    assert(!asker->waiting);
+}
+
+static void invalidate(struct play *play, uint8_t which, uint8_t patience)
+{
+    struct caller *caller = &play->callers[which % INVALIDATIONS];
+    if (caller->waiting)
+        return;
+    *caller = (struct caller){.waiting = true};
+    caller->core.key = key_of(which);
+    caller->core.deadline_us = play->now_us + (uint64_t)patience * 10000;
+    enum guard_status status = core_invalidate(play->core, play->now_us, &caller->core);
+    caller->waiting = status == GUARD_OK;
+    play->invalidations_accepted += status == GUARD_OK;
+    assert(status == (play->closed ? GUARD_CLOSING : GUARD_OK));
+    drain(play);
+}
+
+/* ---- what comes back ---- */
+
+static struct pending take_pending(struct play *play, size_t index)
+{
+    struct pending pending = play->pending[index];
+    play->pending_count--;
+    memmove(&play->pending[index], &play->pending[index + 1], (play->pending_count - index) * sizeof pending);
+    return pending;
+}
+
+static struct value *new_value(uint64_t origin, size_t body_bytes)
+{
+    char body[2 * BODY_MAX] = {0};
+    memcpy(body, &origin, sizeof origin);
+    struct value *value = value_new(body, sizeof origin + body_bytes % BODY_MAX, "\"1\"", 3);
+    assert(value != NULL);
+    return value;
+}
+
+static void give_reply(struct play *play, const struct pending *to, struct core_reply *reply)
+{
+    bool found = reply->kind == REPLY_FRESH || reply->kind == REPLY_STALE;
+    struct value *value = NULL;
+    if (found && !reply->absent && !reply->damaged)
+        value = new_value(to->sent_at, 8);
+    reply->value = value;
+    core_replied(play->core, play->now_us, to->id, reply);
+    value_unref(&value);
+    drain(play);
+}
+
+static void give_load(struct play *play, const struct pending *load, enum core_load_outcome outcome,
+                      size_t body_bytes)
+{
+    struct core_loaded loaded = {.outcome = outcome, .load_us = 1000};
+    if (outcome == LOAD_OK)
+        loaded.value = new_value(load->sent_at, body_bytes);
+    else if (outcome == LOAD_FAILED)
+        loaded.failure = GUARD_FAILURE_UNAVAILABLE;
+    core_loaded(play->core, play->now_us, load->id, &loaded);
+    value_unref(&loaded.value);
+    drain(play);
+}
+
+/* All that protocol_read() can make of what some Redis says. */
+static struct core_reply reply_to_acquire(struct fuzz_input *input)
+{
+    static const enum core_reply_kind kinds[] = {REPLY_FRESH,  REPLY_STALE,   REPLY_LEASE,  REPLY_LEASE,
+                                                 REPLY_BUSY,   REPLY_FAILED,  REPLY_FREE,   REPLY_REFUSED,
+                                                 REPLY_UNSENT, REPLY_UNKNOWN, REPLY_UNKNOWN};
+    static const char head[] = "ffffffff-0000-4000-8000-000000000000";
+    uint8_t what = fuzz_byte(input), more = fuzz_byte(input);
+    struct core_reply reply = {
+        .kind = kinds[what % (sizeof kinds / sizeof *kinds)],
+        .turn = (enum core_turn)(more % 3 - 1),
+        .absent = (more & 0x10) != 0,
+        .damaged = (more & 0x20) != 0,
+        .head = head,
+        .left_ms = more,
+        .pttl_ms = (more & 0x40) != 0 ? UINT32_MAX : (uint32_t)more * 8,
+        .too_big = (more & 0x80) != 0,
+        .failure = GUARD_FAILURE_TIMEOUT,
+    };
+    reply.damaged = reply.damaged && (reply.kind == REPLY_FRESH || reply.kind == REPLY_STALE);
+    return reply;
+}
+
+static struct core_reply reply_to_other(struct fuzz_input *input)
+{
+    static const enum core_reply_kind kinds[] = {REPLY_CODE, REPLY_CODE, REPLY_REFUSED, REPLY_UNSENT,
+                                                 REPLY_UNKNOWN};
+    static const int64_t codes[] = {1, 0, 2, -1, 3, INT64_MIN, INT64_MAX};
+    uint8_t what = fuzz_byte(input);
+    return (struct core_reply){.kind = kinds[what % 5], .code = codes[what / 5 % 7]};
+}
+
+static void come_back(struct play *play, struct fuzz_input *input)
+{
+    uint8_t which = fuzz_byte(input);
+    if (play->pending_count == 0)
+        return;
+    struct pending pending = take_pending(play, which % play->pending_count);
+    if (is_load(&pending)) {
+        uint8_t how = fuzz_byte(input);
+        give_load(play, &pending, (enum core_load_outcome)(how % 3), how / 3);
+        return;
+    }
+    struct core_reply reply = pending.kind == CORE_ACQUIRE ? reply_to_acquire(input) : reply_to_other(input);
+    give_reply(play, &pending, &reply);
+}
+
+/* ---- time and hints ---- */
+
+static void tick(struct play *play)
+{
+    core_tick(play->core, play->now_us);
+    drain(play);
+    assert(core_next_us(play->core) > play->now_us);
+    for (size_t i = 0; i < ASKERS; i++)
+        if (play->askers[i].waiting)
+            assert(play->askers[i].deadline_us >= core_next_us(play->core));
+}
+
+/* To the next alarm, a little further, or far; and sometimes nobody looks at the alarms. */
+static void pass(struct play *play, uint8_t how)
+{
+    uint64_t next_us = core_next_us(play->core);
+    if (how < 64 && next_us != UINT64_MAX && next_us > play->now_us)
+        play->now_us = next_us;
+    else
+        play->now_us += (uint64_t)how * how * 10;
+    if (how % 4 != 3)
+        tick(play);
+}
+
+static void hint(struct play *play, struct fuzz_input *input)
+{
+    uint8_t how = fuzz_byte(input);
+    struct core_key key = key_of(how);
+    if (how >= 250)
+        play->unperformed = fuzz_byte(input);
+    else if (how >= 240)
+        core_resync(play->core, play->now_us);
+    else if (how >= 200)
+        core_link(play->core, play->now_us, (how & 1) != 0);
+    else
+        core_woken(play->core, play->now_us, key.encoded, key.encoded_bytes, (how & 8) != 0);
+    drain(play);
+}
+
+static void drain_or_close(struct play *play, uint8_t how)
+{
+    if (how < 250)
+        return;
+    core_close(play->core, play->now_us);
+    play->closed = true;
+    drain(play);
+    assert(play->answered == play->accepted && !core_has_waiters(play->core));
+}
+
+/* ---- a play ---- */
+
+static void open_play(struct play *play, struct fuzz_input *input)
+{
+    uint8_t how = fuzz_byte(input);
+    *play = (struct play){.now_us = 1000000, .event = 1};
+    play->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    play->policy.stale_ms = (how & 4) != 0 ? 30000 : 0;
+    play->policy.failure_ms = (how & 8) != 0 ? 50 : 1000;
+    play->policy.lease_ms = (how & 16) != 0 ? 100 : 3000;
+    play->policy.max_hold_ms = (how & 32) != 0 ? play->policy.lease_ms : 30000;
+    play->policy.load_limit_ms = (how & 64) != 0 ? 50 : play->policy.max_hold_ms;
+    play->config = (struct core_config){
+        .mode = (enum guard_mode)(how % 4 % 3),
+        .load_workers = WORKERS,
+        .load_queue = QUEUE,
+        .max_waiters = WAITERS,
+        .max_value_bytes = BODY_MAX,
+        .seed = how,
+        .make_token = make_token,
+        .token_context = play,
+    };
+    play->core = core_new(&play->config);
+    assert(play->core != NULL);
+    core_link(play->core, play->now_us, (how & 128) == 0);
+}
+
+static void step(struct play *play, struct fuzz_input *input)
+{
+    uint8_t what = fuzz_byte(input);
+    if (play->pending_count > PENDING_HIGH && !is_load(&play->pending[0])) {
+        struct pending oldest = take_pending(play, 0);
+        give_reply(play, &oldest, &(struct core_reply){.kind = REPLY_UNKNOWN});
+    }
+    if (what < 64)
+        get(play, what, fuzz_byte(input));
+    else if (what < 144)
+        come_back(play, input);
+    else if (what < 184)
+        pass(play, fuzz_byte(input));
+    else if (what < 216)
+        hint(play, input);
+    else if (what < 236)
+        cancel(play, what);
+    else if (what < 250)
+        invalidate(play, what, fuzz_byte(input));
+    else
+        drain_or_close(play, fuzz_byte(input));
+}
+
+/* From here on everything goes well. */
+static void one_calm_step(struct play *play)
+{
+    if (play->pending_count == 0) {
+        if (core_next_us(play->core) > play->now_us)
+            play->now_us = core_next_us(play->core);
+        tick(play);
+        return;
+    }
+    struct pending first = take_pending(play, 0);
+    struct core_reply reply = {.kind = REPLY_CODE, .code = 1};
+    if (first.kind == CORE_ACQUIRE)
+        reply.kind = first.lookup == LOOKUP_PEEK ? REPLY_FREE : REPLY_LEASE;
+    if (is_load(&first))
+        give_load(play, &first, LOAD_OK, 8);
+    else
+        give_reply(play, &first, &reply);
+}
+
+static bool is_over(const struct play *play)
+{
+    return play->pending_count == 0 && core_next_us(play->core) == UINT64_MAX;
+}
+
+static void end_play(struct play *play)
+{
+    unsigned steps = 0;
+    while (!is_over(play)) {
+        one_calm_step(play);
+        assert(++steps < QUIET_STEPS);
+    }
+    assert(play->answered == play->accepted);
+    assert(play->invalidations_answered == play->invalidations_accepted);
+    assert(core_drained(play->core) && core_idle(play->core) && !core_has_waiters(play->core));
+    core_free(&play->core);
+}
+
+void fuzz_core(const uint8_t *data, size_t bytes)
+{
+    struct fuzz_input input = {data, bytes};
+    static struct play play; /* large */
+    open_play(&play, &input);
+    while (input.left > 0)
+        step(&play, &input);
+    end_play(&play);
+}

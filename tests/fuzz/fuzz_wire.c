@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz_wire.c - what comes from Redis: replies, entries, messages.
+ *
+ * Whoever can write to this Redis, or stands in its place, can send all of it. It may be believed and wrong;
+ * it may not break us.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "guard/digest.h"
+#include "guard/envelope.h"
+#include "guard/protocol.h"
+#include "guard/redis_greeting.h"
+#include "guard/redis_reader.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char KEY[] = "product:7";
+enum { KEY_LENGTH = sizeof KEY - 1, REPLY_LIMIT_BYTES = 1 << 20 };
+
+/* ---- replies ---- */
+
+static void check_found(const struct core_reply *reply, const struct value *value)
+{
+    if (reply->damaged) {
+        assert(reply->head != NULL && reply->value == NULL);
+        return;
+    }
+    assert(reply->absent == (value == NULL));
+    assert(value == NULL || value->public.body[value->public.body_bytes] == '\0');
+}
+
+/* What the core is told must be something that the core knows. */
+static void check_core_reply(enum core_action_kind kind, const struct core_reply *reply,
+                             const struct value *value)
+{
+    bool found = reply->kind == REPLY_FRESH || reply->kind == REPLY_STALE;
+    assert(reply->value == value);
+    if (found)
+        check_found(reply, value);
+    assert(found || value == NULL);
+    assert(kind == CORE_ACQUIRE ? reply->kind != REPLY_CODE
+                                : reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED);
+    assert(reply->turn >= TURN_COOLING && reply->turn <= TURN_OURS);
+    assert(reply->failure >= GUARD_FAILURE_NONE && reply->failure <= GUARD_FAILURE_INTERNAL);
+}
+
+static void read_as_answer(const struct redisReply *reply)
+{
+    for (enum core_action_kind kind = CORE_ACQUIRE; kind <= CORE_INVALIDATE; kind++) {
+        struct core_reply out;
+        struct value *value = NULL;
+        protocol_read(kind, KEY, KEY_LENGTH, REDIS_REPLIED, reply, &out, &value);
+        check_core_reply(kind, &out, value);
+        value_unref(&value);
+    }
+}
+
+static void read_as_error(const struct redisReply *reply)
+{
+    char quoted[REDIS_WHY_SIZE];
+    assert(redis_error_class_name(redis_error_classify(reply->str, reply->len)) != NULL);
+    redis_quote(reply->str, reply->len, quoted);
+    for (const char *at = quoted; *at != '\0'; at++)
+        assert(*at >= ' ' && *at <= '~');
+}
+
+/* ---- a stream of them ---- */
+
+struct listener {
+    struct redis_reader reader;
+    struct redis_greeting greeting;
+    bool greeted;
+    unsigned replies;
+};
+
+static void read_as_greeting(struct listener *listener, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE] = "";
+    if (listener->greeted)
+        return;
+    enum redis_verdict verdict = redis_greeting_read(&listener->greeting, reply, why);
+    listener->greeted = verdict != REDIS_GREETING_GOES_ON;
+    assert(strlen(why) < sizeof why);
+    assert((verdict == REDIS_GREETING_FAILED || verdict == REDIS_GREETING_DENIED) == (why[0] != '\0'));
+}
+
+static void take_reply(struct listener *listener, struct redisReply *reply)
+{
+    listener->replies++;
+    read_as_greeting(listener, reply);
+    read_as_answer(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        read_as_error(reply);
+    freeReplyObject(reply);
+}
+
+/* False: the stream is broken. */
+static bool feed(struct listener *listener, const char *data, size_t bytes)
+{
+    struct redisReply *reply = NULL;
+    bool sound = redis_reader_feed(&listener->reader, data, bytes);
+    while (sound && (sound = redis_reader_next(&listener->reader, &reply)) && reply != NULL)
+        take_reply(listener, reply);
+    if (!sound)
+        assert(redis_reader_error(&listener->reader)[0] != '\0');
+    return sound;
+}
+
+/* How many replies there were, and whether the stream broke. */
+struct heard {
+    unsigned replies;
+    bool sound;
+};
+
+static struct heard listen_in_pieces(const uint8_t *data, size_t bytes, size_t piece_bytes, bool subscriber)
+{
+    struct redis_address address = {.host = "localhost", .port = 6379, .password = "secret", .database = 1};
+    struct redis_buffer hello = {.data = NULL};
+    struct listener listener = {.greeted = false};
+    struct heard heard = {.sound = true};
+    bool made =
+        redis_reader_open(&listener.reader, REPLY_LIMIT_BYTES) &&
+        redis_greeting_write(&listener.greeting, &address, "fuzz", subscriber ? "channel" : NULL, &hello);
+    assert(made);
+    for (size_t at = 0; heard.sound && at < bytes; at += piece_bytes) {
+        size_t left = bytes - at;
+        heard.sound = feed(&listener, (const char *)data + at, left < piece_bytes ? left : piece_bytes);
+    }
+    heard.replies = listener.replies;
+    redis_reader_close(&listener.reader);
+    redis_buffer_clear(&hello);
+    return heard;
+}
+
+/* Where the network cuts the stream must make no difference. */
+void fuzz_reply(const uint8_t *data, size_t bytes)
+{
+    if (bytes < 1 || bytes > REDIS_FEED_BYTES)
+        return;
+    bool subscriber = (data[0] & 1) != 0;
+    struct heard whole = listen_in_pieces(data + 1, bytes - 1, REDIS_FEED_BYTES, subscriber);
+    struct heard parts = listen_in_pieces(data + 1, bytes - 1, 1 + data[0] % 16, subscriber);
+    assert(whole.replies == parts.replies && whole.sound == parts.sound);
+}
+
+/* ---- messages ---- */
+
+void fuzz_message(const uint8_t *data, size_t bytes)
+{
+    char *payload = fuzz_text(data, bytes);
+    struct message message = protocol_message(payload, bytes);
+    if (message.kind != MESSAGE_NONE) {
+        assert(message.subject >= payload && message.subject_bytes > 0);
+        assert(message.subject + message.subject_bytes == payload + bytes);
+    }
+    free(payload);
+}
+
+/* ---- entries ---- */
+
+enum { HEAD_BYTES = 106, CHECKSUM_BYTES = 16 };
+
+static void check_read(const struct envelope *envelope, const char *data, size_t bytes)
+{
+    assert(envelope->px_ms > 0 && envelope->stale_ms <= envelope->px_ms);
+    assert(envelope->validator_bytes <= ENVELOPE_VALIDATOR_MAX);
+    assert(envelope->body >= data && envelope->body + envelope->body_bytes < data + bytes);
+    assert(!envelope->absent || envelope->body_bytes == 0);
+    assert(envelope_judge(envelope, -1, UINT64_MAX) == ENVELOPE_DOUBTFUL);
+    assert(envelope_judge(envelope, (int64_t)envelope->px_ms + 1, UINT64_MAX) == ENVELOPE_DOUBTFUL);
+}
+
+/* What is accepted is written again as the very same bytes. */
+static void read_entry(const char *data, size_t bytes)
+{
+    struct envelope envelope;
+    if (envelope_read(data, bytes, KEY, KEY_LENGTH, &envelope) != ENVELOPE_OK)
+        return;
+    check_read(&envelope, data, bytes);
+    if (memchr(envelope.filler, '\0', ENVELOPE_UUID_BYTES) != NULL)
+        return; /* no filler of ours writes a NUL */
+    assert(envelope_size(&envelope) == bytes);
+    char *again = malloc(bytes);
+    assert(again != NULL);
+    envelope_write(&envelope, again);
+    assert(memcmp(again, data, HEAD_BYTES + KEY_LENGTH) == 0);
+    free(again);
+}
+
+/* Anybody can compute the checksum. */
+static void sign(char *data, size_t bytes)
+{
+    static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg1 checksum";
+    uint64_t sum = digest_siphash(checksum_key, data, bytes - CHECKSUM_BYTES);
+    for (size_t i = 0; i < CHECKSUM_BYTES; i++)
+        data[bytes - CHECKSUM_BYTES + i] = "0123456789abcdef"[sum >> (60 - 4 * i) & 15];
+}
+
+static struct envelope envelope_from(struct fuzz_input *input)
+{
+    struct envelope envelope = {
+        .filler = "01234567-89ab-4cde-8f01-23456789abcd",
+        .px_ms = 1 + (uint64_t)fuzz_u32(input),
+        .load_us = fuzz_u32(input),
+        .absent = (fuzz_byte(input) & 1) != 0,
+        .key = KEY,
+        .key_bytes = KEY_LENGTH,
+        .validator = "",
+        .body = "",
+    };
+    if (envelope.absent)
+        return envelope;
+    envelope.stale_ms = fuzz_u32(input) % (envelope.px_ms + 1);
+    envelope.validator_bytes = fuzz_byte(input) % (ENVELOPE_VALIDATOR_MAX + 1);
+    if (envelope.validator_bytes > input->left)
+        envelope.validator_bytes = input->left;
+    envelope.validator = (const char *)input->at;
+    envelope.body = (const char *)input->at + envelope.validator_bytes;
+    envelope.body_bytes = input->left - envelope.validator_bytes;
+    return envelope;
+}
+
+static void check_same(const struct envelope *sent, const struct envelope *got)
+{
+    assert(strcmp(got->filler, sent->filler) == 0);
+    assert(got->px_ms == sent->px_ms && got->stale_ms == sent->stale_ms && got->load_us == sent->load_us);
+    assert(got->absent == sent->absent);
+    assert(got->validator_bytes == sent->validator_bytes && got->body_bytes == sent->body_bytes);
+    assert(memcmp(got->validator, sent->validator, sent->validator_bytes) == 0);
+    assert(memcmp(got->body, sent->body, sent->body_bytes) == 0);
+}
+
+/* There and back; then with one byte of it changed, and cut off, which must not pass. */
+static void write_entry(struct fuzz_input input)
+{
+    uint8_t change = fuzz_byte(&input);
+    uint32_t where = fuzz_u32(&input);
+    struct envelope sent = envelope_from(&input), got;
+    size_t bytes = envelope_size(&sent);
+    char *data = malloc(bytes);
+    assert(data != NULL);
+    envelope_write(&sent, data);
+    assert(envelope_read(data, bytes, KEY, KEY_LENGTH, &got) == ENVELOPE_OK);
+    check_same(&sent, &got);
+    assert(envelope_read(data, bytes, "product:8", KEY_LENGTH, &got) == ENVELOPE_OTHER_KEY);
+    assert(envelope_read(data, where % bytes, KEY, KEY_LENGTH, &got) != ENVELOPE_OK);
+    if (change != 0) {
+        data[where % bytes] = (char)(data[where % bytes] ^ change);
+        assert(envelope_read(data, bytes, KEY, KEY_LENGTH, &got) != ENVELOPE_OK);
+        if (where % bytes < bytes - CHECKSUM_BYTES)
+            sign(data, bytes);
+        read_entry(data, bytes);
+    }
+    free(data);
+}
+
+void fuzz_envelope(const uint8_t *data, size_t bytes)
+{
+    char *entry = fuzz_text(data, bytes);
+    read_entry(entry, bytes);
+    if (bytes >= HEAD_BYTES + CHECKSUM_BYTES) {
+        sign(entry, bytes);
+        read_entry(entry, bytes);
+    }
+    free(entry);
+    write_entry((struct fuzz_input){data, bytes});
+}
