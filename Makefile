@@ -1,0 +1,295 @@
+# stampede-guard - one load per cache key, fleet-wide.
+#
+#   make              build/catalogd, the service, and build/demo, the stampede tester
+#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
+#   make run          the service over private servers until Ctrl-C, with curl lines to try
+#   make db           loads schema and seed data: DATABASE_URL=postgres://... [SCALE=50000]
+#   make test         every test with real servers; T="unit burst": programs whose path contains one of these
+#   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
+#   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
+#   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
+#   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
+#                     saw: SECONDS=60 SEED=1
+#   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
+#   make sim          the core in a simulated fleet under faults: SEEDS=100000
+#   make mutants      does the simulator find sown bugs
+#   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
+#   make model        the protocol in the model checker spin, sown bugs too
+#   make bench        the measurements the README quotes
+#   make lint         include directions, format, cppcheck, clang-tidy
+#   make format       applies .clang-format
+#   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
+#   make clean        removes build/
+#   make help         prints this
+#
+#   CC=clang          another compiler                       \  each has its own folder of objects
+#   SAN=address       address and undefined sanitizers        > below build/, so that they never mix
+#   SAN=thread        thread sanitizer                       /
+#   WERROR=1          warnings are errors
+#   V=1               prints every command
+#   CFLAGS= LDFLAGS= LDLIBS= PREFIX= DESTDIR=                as usual
+#   TEST_LIMIT_S=180  a test program is killed after this long
+#
+# Missing Debian packages are installed by name on the first build (apt-get, with sudo when not root; no
+# service is started); `sh load/deps.sh --list build` names them.
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+SAN ?=
+SCALE ?= 50000
+SECONDS ?= 60
+MINUTES ?= 60
+SEED ?= 1
+PREFIX ?= /usr/local
+TEST_LIMIT_S ?= 180
+SECONDS ?= 60
+CFLAGS ?= -O2 -g
+T ?=
+
+ifneq ($(filter-out address thread,$(SAN)),)
+$(error SAN=$(SAN): either address or thread)
+endif
+
+BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.PHONY: all demo run db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench lint format install clean help
+.SUFFIXES:
+ifndef V
+MAKEFLAGS += --silent
+endif
+
+# ---- flags ----
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wformat=2 -Werror=format-security $(if $(WERROR),-Werror)
+# Each is used if the compiler knows it. The sanitizers do their own, better, checking.
+OPTIMISED := $(filter-out -O0,$(filter -O%,$(CFLAGS)))
+HARDENING := $(if $(OPTIMISED),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3) -fstack-protector-strong -fstack-clash-protection \
+	-fcf-protection=full -fno-strict-overflow -ftrivial-auto-var-init=zero
+HARDENING_LINK := -Wl,-z,relro,-z,now,-z,noexecstack
+SANITIZE := $(if $(filter address,$(SAN)),-fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all)
+SANITIZE += $(if $(filter thread,$(SAN)),-fsanitize=thread)
+ifneq ($(SAN),)
+SANITIZE += -fno-omit-frame-pointer
+HARDENING :=
+endif
+
+OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -I. -I$(BUILD) $(PACKAGE_CFLAGS) $(WARNINGS) $(FLAGS)
+FLAGS = $(HARDENED) -fPIE -fvisibility=hidden $(SANITIZE)
+LINK = $(CC) -pie $(HARDENING_LINK) $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@
+PACKAGES := libuv hiredis libmicrohttpd jansson libpq cmocka
+
+# The compiler and the libraries are asked once per variant, after the packages are there; make reads the
+# answer and starts over.
+ifneq ($(filter-out help clean db format fuzz coverage,$(or $(MAKECMDGOALS),all)),)
+include $(BUILD)/config.mk
+endif
+
+$(BUILD)/config.mk: Makefile load/deps.sh
+	@mkdir -p $(@D)
+	@sh load/deps.sh build $(firstword $(CC))
+	@{ for flag in $(HARDENING); do \
+	       if $(CC) -Werror $$flag -x c -c -o /dev/null /dev/null 2>/dev/null; then echo "HARDENED += $$flag"; fi; \
+	   done; \
+	   echo "PACKAGE_CFLAGS := $$(pkg-config --cflags $(PACKAGES) | sed 's/-I/-isystem /g')"; \
+	   for package in $(PACKAGES); do echo "LIBS_$$package := $$(pkg-config --libs $$package)"; done; \
+	 } >$@.$$$$ && mv $@.$$$$ $@
+
+# ---- objects, archives, programs ----
+
+GUARD_DIR := guard
+GUARD_BUILD := $(BUILD)/guard
+include guard/guard.mk
+GUARD_CFLAGS += $(OUR_CFLAGS)
+
+LOAD_MAINS := $(shell grep -lw '^int main' load/*.c 2>/dev/null)
+comma := ,
+objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
+
+APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
+LOAD_OBJECTS := $(call objects,$(filter-out $(LOAD_MAINS),$(wildcard load/*.c)))
+FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
+SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
+SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
+CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
+CHAOS := $(BUILD)/tests/chaos/chaos
+CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
+LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
+
+CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
+LOAD_PROGRAMS := $(LOAD_MAINS:load/%.c=$(BUILD)/%)
+TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
+
+# build/catalogd and build/demo are the ones built last, of whichever variant.
+all: $(CATALOGD) $(LOAD_PROGRAMS)
+	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(CC) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The statements of sql/ become string literals.
+STATEMENTS := $(filter-out sql/schema.sql sql/seed.sql,$(wildcard sql/*.sql))
+$(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
+$(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
+	sh sql/embed.sh $@ $(STATEMENTS)
+
+$(BUILD)/libapp.a: $(APP_OBJECTS)
+$(BUILD)/libload.a: $(LOAD_OBJECTS)
+$(BUILD)/libsupport.a: $(SUPPORT_OBJECTS)
+$(BUILD)/libchaos.a: $(CHAOS_OBJECTS)
+$(BUILD)/libapp.a $(BUILD)/libload.a $(BUILD)/libsupport.a $(BUILD)/libchaos.a:
+	@mkdir -p $(@D)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
+$(LOAD_PROGRAMS): $(BUILD)/%: $(BUILD)/load/%.o $(BUILD)/libload.a
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
+# Everything a test may include comes from an archive, so it is linked with what it uses and no more.
+# In tests/fail every call of these from an object of ours goes to the test first.
+FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
+$(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
+	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
+$(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
+$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS)
+	@echo "  LINK $@"
+	$(LINK) $(WRAPPED) $^ $(LIBS_cmocka) $(LIBRARIES)
+
+$(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
+# It goes into servers that are not ours: no sanitizer.
+$(CHAOS_SHIM): tests/chaos/clock_shim.c
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(HARDENED) -fPIC -fvisibility=hidden -shared $(CFLAGS) $(LDFLAGS) -o $@ $<
+
+-include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
+	$(LOAD_MAINS:%.c=$(BUILD)/%.o) $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
+	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
+
+# ---- what one does with it ----
+
+demo run: all
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/demo $@ --scale $(SCALE)
+
+db:
+	@test -n "$(DATABASE_URL)" || { echo "make db DATABASE_URL=postgres://user@host/database [SCALE=$(SCALE)]" >&2; exit 2; }
+	@sh load/deps.sh client
+	psql "$(DATABASE_URL)" -X -q -v ON_ERROR_STOP=1 -v scale=$(SCALE) -f sql/schema.sql -f sql/seed.sql
+
+tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM)
+
+chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
+SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
+
+test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
+	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+
+# Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
+fuzz:
+	@sh load/deps.sh fuzz
+	@$(MAKE) CC=clang SAN=address BUILD=build/fuzz CFLAGS="-O1 -g -fsanitize=fuzzer-no-link" build/fuzz/fuzz
+	@sh tests/fuzz/run.sh build/fuzz $(SECONDS) $(T)
+
+$(BUILD)/fuzz: $(BUILD)/tests/fuzz/fuzz_main.o $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
+	@echo "  LINK $@"
+	$(LINK) -fsanitize=fuzzer $^ $(LIBRARIES)
+
+# -O0, so that a branch of the program is one of the source.
+coverage:
+	@$(MAKE) CC=gcc BUILD=build/coverage CFLAGS="-O0 -g --coverage" tests
+	@rm -f build/coverage/guard/*.gcda
+	@for tests in $(or $(T),tests/unit tests/fuzz tests/fail tests/live); do \
+	    $(MAKE) CC=gcc BUILD=build/coverage CFLAGS="-O0 -g --coverage" T=$$tests test || exit 1; \
+	done
+	@sh tests/support/coverage.sh build/coverage/guard guard
+
+VALGRIND_TEST := $(BUILD)/tests/e2e/faults_process_test
+valgrind: $(VALGRIND_TEST)
+	$(if $(SAN),$(error valgrind and SAN=$(SAN) exclude each other))
+	@sh load/deps.sh valgrind
+	@rm -rf $(BUILD)/valgrind && mkdir -p $(BUILD)/valgrind
+	@CATALOGD=tests/support/valgrind.sh VALGRIND_PROGRAM=$(CATALOGD) VALGRIND_LOGS=$(BUILD)/valgrind \
+	    timeout -k 10 $(TEST_LIMIT_S) $(VALGRIND_TEST) 'ten_thousand_requests_*'
+	@sh tests/support/valgrind.sh --judge $(BUILD)/valgrind
+
+chaos soak: $(CHAOS)
+	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
+	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
+
+sim: $(BUILD)/sim
+	@$(BUILD)/sim SEEDS=$(SEEDS)
+
+# Are sown bugs found? In the model Redis, and in the core.
+mutants: $(BUILD)/sim
+	@$(BUILD)/sim MUTANTS=20000
+	@CC=$(CC) sh tests/sim/mutants.sh
+
+# By the simulator and by real servers: the matrix.
+mutants-live: all
+	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) sh tests/mutants/run.sh $(T)
+
+$(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
+model:
+	@sh load/deps.sh model
+	@sh tests/model/run.sh build/model
+
+bench: all $(BUILD)/bench
+	@sh load/deps.sh bench
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/bench
+
+SOURCES = $(wildcard guard/*.c app/*.c load/*.c tests/*/*.c guard/example/*.c)
+HEADERS = $(wildcard guard/*.h app/*.h load/*.h tests/*/*.h)
+
+lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
+	@sh load/deps.sh lint
+	@sh load/lint.sh
+	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
+	cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
+	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE \
+	    -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(CHECKED)
+	clang-tidy --quiet --warnings-as-errors='*' --checks='$(TIDY_CHECKS)' $(CHECKED) -- \
+	    -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2> $(BUILD)/tidy.log
+
+CHECKED = $(filter-out tests/%,$(SOURCES))
+# Left out: what -Wconversion judges better, advice that does not fit C11, and the path-sensitive checks that
+# stumble over the list macros of uthash.
+TIDY_CHECKS := -*,bugprone-*,clang-analyzer-unix.*,clang-analyzer-deadcode.*,misc-redundant-expression
+TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier
+TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-narrowing-conversions,-bugprone-implicit-widening-of-multiplication-result
+TIDY_CHECKS := $(TIDY_CHECKS),-bugprone-not-null-terminated-result,-bugprone-sizeof-expression
+CPPCHECK_OFF := missingIncludeSystem funcArgOrderDifferent ctuuninitvar uninitvar
+
+format:
+	@sh load/deps.sh lint
+	clang-format -i $(SOURCES) $(HEADERS)
+
+install: all $(GUARD_LIB)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include)
+	install -m 755 $(BUILD)/catalogd $(DESTDIR)$(PREFIX)/bin/catalogd
+	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
+	install -m 644 guard/guard.h $(DESTDIR)$(PREFIX)/include/guard.h
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
+		guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
