@@ -13,12 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <utlist.h>
 
 enum {
     STUCK_LOADER_MS = 5000,                          /* a loader has this long to notice its cancellation */
     REPLY_MOST_BYTES = CHECK_VALUE_MAX_BYTES + 8192, /* what any process may have filled, and its head */
     BEAT_MS = 500,
+    LOOP_DESCRIPTORS = 6, /* epoll, two pipes, eventfd */
     PENDING_BYTES = 64 << 20,
     BACKOFF_MS = 50,
     MAX_BACKOFF_MS = 1000,
@@ -607,9 +610,23 @@ static bool clear(struct guard *guard)
     return true;
 }
 
+/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its
+ * eventfd: those it needs are tried first. */
+static bool descriptors_to_spare(void)
+{
+    int fds[LOOP_DESCRIPTORS];
+    int count = 0;
+    while (count < LOOP_DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    bool enough = count == LOOP_DESCRIPTORS;
+    while (count > 0)
+        close(fds[--count]);
+    return enough;
+}
+
 enum guard_status shell_start(struct guard *guard)
 {
-    if (uv_loop_init(&guard->loop) != 0)
+    if (!descriptors_to_spare() || uv_loop_init(&guard->loop) != 0)
         return GUARD_NO_MEMORY;
     guard->loop.data = guard;
     atomic_init(&guard->beat_us, clock_now_us());
