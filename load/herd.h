@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * herd.h - the clients of a run: several generator processes that connect, wait at one barrier, and ask.
+ *
+ *     herd_start()    checks descriptors and addresses, starts the processes; they connect
+ *     herd_release()  the barrier: one instant, in shared memory, at which all of them begin
+ *     herd_watch()    again and again, from the caller's loop: how far it is
+ *     herd_end()      all records, and how hard the generators had to work
+ *     herd_abort()    before the end: no further request leaves, what is under way is recorded as it stands
+ *
+ * A generator is one thread of one process with its own epoll, so that the cores of the machine are used and no
+ * lock is shared. Each writes its records into a file of its own in a temporary folder; it goes with the program.
+ *
+ * Threads: all functions from one thread, the one that uses proc.h.
+ * Errors: false, and the reason in `why`. What happens to a single request stands in its record.
+ */
+#ifndef LOAD_HERD_H
+#define LOAD_HERD_H
+
+#include "load/record.h"
+#include "load/work.h"
+
+struct herd;
+
+/* Sums over all generators, up to now. */
+struct herd_progress {
+    bool connected; /* everybody who must be connected before the barrier is, or has failed */
+    bool finished;
+    uint64_t due, sent, answered, failed; /* requests */
+    uint32_t open_connections;
+    uint64_t errors_5xx;
+};
+
+/* Was the generator itself the bottleneck? Measured where it cannot hide: in the generators. */
+struct herd_strain {
+    uint32_t generator_count;
+    double busiest;       /* CPU time / time of the busiest generator, 0 to 1 */
+    uint64_t late_p99_us; /* how long after its due time a request left although a connection was free */
+    uint64_t late_max_us;
+    uint64_t late_count;   /* those that left later than 1 ms after they were due */
+    uint64_t waited_count; /* rate: those for which no connection was free: connection_count is too low */
+    uint64_t
+        spread_us; /* burst: from the first request written to the last, over all generators; worst round */
+    bool is_bottleneck;
+    char verdict[320]; /* one or two sentences with the numbers; what to do about it */
+};
+
+/*
+ * The work is copied. Says before anything starts when the limit of open files or the range of local ports is too
+ * small, with the command that raises it, and when a target does not answer at all (refused, unreachable) or
+ * answers something else than HTTP.
+ */
+bool herd_start(const struct work *work, struct herd **out, char why[static WORK_WHY_BYTES]);
+
+/* Waits until everybody is connected (at most connect_limit_ms); *begin_us is the instant of the barrier. */
+bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES]);
+
+void herd_watch(struct herd *herd, struct herd_progress *out);
+void herd_abort(struct herd *herd);
+
+/* Waits for the generators (bounded by the work's own limits). A generator that crashed is an error, and what the
+ * others recorded is kept in *out all the same. Leaves NULL. */
+bool herd_end(struct herd **herd, struct records *out, struct herd_strain *strain,
+              char why[static WORK_WHY_BYTES]);
+
+#endif
