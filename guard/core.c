@@ -26,7 +26,7 @@ _Static_assert(sizeof HISTOGRAM_BOUNDS_US / sizeof *HISTOGRAM_BOUNDS_US == GUARD
 
 #define OWNER_OF(type, member, pointer) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* ---- services to flight.c and loads.c ---- */
+/* ---- services to flight*.c and loads.c ---- */
 
 uint64_t core_stamp(struct core *core)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flight.h - one load in progress for one key, and those who wait for it. Private to core.c and flight.c.
+ * flight.h - one load in progress for one key, and those who wait for it. Private to core.c,
+ * loads.c and flight*.c (flight_parts.h says what each of those does).
  */
 #ifndef GUARD_FLIGHT_H
 #define GUARD_FLIGHT_H
@@ -136,7 +137,7 @@ void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
 void core_end_flight(struct core *core, struct flight *flight);
 void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
 
-/* ---- flight.c: the events of one flight ---- */
+/* ---- flight*.c: the events of one flight ---- */
 
 void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
 void flight_left(struct core *core, uint64_t now_us, struct flight *flight);

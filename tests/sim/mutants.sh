@@ -4,7 +4,7 @@
 #
 #   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
 #
-# The mutants are those of flight.c in tests/mutants/table. One that changes nothing is an error: the code has
+# The mutants are those of flight*.c in tests/mutants/table. One that changes nothing is an error: the code has
 # moved on and the mutant must follow.
 set -eu
 
@@ -18,10 +18,9 @@ FLAGS="-std=c11 -D_GNU_SOURCE -I$folder -O2 -w"
 cp -r guard "$folder/guard"
 mkdir -p "$folder/tests"
 cp -r tests/sim "$folder/tests/sim"
-cp guard/flight.c "$folder/flight.c"
 
-# sources of the simulator and the pure core, without the one that is mutated
-pure="core loads alarm breaker chance value digest"
+# sources of the simulator and the pure core; the one that is mutated is compiled again
+pure="core loads alarm breaker chance value digest $(cd guard && ls flight*.c | sed 's/\.c$//')"
 objects=""
 for source in $(ls "$folder"/tests/sim/sim_*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name.c"; done); do
     [ -f "$source" ] || continue
@@ -32,14 +31,16 @@ done
 
 survivors=0
 while IFS='|' read -r name file programs script; do
-    case $file in guard/flight.c) ;; *) continue ;; esac
-    sed "$script" "$folder/flight.c" >"$folder/guard/flight.c"
-    if cmp -s "$folder/flight.c" "$folder/guard/flight.c"; then
+    case $file in guard/flight*.c) ;; *) continue ;; esac
+    object=$folder/$(basename "$file" .c).o
+    sed "$script" "$file" >"$folder/$file"
+    if cmp -s "$file" "$folder/$file"; then
         echo "$name: changes nothing any more" >&2
         exit 2
     fi
-    $CC $FLAGS -c -o "$folder/flight.o" "$folder/guard/flight.c"
-    $CC -o "$folder/sim" $objects "$folder/flight.o"
+    $CC $FLAGS -c -o "$folder/mutant.o" "$folder/$file"
+    $CC -o "$folder/sim" $(echo "$objects" | sed "s|$object|$folder/mutant.o|")
+    cp "$file" "$folder/$file"
     if found=$(timeout 60 "$folder/sim" FIND="$seeds" 2>&1); then
         echo "$name: found: $found"
     else
