@@ -9,6 +9,7 @@
 enum {
     LEASE_MAX_MS = 3600000, /* seven digits in a token */
     VALUE_MAX_MS = 2000000000,
+    EARLY_MAX_PERCENT = 10000,
 };
 
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
@@ -91,6 +92,9 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"max_hold_ms", policy->max_hold_ms, policy->lease_ms, LEASE_MAX_MS, "at least lease_ms"},
         {"load_limit_ms", policy->load_limit_ms, 1, policy->max_hold_ms, "at most max_hold_ms"},
         {"deadline_ms", policy->deadline_ms, 1, LEASE_MAX_MS, ""},
+        {"soft_ms", policy->soft_ms, 0, policy->stale_ms > 0 ? policy->deadline_ms : 0,
+         "at most deadline_ms, and 0 without stale_ms: there is nothing to answer with"},
+        {"early_percent", policy->early_percent, 0, EARLY_MAX_PERCENT, "100 is the beta of the paper, 1"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
 }

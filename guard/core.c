@@ -284,6 +284,16 @@ static struct flight *find_or_new(struct core *core, const struct core_key *key,
     return flight != NULL ? flight : flight_new(core, key, policy);
 }
 
+static void set_limits(struct core *core, struct core_waiter *waiter, const struct guard_policy *policy,
+                       uint64_t deadline_us)
+{
+    uint64_t soft_us = waiter->start_us + (uint64_t)policy->soft_ms * 1000;
+    waiter->deadline_us = deadline_us;
+    waiter->impatient = false;
+    alarm_set(&core->alarms, &waiter->deadline,
+              policy->soft_ms > 0 && soft_us < deadline_us ? soft_us : deadline_us);
+}
+
 static void attach(struct core *core, struct flight *flight, struct core_waiter *waiter)
 {
     waiter->flight = flight;
@@ -314,18 +324,29 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         return GUARD_NO_MEMORY;
     }
     attach(core, flight, waiter);
-    alarm_set(&core->alarms, &waiter->deadline, deadline_us);
+    set_limits(core, waiter, policy, deadline_us);
     flight_joined(core, now_us, flight, waiter);
     finish(core, now_us);
     return GUARD_OK;
 }
 
+void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                  const struct guard_policy *policy, const char *filler)
+{
+    begin(core);
+    if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
+        return;
+    struct flight *flight = flight_new(core, key, policy);
+    if (flight != NULL)
+        flight_refresh(core, now_us, flight, filler);
+    finish(core, now_us);
+}
+
 /* Takes one waiter out of its flight before its result is there. */
-static void answer_early(struct core *core, uint64_t now_us, struct core_waiter *waiter,
-                         enum guard_status status)
+static void answer_cancelled(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
-    core_answer(core, now_us, waiter, &(struct guard_result){.status = status});
+    core_answer(core, now_us, waiter, &(struct guard_result){.status = GUARD_CANCELLED});
     flight_left(core, now_us, flight);
 }
 
@@ -333,7 +354,7 @@ void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 {
     begin(core);
     if (waiter->flight != NULL)
-        answer_early(core, now_us, waiter, GUARD_CANCELLED);
+        answer_cancelled(core, now_us, waiter);
     finish(core, now_us);
 }
 
@@ -553,12 +574,20 @@ uint64_t core_next_us(const struct core *core)
     return alarm != NULL ? alarm->at_us : UINT64_MAX;
 }
 
+static void waiter_rings(struct core *core, uint64_t now_us, struct core_waiter *waiter)
+{
+    if (now_us < waiter->deadline_us)
+        flight_soft_limit(core, now_us, waiter->flight, waiter);
+    else
+        flight_hard_limit(core, now_us, waiter->flight, waiter);
+}
+
 static void ring(struct core *core, uint64_t now_us, struct alarm *alarm)
 {
     alarm_unset(&core->alarms, alarm);
     switch (alarm->owner) {
     case ALARM_WAITER:
-        answer_early(core, now_us, OWNER_OF(struct core_waiter, deadline, alarm), GUARD_TIMEOUT);
+        waiter_rings(core, now_us, OWNER_OF(struct core_waiter, deadline, alarm));
         break;
     case ALARM_FLIGHT:
         flight_alarm(core, now_us, OWNER_OF(struct flight, alarm, alarm));
@@ -624,7 +653,7 @@ bool core_has_waiters(const struct core *core)
 bool core_drained(const struct core *core)
 {
     for (const struct flight *flight = core->flights; flight != NULL; flight = flight->next)
-        if (flight->state != FLIGHT_COOLING)
+        if (flight->state != FLIGHT_COOLING && flight->state != FLIGHT_RESTING)
             return false;
     return core->loads == NULL;
 }

@@ -67,6 +67,8 @@ struct core_waiter {
     uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
     uint64_t start_us;          /* set by the owner, on the core's clock: when the caller asked */
     bool looked_up_in_vain;     /* by the owner: Redis did not answer a lookup of this get within its limit */
+    uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
+    bool impatient;             /* past its soft limit */
     uint32_t first_round;       /* of the flight when it joined */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
@@ -79,6 +81,14 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
 void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter);
 /* The next answered waiter, oldest first; it is the owner's again. */
 struct core_waiter *core_next_answer(struct core *core);
+
+/*
+ * A hit was answered that asks for a refresh behind it: of a stale value (filler NULL), or an early one of the
+ * fresh value that this filler stored (TOKEN_UUID_BYTES long). Nobody waits for it, nothing comes of it if the key
+ * has a flight already, the loads have no place, or Redis is away. `policy` as above.
+ */
+void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                  const struct guard_policy *policy, const char *filler);
 
 /* ---- invalidations ---- */
 
@@ -101,19 +111,21 @@ struct core_invalidation *core_next_invalidated(struct core *core);
 /* ---- actions ---- */
 
 enum core_action_kind {
-    CORE_ACQUIRE,    /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup */
+    CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted */
     CORE_RENEW,      /* script renew: key, token, lease_ms */
     CORE_FILL,       /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
+    CORE_TOUCH,      /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big */
     CORE_INVALIDATE, /* script invalidate, hard: key */
-    CORE_LOAD,       /* run the loader: key, policy, load, deadline_us */
+    CORE_LOAD,       /* run the loader: key, policy, load, deadline_us, previous */
     CORE_CANCEL,     /* tell the loader that its result is no longer wanted: load */
 };
 
 enum core_lookup {
     LOOKUP_NORMAL = 'n',
     LOOKUP_NO_STALE = 'x',
-    LOOKUP_PEEK = 'p', /* look, but never take the lease */
+    LOOKUP_EARLY = 'r', /* take the lease over the fresh value `wanted` */
+    LOOKUP_PEEK = 'p',  /* look, but never take the lease */
 };
 
 /* What it points to lives until the next event. */
@@ -122,9 +134,11 @@ struct core_action {
     uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
     struct core_key key;
     const char *token, *prev, *refused;
+    const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
     enum core_lookup lookup;
     uint32_t lease_ms;
-    const struct value *value; /* FILL: NULL when absent */
+    const struct value *value;    /* FILL: NULL when absent; TOUCH: the old one */
+    const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
     uint64_t load_us;
     uint32_t fresh_ms, stale_ms; /* FILL: jittered already */
     enum guard_failure failure;
@@ -167,16 +181,20 @@ struct core_reply {
     struct value *value; /* lent */
     bool absent;
     bool damaged;     /* FRESH, STALE: something is there, but not a sound entry of this key */
-    const char *head; /* of a damaged one: its first TOKEN_UUID_BYTES; lent */
+    const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
     enum core_turn turn;
-    uint32_t age_ms, left_ms, pttl_ms;
+    uint32_t age_ms, left_ms;
+    uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
+    uint32_t cool_ms; /* STALE and COOLING: for how long */
+    uint64_t load_us; /* FRESH: how long its load took */
     enum guard_failure failure;
     bool too_big;
 };
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
 
-enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED };
+/* UNCHANGED: what the action's `previous` says; only if there was one. */
+enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED };
 
 struct core_loaded {
     enum core_load_outcome outcome;

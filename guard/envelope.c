@@ -36,15 +36,15 @@ static const char frame[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 
                             "0000000000000 0000 000 0000000000\n";
 
 enum {
-    HEAD_BYTES = sizeof(frame) - 1,
+    HEAD_BYTES = ENVELOPE_HEAD_BYTES,
     LINE_ENDS = 3, /* after key, validator and body */
-    CHECKSUM_BYTES = 16,
+    CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES,
     DIGITS_MAX = 13
 };
 static const char kind_value = 'v', kind_absent = 'a';
 static const uint64_t load_us_max = 9999999999999;
 
-_Static_assert(HEAD_BYTES == 106, "frame and the fields describe the same head");
+_Static_assert(HEAD_BYTES == sizeof(frame) - 1, "frame and the fields describe the same head");
 _Static_assert(DIGITS_MAX < 19, "no field overflows 64 bits, nor does the sum of the lengths");
 
 static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg1 checksum";

@@ -21,7 +21,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ENVELOPE_UUID_BYTES = 36, ENVELOPE_VALIDATOR_MAX = 127 };
+enum {
+    ENVELOPE_UUID_BYTES = 36,
+    ENVELOPE_VALIDATOR_MAX = 127,
+    /* the same rows in another life differ only in these ends */
+    ENVELOPE_HEAD_BYTES = 106,
+    ENVELOPE_CHECKSUM_BYTES = 16,
+};
 
 struct envelope {
     char filler[ENVELOPE_UUID_BYTES + 1]; /* UUID part of the lease token it was filled under */

@@ -26,7 +26,11 @@
  *            invalidation returned never sees the row before it.
  * Stale      Whoever finds a stale value is answered with it at once, also in the process that refreshes it: who
  *            joins meanwhile is looked up for beside the load ("peek"), until the value is gone. A refresh that
- *            fails answers nobody; who still waits asks again.
+ *            fails answers nobody; who still waits asks again. With a soft limit the stale value is held
+ *            instead, for those who joined before its lookup was sent: they get it at their soft limit, or in
+ *            place of an error.
+ * Behind     A hit that asks for a refresh has been answered elsewhere; its flight has no waiter and takes the
+ *            lease or leaves. RESTING keeps the next hits from asking the same for a while.
  * Tokens     One acquire, one token. An attempt whose outcome is unknown may run later; the next attempt
  *            uses a new token and names the old one, which the script removes. Sending the same token again
  *            would let a delayed duplicate bring a voided lease back to life.
@@ -43,20 +47,22 @@
 enum {
     ROUNDS_MAX = 3, /* lookups a waiter lives through before it gets a load of its own */
     RESYNC_SPREAD_MS = 100,
+    BUSY_REST_MS = 100, /* a refresh that found no place */
 };
 
 /* ---- state ---- */
 
 #define TO(state) (1u << FLIGHT_##state)
 static const unsigned LEGAL[FLIGHT_STATES] = {
-    [FLIGHT_NEW] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
-    [FLIGHT_ASKING] = TO(ASKING) | TO(WAITING) | TO(QUEUED) | TO(RELEASING) | TO(ENDED),
+    [FLIGHT_NEW] = TO(ASKING) | TO(QUEUED) | TO(RESTING) | TO(ENDED),
+    [FLIGHT_ASKING] = TO(ASKING) | TO(WAITING) | TO(QUEUED) | TO(RELEASING) | TO(RESTING) | TO(ENDED),
     [FLIGHT_WAITING] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
     [FLIGHT_QUEUED] = TO(ASKING) | TO(QUEUED) | TO(LOADING) | TO(RELEASING) | TO(ENDED),
     [FLIGHT_LOADING] = TO(ASKING) | TO(QUEUED) | TO(FILLING) | TO(RELEASING) | TO(COOLING) | TO(ENDED),
     [FLIGHT_FILLING] = TO(ASKING) | TO(QUEUED) | TO(RELEASING) | TO(ENDED),
     [FLIGHT_RELEASING] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
     [FLIGHT_COOLING] = TO(ASKING) | TO(ENDED),
+    [FLIGHT_RESTING] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
     [FLIGHT_ENDED] = 0,
 };
 #undef TO
@@ -74,6 +80,8 @@ void flight_end(struct core *core, struct flight *flight)
     flight_move(core, flight, FLIGHT_ENDED);
     loads_give_place(core, flight);
     value_unref(&flight->value);
+    flight_drop_held(flight);
+    flight_drop_previous(flight);
     core_end_flight(core, flight);
 }
 
@@ -94,6 +102,7 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
         .token = flight->token,
         .prev = flight->prev_token,
         .refused = flight->refused,
+        .wanted = flight->wanted,
         .policy = flight->policy,
         .lease_ms = flight->policy->lease_ms,
     };
@@ -106,15 +115,13 @@ static enum core_lookup claim(struct core *core, struct flight *flight)
 {
     if (!loads_take_place(core, flight))
         return LOOKUP_PEEK;
+    if (flight->first == NULL && flight->wanted[0] != '\0')
+        return LOOKUP_EARLY;
     return flight->policy->stale_ms == 0 ? LOOKUP_NO_STALE : LOOKUP_NORMAL;
 }
 
-void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
+static void send_acquire(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    if (!breaker_allow(&core->breaker, now_us)) {
-        flight_bypass(core, now_us, flight);
-        return;
-    }
     bool waited = flight->state == FLIGHT_WAITING;
     flight_move(core, flight, FLIGHT_ASKING);
     core->config.make_token(core->config.token_context, flight->policy->lease_ms, flight->token);
@@ -124,15 +131,29 @@ void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
     flight->latch = false;
     flight->sent_us = now_us;
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
-    action.lookup = claim(core, flight);
+    action.lookup = flight->lookup = claim(core, flight);
     action.op = flight->op = flight_next_op(flight);
     core_emit(core, &action);
+}
+
+void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    bool behind = flight->first == NULL; /* users before refreshes: no place, no question */
+    if (behind && !loads_take_place(core, flight))
+        flight_rest(core, now_us, flight, BUSY_REST_MS);
+    else if (breaker_allow(&core->breaker, now_us))
+        send_acquire(core, now_us, flight);
+    else if (behind)
+        flight_end(core, flight);
+    else
+        flight_bypass(core, now_us, flight);
 }
 
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
 void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    flight->leased = flight->refreshing = false;
+    flight->leased = flight->refreshing = flight->behind = false;
+    flight_drop_previous(flight);
     if (!loads_take_place(core, flight)) {
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_end(core, flight);
@@ -146,7 +167,9 @@ void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 void flight_settle(struct core *core, uint64_t now_us, struct flight *flight)
 {
     value_unref(&flight->value);
-    flight->leased = flight->lost = flight->refreshing = false;
+    flight->leased = flight->lost = flight->refreshing = flight->behind = flight->unchanged = false;
+    flight->wanted[0] = '\0';
+    flight_drop_previous(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
@@ -183,10 +206,18 @@ void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, st
     if (flight->state == FLIGHT_NEW) {
         flight->unknowns = waiter->looked_up_in_vain;
         flight_ask(core, now_us, flight);
-    } else if (flight->state == FLIGHT_RELEASING)
+    } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING)
         flight_settle(core, now_us, flight);
     else if (flight->refreshing && flight->state != FLIGHT_ASKING)
         flight_peek(core, now_us, flight);
+}
+
+void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler)
+{
+    flight->behind = true;
+    if (filler != NULL)
+        memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
+    flight_ask(core, now_us, flight);
 }
 
 void flight_left(struct core *core, uint64_t now_us, struct flight *flight)
@@ -231,7 +262,7 @@ void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, boo
         flight_wake(core, now_us, flight);
     } else if (flight->state == FLIGHT_ASKING) {
         flight->latch = true;
-    } else if (flight->state == FLIGHT_COOLING && gone) {
+    } else if ((flight->state == FLIGHT_COOLING && gone) || flight->state == FLIGHT_RESTING) {
         flight_end(core, flight);
     } else if (holding && flight->leased && gone && flight->renew_op == 0) {
         flight_doubt_lease(core, now_us, flight);
@@ -253,7 +284,7 @@ void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight)
     if (flight->state == FLIGHT_WAITING) {
         core->stats.wake_polls++;
         flight_ask(core, now_us, flight);
-    } else if (flight->state == FLIGHT_COOLING) {
+    } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
         flight_end(core, flight);
     } else {
         flight_hold_alarm(core, now_us, flight);
@@ -263,9 +294,10 @@ void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight)
 void flight_close(struct core *core, uint64_t now_us, struct flight *flight)
 {
     flight_deliver_all(core, now_us, flight, (struct guard_result){.status = GUARD_CLOSING});
-    flight->refreshing = false;
+    flight->refreshing = flight->behind = false;
     flight_waited(core, now_us, flight);
-    if (flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING) {
+    bool idle = flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING;
+    if (idle || flight->state == FLIGHT_RESTING) {
         flight_end(core, flight);
     } else if (flight->state == FLIGHT_QUEUED) {
         loads_dequeue(core, flight);

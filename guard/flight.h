@@ -22,6 +22,7 @@ enum flight_state {
     FLIGHT_FILLING,   /* fill sent */
     FLIGHT_RELEASING, /* release sent, everybody answered; whoever joins asks again behind it */
     FLIGHT_COOLING,   /* a load without lease failed: nobody tries again before cool_until_us */
+    FLIGHT_RESTING,   /* another refresh runs or has failed: until the alarm, none is asked for */
     FLIGHT_ENDED,     /* out of the table; freed at the next event */
     FLIGHT_STATES,
 };
@@ -36,6 +37,15 @@ struct load {
     bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
     size_t key_bytes;
     char key[]; /* owned, encoded */
+};
+
+/* A stale value in hand for those who wait for a fresh one. */
+struct held {
+    struct guard_result result; /* status 0 and no value: none; its value is owned */
+    bool there;
+    uint64_t stamp;    /* who joined before it was looked up may have it */
+    uint64_t read_us;  /* its age is of this instant */
+    uint64_t until_us; /* end of its stale time */
 };
 
 struct flight {
@@ -59,9 +69,19 @@ struct flight {
     uint64_t op, renew_op, peek_op; /* outstanding commands; 0: none */
     uint16_t op_count;
     bool latch;                         /* a wake-up came while the acquire was under way */
+    enum core_lookup lookup;            /* of the last acquire */
     char refused[TOKEN_UUID_BYTES + 1]; /* head of a damaged entry to replace; "": none */
-    bool refreshing;                    /* a stale value is there: load on even if nobody waits */
-    bool peeked_in_vain;                /* it was */
+
+    /* refreshing a value that is there */
+    bool behind;                       /* made, or gone on, for a refresh that nobody waits for */
+    char wanted[TOKEN_UUID_BYTES + 1]; /* of an early one: the filler of the value; "": of a stale value */
+    bool refreshing;                   /* a value is there: load on even if nobody waits */
+    bool peeked_in_vain;               /* it was */
+    struct held held;
+    struct value *previous; /* owned: the value that is refreshed */
+    char previous_filler[TOKEN_UUID_BYTES + 1];
+
+    /* waiting */
     uint32_t polls, wakes, unknowns, stores;
     uint64_t waiting_since_us; /* first BUSY of this wait; 0: none */
 
@@ -84,6 +104,7 @@ struct flight {
     struct load *load;
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
+    bool unchanged; /* the value is the previous one */
     uint64_t load_us;
     uint32_t fresh_ms;
     enum guard_failure failure; /* RELEASING, COOLING */
@@ -149,6 +170,11 @@ void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, boo
 void flight_resync(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_close(struct core *core, uint64_t now_us, struct flight *flight);
+/* A new flight, for a refresh that nobody waits for; filler as in core_refresh(). */
+void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler);
+/* This waiter's soft limit, or his hard one, is over. */
+void flight_soft_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
+void flight_hard_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
 /* A worker is free for it. */
 void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight);
 

@@ -16,6 +16,11 @@ static enum guard_source loaded_source(const struct flight *flight, const struct
     return waiter->joined == flight->leader_stamp ? GUARD_FROM_LOAD : GUARD_FROM_FLIGHT;
 }
 
+static bool is_error(enum guard_status status)
+{
+    return status == GUARD_FAILED || status == GUARD_SHED || status == GUARD_NO_MEMORY;
+}
+
 void flight_deliver(struct core *core, uint64_t now_us, struct flight *flight, uint64_t stamp,
                     struct guard_result result)
 {
@@ -27,6 +32,8 @@ void flight_deliver(struct core *core, uint64_t now_us, struct flight *flight, u
             own.source = looked_up_source(flight, waiter);
         else if (result.source == GUARD_FROM_LOAD)
             own.source = loaded_source(flight, waiter);
+        if (is_error(result.status) && flight_held_for(flight, now_us, waiter, &own))
+            core->stats.stale_rescued++;
         core_answer(core, now_us, waiter, &own);
     }
 }

@@ -104,6 +104,7 @@ static void give_up(struct core *core, uint64_t now_us, struct flight *flight)
     flight->load->flight = NULL;
     flight->load = NULL;
     core->stats.load_failed++;
+    core->stats.refresh_failed += flight->refreshing;
     flight_deliver(core, now_us, flight, flight_failure_stamp(flight),
                    flight_new_failure(core, flight, GUARD_FAILURE_TIMEOUT));
     if (leased)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* flight_load.c - the load of a flight, its fill, its release. See flight.c. */
 #include "flight_parts.h"
+#include <assert.h>
 
 enum {
-    STORES_MAX = 3, /* attempts to get an answer to a fill or a release */
+    STORES_MAX = 3,  /* attempts to get an answer to a fill or a release */
+    STORE_GONE = -2, /* a touch found another value than the one it was meant for, or none */
 };
 
-static void send_fill(struct core *core, struct flight *flight)
+/* A value that is unchanged need not be sent again. */
+static void send_store(struct core *core, struct flight *flight)
 {
-    struct core_action action = flight_action(flight, CORE_FILL);
+    struct core_action action = flight_action(flight, flight->unchanged ? CORE_TOUCH : CORE_FILL);
+    action.wanted = flight->previous_filler;
     action.op = flight->op = flight_next_op(flight);
     action.value = flight->value;
     action.load_us = flight->load_us;
@@ -55,7 +59,7 @@ static void fill_unanswered(struct core *core, uint64_t now_us, struct flight *f
     if (flight->stores == 1) /* a result counts as one round, however often it is sent */
         flight_deliver(core, now_us, flight, flight->query_stamp, flight_loaded_result(flight, false));
     if (flight->stores < STORES_MAX && now_us < flight->valid_until_us && !core->closed) {
-        send_fill(core, flight);
+        send_store(core, flight);
         return;
     }
     flight_remember_token(flight);
@@ -67,6 +71,12 @@ void flight_fill_replied(struct core *core, uint64_t now_us, struct flight *flig
 {
     if (reply->kind == REPLY_UNSENT || reply->kind == REPLY_UNKNOWN) {
         fill_unanswered(core, now_us, flight);
+        return;
+    }
+    bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
+    if (gone) { /* we have it in hand, and the lease is still ours as far as we know */
+        flight->unchanged = false;
+        send_store(core, flight);
         return;
     }
     bool stored = reply->kind == REPLY_CODE && (reply->code == 1 || reply->code == 2);
@@ -110,6 +120,7 @@ static void load_failed(struct core *core, uint64_t now_us, struct flight *fligh
 {
     struct guard_result result = flight_new_failure(core, flight, failure);
     core->stats.load_failed++;
+    core->stats.refresh_failed += flight->refreshing;
     bool shared = flight->leased || flight->refreshing;
     flight_deliver(core, now_us, flight, shared ? flight_failure_stamp(flight) : UINT64_MAX, result);
     if (flight->leased)
@@ -128,7 +139,7 @@ static void fill(struct core *core, struct flight *flight)
     flight->fill_stamp = core_stamp(core);
     uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
     flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
-    send_fill(core, flight);
+    send_store(core, flight);
 }
 
 static void load_succeeded(struct core *core, uint64_t now_us, struct flight *flight)
@@ -156,6 +167,7 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
     bool over_limit = flight->load->cancelled && !unwanted;
     loads_free(core, flight->load);
     flight->load = NULL;
+    assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
     if (loaded->outcome == LOAD_FAILED && unwanted) {
         flight_next_round(core, now_us, flight);
         return;
@@ -165,10 +177,13 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
         return;
     }
     flight->absent = loaded->outcome == LOAD_ABSENT;
-    flight->value = flight->absent ? NULL : value_ref(loaded->value);
+    flight->unchanged = loaded->outcome == LOAD_UNCHANGED;
+    if (!flight->absent)
+        flight->value = value_ref(flight->unchanged ? flight->previous : loaded->value);
     flight->load_us = loaded->load_us;
-    core->stats.load_ok += !flight->absent;
+    core->stats.load_ok += loaded->outcome == LOAD_OK;
     core->stats.load_absent += flight->absent;
+    core->stats.load_unchanged += flight->unchanged;
     load_succeeded(core, now_us, flight);
 }
 
@@ -209,11 +224,14 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
     }
     flight_move(core, flight, FLIGHT_LOADING);
     core->stats.load_started++;
+    core->stats.refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
+    core->stats.refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
     flight->leader_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
     flight_set_hold_alarm(core, flight);
     struct core_action action = flight_action(flight, CORE_LOAD);
     action.load = flight->load->id;
     action.deadline_us = flight->load->deadline_us;
+    action.previous = flight->leased ? flight->previous : NULL;
     core_emit(core, &action);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flight_lookup.c - what an acquire says, and waiting for another process. See flight.c. */
 #include "flight_parts.h"
+#include "hit.h"
 #include <string.h>
 
 enum {
@@ -12,7 +13,6 @@ enum {
     SLOW_WAKE_MOST_MS = 50,
 };
 
-/* What was waited for another process's lease, however it ended. */
 void flight_waited(struct core *core, uint64_t now_us, struct flight *flight)
 {
     if (flight->waiting_since_us == 0)
@@ -47,15 +47,11 @@ void flight_wake(struct core *core, uint64_t now_us, struct flight *flight)
     flight_wait_until(core, flight, now_us + us(slow_ms));
 }
 
-static void busy(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms)
+void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms)
 {
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
-    if (core->config.mode != GUARD_MODE_FLEET) {
-        flight_bypass(core, now_us, flight);
-        return;
-    }
     loads_give_place(core, flight);
     flight->busy_stamp = flight->lookup_stamp;
     if (flight->waiting_since_us == 0)
@@ -68,6 +64,19 @@ static void busy(struct core *core, uint64_t now_us, struct flight *flight, uint
     flight_wait_until(core, flight, now_us + us(poll_ms));
     if (flight->latch)
         flight_wake(core, now_us, flight);
+}
+
+/* Only a fleet waits for others. */
+static void busy(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms)
+{
+    if (core->config.mode == GUARD_MODE_FLEET) {
+        flight_await(core, now_us, flight, pttl_ms);
+        return;
+    }
+    core->stats.lease_busy++;
+    flight->unknowns = 0;
+    flight->prev_token[0] = '\0';
+    flight_bypass(core, now_us, flight);
 }
 
 /* What the script took for a value is damaged or of another key: ask again, and name it so that it counts as
@@ -87,7 +96,12 @@ static void fresh(struct core *core, uint64_t now_us, struct flight *flight, con
 {
     loads_give_place(core, flight);
     flight_deliver(core, now_us, flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_CACHE));
-    flight_settle(core, now_us, flight);
+    bool early =
+        flight->first == NULL && hit_is_early(flight->policy, reply->load_us, reply->left_ms, &core->chance);
+    if (early)
+        flight_refresh_early(core, now_us, flight, reply->head);
+    else
+        flight_settle(core, now_us, flight);
 }
 
 static void failed_recently(struct core *core, uint64_t now_us, struct flight *flight,
@@ -114,8 +128,7 @@ static void unclaimed(struct core *core, uint64_t now_us, struct flight *flight)
     flight_end(core, flight);
 }
 
-/* Nobody waits any more: give back what the reply may have brought. */
-static void unwanted_reply(struct core *core, uint64_t now_us, struct flight *flight,
+void flight_unwanted_reply(struct core *core, uint64_t now_us, struct flight *flight,
                            const struct core_reply *reply)
 {
     bool ours = reply->kind == REPLY_LEASE || (reply->kind == REPLY_STALE && reply->turn == TURN_OURS);
@@ -133,7 +146,7 @@ void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *f
     if (reply->kind != REPLY_BUSY)
         flight_waited(core, now_us, flight);
     if (flight->first == NULL) {
-        unwanted_reply(core, now_us, flight, reply);
+        flight_behind_replied(core, now_us, flight, reply);
         return;
     }
     if (reply->damaged) {

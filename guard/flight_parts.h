@@ -46,6 +46,11 @@ void flight_next_round(struct core *core, uint64_t now_us, struct flight *flight
 void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *flight,
                             const struct core_reply *reply);
 void flight_unanswered_acquire(struct core *core, uint64_t now_us, struct flight *flight);
+/* Waits for another process: a wake-up, the poll; pttl_ms of its lease, if known. */
+void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms);
+/* Nobody waits any more: gives back what the reply may have brought. */
+void flight_unwanted_reply(struct core *core, uint64_t now_us, struct flight *flight,
+                           const struct core_reply *reply);
 void flight_wake(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_wait_until(struct core *core, struct flight *flight, uint64_t at_us);
 /* What was waited for another process's lease is counted, however it ended. */
@@ -55,6 +60,18 @@ void flight_waited(struct core *core, uint64_t now_us, struct flight *flight);
 
 void flight_found_stale(struct core *core, uint64_t now_us, struct flight *flight,
                         const struct core_reply *reply);
+/* The reply to an acquire that nobody waits for any more, or that nobody ever did. */
+void flight_behind_replied(struct core *core, uint64_t now_us, struct flight *flight,
+                           const struct core_reply *reply);
+/* After a hit: refreshes the value that this filler stored. */
+void flight_refresh_early(struct core *core, uint64_t now_us, struct flight *flight, const char *filler);
+/* No refresh is asked for, for so long or until a message. */
+void flight_rest(struct core *core, uint64_t now_us, struct flight *flight, uint32_t rest_ms);
+/* The stale value in hand, if this waiter may have it. */
+bool flight_held_for(const struct flight *flight, uint64_t now_us, const struct core_waiter *waiter,
+                     struct guard_result *out);
+void flight_drop_held(struct flight *flight);
+void flight_drop_previous(struct flight *flight);
 void flight_peek(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_peek_replied(struct core *core, uint64_t now_us, struct flight *flight,
                          const struct core_reply *reply);

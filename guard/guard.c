@@ -350,6 +350,7 @@ enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, ui
 static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
 {
     stats->hit += atomic_load_explicit(&counters->hit, memory_order_relaxed);
+    stats->stale += atomic_load_explicit(&counters->stale, memory_order_relaxed);
     stats->absent_hit += atomic_load_explicit(&counters->absent_hit, memory_order_relaxed);
     stats->cancelled += atomic_load_explicit(&counters->cancelled, memory_order_relaxed);
     stats->closed += atomic_load_explicit(&counters->closed, memory_order_relaxed);

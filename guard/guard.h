@@ -83,10 +83,10 @@ enum guard_status {
 enum guard_source {
     GUARD_FROM_NOWHERE = 0, /* no answer: shed, timed out, cancelled, closing */
     GUARD_FROM_CACHE,       /* a fresh value, absent entry or remembered failure in Redis */
-    GUARD_FROM_STALE,       /* a value past fresh_ms, within stale_ms */
-    GUARD_FROM_LOAD,        /* this request started the load */
-    GUARD_FROM_FLIGHT,      /* collapsed: another request of this process loaded it */
-    GUARD_FROM_FLEET,       /* collapsed: another process loaded it while this request waited */
+    GUARD_FROM_STALE, /* a value past fresh_ms, within stale_ms; it is refreshed behind, or that has failed */
+    GUARD_FROM_LOAD,  /* this request started the load */
+    GUARD_FROM_FLIGHT, /* collapsed: another request of this process loaded it */
+    GUARD_FROM_FLEET,  /* collapsed: another process loaded it while this request waited */
 };
 
 /* Why a load failed. Travels through Redis to the waiters of other processes. */
@@ -136,8 +136,8 @@ struct guard_result {
 /* ---- the loader ---- */
 
 /*
- * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent and
- * fail before it returns. Runs on a load worker, up to `load_workers` at a time. Returning without
+ * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent, unchanged
+ * and fail before it returns. Runs on a load worker, up to `load_workers` at a time. Returning without
  * finishing, or ending the thread, fails the load as INTERNAL. The query must begin inside this call:
  * that is after the lease was granted, which is what makes the value safe to cache.
  */
@@ -160,7 +160,38 @@ GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t
 GUARD_API void guard_load_absent(struct guard_load *load);
 GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
-/* ---- policy: how one kind of data is cached ---- */
+/*
+ * A refresh may be conditional. previous_validator: that of the value which this load would replace, "" if it has
+ * none; lent until the loader returns. NULL: there is none to compare with (nothing cached, an absent entry, a
+ * policy that accepts no stale value, no lease), load in full. unchanged: the source still has exactly what that
+ * validator names. The old value then is the answer and lives on for a new fresh_ms + stale_ms, without being sent
+ * to Redis again; where Redis has lost it meanwhile it is stored anew. After NULL the load fails as INTERNAL.
+ */
+GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
+GUARD_API void guard_load_unchanged(struct guard_load *load);
+
+/*
+ * ---- policy: how one kind of data is cached ----
+ *
+ *   age   0            fresh_ms              fresh_ms + stale_ms
+ *         |--- fresh ------|------- stale ---------|--- missing: requests wait for the load
+ *              ^ early        one process of the fleet refreshes
+ *
+ * Stale        Who finds a stale value is answered with it at once, and one process of the fleet refreshes it
+ *              behind. A refresher that dies is replaced once its lease has run out. After a refresh that failed
+ *              the stale value goes on being served, and for failure_ms nobody tries again. An invalidation drops
+ *              a stale value like any other. The age is told (age_ms) and at most fresh_ms + stale_ms.
+ * Soft limit   With soft_ms, who finds a stale value waits up to soft_ms for its refresh. He is answered with the
+ *              new value if it comes in time, else with the stale one, while the load goes on: after soft_ms, at
+ *              his deadline if that is earlier, or at once if the refresh fails, is not to be had (cooling down,
+ *              no place among the loads) or in another process while the mode is not FLEET. Counted from the
+ *              moment he asked. Where there is no stale value soft_ms means nothing: then deadline_ms is the
+ *              limit, and TIMEOUT (or FAILED, SHED) the answer.
+ * Early        With early_percent a hit may refresh a fresh value before its time (XFetch; Vattani, Chierichetti,
+ *              Lowenstein, VLDB 2015): when -ln(random) * load time * early_percent / 100 exceeds what is left of
+ *              its freshness. The load time is the one measured by whoever filled it. Who draws that lot is
+ *              answered like any hit, tries for the lease and, if he has it, loads behind. Nobody waits.
+ */
 
 struct guard_policy {
     size_t struct_size;      /* sizeof(struct guard_policy) */
@@ -175,13 +206,17 @@ struct guard_policy {
     uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
     uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
     uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
+    uint32_t soft_ms;        /* who finds a stale value waits this long for a fresh one; 0 = not at all; needs
+                                stale_ms; at most deadline_ms */
+    uint32_t
+        early_percent; /* XFetch's beta in percent: 100 as in the paper, more is earlier; 0 = never early */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
     {                                                                                                        \
         .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
         .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
-        .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000                                   \
+        .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .soft_ms = 0, .early_percent = 0 \
     }
 
 /* ---- the guard ---- */
@@ -361,6 +396,13 @@ struct guard_stats {
     uint32_t beat_age_ms; /* since the guard's thread last had a free moment; it has one every 500 ms */
     enum guard_redis_state redis_state, wake_state;
     bool breaker_open;
+    /* stale values and refreshes; of the answers counted in `stale` and the loads counted in `load_started` */
+    uint64_t stale_soft;      /* answered at the soft limit */
+    uint64_t stale_rescued;   /* answered instead of FAILED, SHED or TIMEOUT */
+    uint64_t refresh_started; /* loads begun behind a stale value */
+    uint64_t refresh_early;   /* loads begun before a value was stale */
+    uint64_t refresh_failed;  /* of both */
+    uint64_t load_unchanged;  /* ended by guard_load_unchanged(); counted in no other outcome */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "digest.h"
 #include "envelope.h"
+#include "hit.h"
 #include "shell.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 enum {
     CALLBACKS_PER_TURN = 128, /* of each kind, so that the loop's other work is not held up */
+    ASK_AGAIN_US = 20000,     /* for a refresh of the same key */
 };
 
 static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
@@ -38,11 +40,11 @@ static void bump(_Atomic uint64_t *counter, uint64_t by)
                           memory_order_relaxed);
 }
 
-static _Atomic uint64_t *counter_of(struct loop_counters *counters, enum guard_status status)
+static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct guard_result *result)
 {
-    switch (status) {
+    switch (result->status) {
     case GUARD_OK:
-        return &counters->hit;
+        return result->source == GUARD_FROM_STALE ? &counters->stale : &counters->hit;
     case GUARD_ABSENT:
         return &counters->absent_hit;
     case GUARD_CANCELLED:
@@ -67,7 +69,7 @@ void loop_count(struct guard_loop *loop, const struct get *get)
     size_t bucket = 0;
     while (bucket < GUARD_HISTOGRAM_BUCKETS - 1 && span_us > BOUNDS_US[bucket])
         bucket++;
-    bump(counter_of(counters, get->waiter.result.status), 1);
+    bump(counter_of(counters, &get->waiter.result), 1);
     bump(&counters->duration_count[bucket], 1);
     bump(&counters->duration_sum_us, span_us);
 }
@@ -216,49 +218,82 @@ static void pass_on(struct lookup *lookup)
     }
 }
 
-static void answer_hit(struct lookup *lookup, const struct guard_result *result)
+static void answer_hit(struct guard_loop *loop, struct get *get, const struct guard_result *result)
+{
+    DL_DELETE(get->lookup->gets, get);
+    get->lookup = NULL;
+    get->waiter.result = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    loop_count(loop, get);
+    DL_APPEND(loop->hits, get);
+}
+
+/* One of many hits asks for them all. */
+static void ask_for_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
+{
+    struct core_key key = get_key(get);
+    uint64_t now_us = clock_now_us();
+    uint64_t hash = digest_siphash(loop->guard->hash_key, key.encoded, key.encoded_bytes);
+    struct asked *asked = &loop->asked[hash % LOOP_ASKED];
+    if (asked->key_hash == hash && now_us < asked->until_us)
+        return;
+    *asked = (struct asked){hash, now_us + ASK_AGAIN_US};
+    shell_post_refresh(loop->guard, get, filler);
+}
+
+/* Each by its own policy. */
+static void answer_gets(struct lookup *lookup, const struct envelope *envelope,
+                        const struct guard_result *result)
 {
     struct guard_loop *loop = lookup->loop;
-    while (lookup->gets != NULL) {
-        struct get *get = lookup->gets;
-        DL_DELETE(lookup->gets, get);
-        get->lookup = NULL;
-        get->waiter.result = *result;
-        if (result->value != NULL)
-            guard_value_ref(result->value);
-        loop_count(loop, get);
-        DL_APPEND(loop->hits, get);
+    bool is_stale = result->source == GUARD_FROM_STALE;
+    struct get *get = NULL, *next = NULL;
+    DL_FOREACH_SAFE (lookup->gets, get, next) {
+        enum hit_verdict verdict =
+            hit_judge(&get->kind->policy, is_stale, envelope->load_us, result->left_ms, &loop->chance);
+        if (verdict == HIT_NONE)
+            continue;
+        if (verdict != HIT_ANSWER)
+            ask_for_refresh(loop, get, verdict == HIT_EARLY ? envelope->filler : NULL);
+        answer_hit(loop, get, result);
     }
 }
 
-/* A hit if the entry is sound and fresh. False: whoever asked must go on to the guard's thread. */
-static bool answer_entry(struct lookup *lookup, const struct redisReply *entry)
+static struct guard_result result_of(const struct envelope *envelope, int64_t pttl_ms, bool is_stale)
+{
+    uint64_t ttl_ms = (uint64_t)pttl_ms;
+    return (struct guard_result){
+        .status = envelope->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = is_stale ? GUARD_FROM_STALE : GUARD_FROM_CACHE,
+        .age_ms = (uint32_t)(envelope->px_ms - ttl_ms),
+        .left_ms = is_stale ? 0 : (uint32_t)(ttl_ms - envelope->stale_ms),
+        .stored = true,
+    };
+}
+
+/* A hit if the entry is sound and as new as the policy asks for. Whoever is left goes on to the guard's thread. */
+static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 {
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
     const struct guard_config *config = &lookup->loop->guard->config;
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
         bump(&lookup->loop->counters.entry_rejected, 1);
-        return false;
+        return;
     }
-    if (envelope_judge(&envelope, lookup->pttl_ms, config->max_value_ms) != ENVELOPE_FRESH)
-        return false;
+    enum envelope_age age = envelope_judge(&envelope, lookup->pttl_ms, config->max_value_ms);
+    if (age == ENVELOPE_DOUBTFUL)
+        return;
     struct value *value = NULL;
     if (!envelope.absent)
         value = value_new(envelope.body, envelope.body_bytes, envelope.validator, envelope.validator_bytes);
     if (!envelope.absent && value == NULL)
-        return false;
-    struct guard_result result = {
-        .status = envelope.absent ? GUARD_ABSENT : GUARD_OK,
-        .source = GUARD_FROM_CACHE,
-        .value = value != NULL ? &value->public : NULL,
-        .age_ms = (uint32_t)(envelope.px_ms - (uint64_t)lookup->pttl_ms),
-        .left_ms = (uint32_t)((uint64_t)lookup->pttl_ms - envelope.stale_ms),
-        .stored = true,
-    };
-    answer_hit(lookup, &result);
+        return;
+    struct guard_result result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
+    result.value = value != NULL ? &value->public : NULL;
+    answer_gets(lookup, &envelope, &result);
     value_unref(&value);
-    return true;
 }
 
 static void one_reply_less(struct lookup *lookup)
@@ -406,6 +441,7 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
         return NULL;
     shell_redis_config(guard, &config);
     config.jitter_seed = seed;
+    loop->chance.state = seed;
     config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
     return redis_open(loop->loop, &config);
 }
@@ -436,6 +472,7 @@ enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, struct guard_loo
 static void add_counters(struct loop_counters *sum, const struct loop_counters *counters)
 {
     bump(&sum->hit, atomic_load(&counters->hit));
+    bump(&sum->stale, atomic_load(&counters->stale));
     bump(&sum->absent_hit, atomic_load(&counters->absent_hit));
     bump(&sum->cancelled, atomic_load(&counters->cancelled));
     bump(&sum->closed, atomic_load(&counters->closed));

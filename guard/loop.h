@@ -8,12 +8,16 @@
  * between the two looks too old, never too fresh. Gets of one key share a lookup until it is written; a get
  * that comes later gets a new one, so nobody is given what was read before he asked.
  *
+ * A stale value that its policy lets be served at once is a hit, too. A hit may ask for a refresh behind it (hit.h);
+ * it is answered without waiting for that, and nothing more is sent from here.
+ *
  * Threads   everything on the thread of the loop, except loop_return().
  * Locking   `mutex` guards only the list that loop_return() fills.
  */
 #ifndef GUARD_LOOP_H
 #define GUARD_LOOP_H
 
+#include "chance.h"
 #include "get.h"
 #include "redis.h"
 #include "tickets.h"
@@ -22,8 +26,14 @@
 
 /* Written by one thread, read by any. */
 struct loop_counters {
-    _Atomic uint64_t hit, absent_hit, cancelled, closed, failed, entry_rejected;
+    _Atomic uint64_t hit, stale, absent_hit, cancelled, closed, failed, entry_rejected;
     _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
+};
+
+/* Which keys had a refresh asked for lately, by hash: a hot one needs not ask with every hit. */
+enum { LOOP_ASKED = 64 };
+struct asked {
+    uint64_t key_hash, until_us;
 };
 
 struct guard_loop {
@@ -36,6 +46,8 @@ struct guard_loop {
     struct lookup *lookups; /* those that can still be joined, by key */
     struct get *hits;       /* answered by a lookup, to be called back; first */
     struct get *ready;      /* answered otherwise, likewise */
+    struct chance chance;   /* for the lots of early refreshes */
+    struct asked asked[LOOP_ASKED];
     struct tickets tickets; /* the guard's own loop: under the guard's mutex */
     uint32_t count;         /* accepted and not yet called back */
     bool attached;          /* by a host; what was not may outlive the guard while its handles close */

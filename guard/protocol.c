@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    ARGS_MAX = 10,
+    ARGS_MAX = 11,
     NUMBER_SIZE = 24,
     MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8,
 };
@@ -112,7 +112,7 @@ static bool send_acquire(const struct protocol *protocol, struct redis *redis,
     add_number(&args, protocol->max_lease_ms);
     add_number(&args, protocol->max_value_ms);
     add(&args, mode, 1);
-    add_text(&args, action->refused);
+    add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
     return run(redis, SCRIPT_ACQUIRE, 3, &args, replied, context);
 }
 
@@ -149,9 +149,19 @@ static struct envelope envelope_of(const struct core_action *action)
     return envelope;
 }
 
-static bool send_fill(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
-                      redis_replied *replied, void *context)
+/* Of a touch only the ends of the new envelope travel: Redis has what lies between them. */
+static void add_ends(struct arguments *args, const struct core_action *action, const char *text, size_t bytes)
 {
+    add(args, action->wanted, TOKEN_UUID_BYTES);
+    add(args, text, ENVELOPE_HEAD_BYTES);
+    add(args, text + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
+    add_number(args, bytes);
+}
+
+static bool send_store(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                       redis_replied *replied, void *context)
+{
+    bool touch = action->kind == CORE_TOUCH;
     struct envelope envelope = envelope_of(action);
     size_t bytes = envelope_size(&envelope);
     char *text = malloc(bytes);
@@ -163,10 +173,13 @@ static bool send_fill(const struct protocol *protocol, struct redis *redis, cons
     add_key(&args, protocol, &action->key, KEY_LEASE);
     add_key(&args, protocol, &action->key, KEY_FAILURE);
     add_text(&args, action->token);
-    add(&args, text, bytes);
+    if (touch)
+        add_ends(&args, action, text, bytes);
+    else
+        add(&args, text, bytes);
     add_number(&args, envelope.px_ms);
     add_message(&args, protocol, 'f', action);
-    bool sent = run(redis, SCRIPT_FILL, 3, &args, replied, context);
+    bool sent = run(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 3, &args, replied, context);
     free(text);
     return sent;
 }
@@ -213,7 +226,8 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     case CORE_RENEW:
         return send_renew(protocol, redis, action, replied, context);
     case CORE_FILL:
-        return send_fill(protocol, redis, action, replied, context);
+    case CORE_TOUCH:
+        return send_store(protocol, redis, action, replied, context);
     case CORE_RELEASE:
         return send_release(protocol, redis, action, replied, context);
     case CORE_INVALIDATE:
@@ -265,6 +279,7 @@ static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const ch
     if (out->damaged)
         return;
     out->absent = envelope.absent;
+    out->load_us = envelope.load_us;
     out->age_ms = span((int64_t)envelope.px_ms - pttl_ms);
     out->left_ms = span(pttl_ms - (int64_t)envelope.stale_ms);
     if (envelope.absent)
@@ -293,6 +308,8 @@ static void read_found(char what, const char *key, size_t key_bytes, const struc
         return;
     out->kind = what == 'H' ? REPLY_FRESH : REPLY_STALE;
     out->turn = turn_of(number(reply, 3));
+    out->pttl_ms = span(number(reply, 2));
+    out->cool_ms = span(number(reply, 4));
     read_entry(entry, number(reply, 2), key, key_bytes, out, value);
 }
 

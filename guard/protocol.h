@@ -28,7 +28,7 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
                     uint64_t since_s, char token[TOKEN_SIZE]);
 
-/* Sends the script of an ACQUIRE, RENEW, FILL, RELEASE or INVALIDATE. False: it could not be sent. */
+/* Sends the script of an ACQUIRE, RENEW, FILL, TOUCH, RELEASE or INVALIDATE. False: it could not be sent. */
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                    redis_replied *replied, void *context);
 

@@ -11,7 +11,15 @@
 
 #include <stddef.h>
 
-enum script { SCRIPT_ACQUIRE, SCRIPT_RENEW, SCRIPT_FILL, SCRIPT_RELEASE, SCRIPT_INVALIDATE, SCRIPT_COUNT };
+enum script {
+    SCRIPT_ACQUIRE,
+    SCRIPT_RENEW,
+    SCRIPT_FILL,
+    SCRIPT_TOUCH,
+    SCRIPT_RELEASE,
+    SCRIPT_INVALIDATE,
+    SCRIPT_COUNT
+};
 
 /* NUL-terminated source with its comments taken out. */
 const char *script_source(enum script script);

@@ -104,8 +104,15 @@ static bool send_script(struct guard *guard, const struct core_action *action)
 
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
-    return workers_start(guard->workers, action->load, action->key.plain, action->key.plain_bytes,
-                         action->policy, action->deadline_us);
+    const struct job job = {
+        .load = action->load,
+        .key = action->key.plain,
+        .key_bytes = action->key.plain_bytes,
+        .policy = action->policy,
+        .deadline_us = action->deadline_us,
+        .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
+    };
+    return workers_start(guard->workers, &job);
 }
 
 static void perform(struct guard *guard, const struct core_action *action)
@@ -115,6 +122,7 @@ static void perform(struct guard *guard, const struct core_action *action)
     case CORE_ACQUIRE:
     case CORE_RENEW:
     case CORE_FILL:
+    case CORE_TOUCH:
     case CORE_RELEASE:
     case CORE_INVALIDATE:
         performed = send_script(guard, action);
@@ -310,6 +318,55 @@ static void on_finished(void *context, struct finished_load *finished)
         finished_load_free(finished);
 }
 
+/* ---- refreshes behind hits ---- */
+
+static struct refresh *new_refresh(const struct get *get, const char *filler)
+{
+    size_t bytes = (size_t)get->plain_bytes + get->encoded_bytes + 2;
+    struct core_key key = get_key(get);
+    struct refresh *refresh = calloc(1, sizeof *refresh + bytes);
+    if (refresh == NULL)
+        return NULL;
+    memcpy(refresh->text, get->text, bytes);
+    refresh->policy = &get->kind->policy;
+    key.plain = refresh->text;
+    key.encoded = refresh->text + key.plain_bytes + 1;
+    refresh->key = key;
+    if (filler != NULL)
+        memcpy(refresh->filler, filler, TOKEN_UUID_BYTES);
+    return refresh;
+}
+
+void shell_post_refresh(struct guard *guard, const struct get *get, const char *filler)
+{
+    struct refresh *refresh = new_refresh(get, filler);
+    if (refresh == NULL)
+        return;
+    pthread_mutex_lock(&guard->mutex);
+    bool wanted = !guard->draining && !guard->ended;
+    if (wanted) {
+        LL_PREPEND(guard->refreshes, refresh);
+        uv_async_send(&guard->async);
+    }
+    pthread_mutex_unlock(&guard->mutex);
+    if (!wanted)
+        free(refresh);
+}
+
+static void enter_refreshes(struct guard *guard, struct refresh *list)
+{
+    while (list != NULL) {
+        struct refresh *refresh = list;
+        list = refresh->next;
+        if (guard->phase == SHELL_RUNNING) {
+            core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy,
+                         refresh->filler[0] != '\0' ? refresh->filler : NULL);
+            perform_all(guard);
+        }
+        free(refresh);
+    }
+}
+
 static enum guard_status enter_core(struct guard *guard, struct get *get)
 {
     struct core_key key = get_key(get);
@@ -407,6 +464,8 @@ static void empty_mailbox(struct guard *guard)
     struct get *gets = guard->incoming;
     struct invalidation *invalidations = guard->invalidations;
     struct finished_load *finished = guard->finished;
+    struct refresh *refreshes = guard->refreshes;
+    guard->refreshes = NULL;
     guard->incoming = NULL;
     guard->invalidations = NULL;
     guard->finished = NULL;
@@ -414,6 +473,7 @@ static void empty_mailbox(struct guard *guard)
     enter_finished(guard, finished);
     enter_gets(guard, gets);
     enter_invalidations(guard, invalidations);
+    enter_refreshes(guard, refreshes);
     while (enter_cancel(guard))
         perform_all(guard);
 }

@@ -27,6 +27,15 @@ struct invalidation {
     char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
+/* A hit asked for a refresh behind it. */
+struct refresh {
+    struct refresh *next;
+    const struct guard_policy *policy;
+    struct core_key key;               /* points into text */
+    char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
+    char text[];                       /* plain key, NUL, encoded key, NUL */
+};
+
 struct guard {
     /* constant once open */
     struct guard_config config; /* redis_url and name_space are owned copies */
@@ -47,6 +56,7 @@ struct guard {
     struct invalidation *invalidations;
     uint32_t invalidation_count; /* accepted and not yet told */
     struct finished_load *finished;
+    struct refresh *refreshes;
     struct guard_kind *kinds;
     struct guard_loop *loops;        /* attached by the host */
     struct loop_counters past_loops; /* of those that were */
@@ -79,6 +89,9 @@ void shell_redis_config(struct guard *guard, struct redis_config *config);
 
 /* Any thread. */
 void shell_post_get(struct guard *guard, struct get *get);
+/* The policy's kind and the texts of a key are copied; for want of memory nothing happens. filler as in
+ * core_refresh(). */
+void shell_post_refresh(struct guard *guard, const struct get *get, const char *filler);
 /* OK, CLOSING, SHED. */
 enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation);
 /* The caller holds the guard's mutex. */

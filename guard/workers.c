@@ -19,6 +19,8 @@ struct guard_load {
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy;
     int cancel_fd; /* the worker's; -1: none */
+    bool has_previous;
+    char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
     atomic_bool cancelled;
     bool finished; /* only on the worker's thread */
     char key[];    /* owned */
@@ -106,6 +108,19 @@ void guard_load_fail(struct guard_load *load, enum guard_failure failure)
 {
     bool known = failure > GUARD_FAILURE_NONE && failure <= GUARD_FAILURE_INTERNAL;
     finish(load, LOAD_FAILED, NULL, known ? failure : GUARD_FAILURE_INTERNAL);
+}
+
+const char *guard_load_previous_validator(const struct guard_load *load)
+{
+    return load->has_previous ? load->previous_validator : NULL;
+}
+
+void guard_load_unchanged(struct guard_load *load)
+{
+    if (load->has_previous)
+        finish(load, LOAD_UNCHANGED, NULL, GUARD_FAILURE_NONE);
+    else
+        finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
 }
 
 void finished_load_free(struct finished_load *finished)
@@ -267,17 +282,28 @@ static bool staff(struct workers *workers, uint32_t queued)
     return make_thread(worker) || made_count(workers) > 0;
 }
 
-bool workers_start(struct workers *workers, uint64_t id, const char *key, size_t key_bytes,
-                   const struct guard_policy *policy, uint64_t deadline_us)
+static struct guard_load *new_load(const struct job *job)
 {
-    struct guard_load *load = calloc(1, sizeof *load + key_bytes + 1);
+    struct guard_load *load = calloc(1, sizeof *load + job->key_bytes + 1);
+    if (load == NULL)
+        return NULL;
+    load->result.load = job->load;
+    load->policy = job->policy;
+    load->deadline_us = job->deadline_us;
+    load->cancel_fd = -1;
+    load->has_previous = job->previous_validator != NULL;
+    if (load->has_previous)
+        memcpy(load->previous_validator, job->previous_validator,
+               strnlen(job->previous_validator, ENVELOPE_VALIDATOR_MAX));
+    memcpy(load->key, job->key, job->key_bytes);
+    return load;
+}
+
+bool workers_start(struct workers *workers, const struct job *job)
+{
+    struct guard_load *load = new_load(job);
     if (load == NULL)
         return false;
-    load->result.load = id;
-    load->policy = policy;
-    load->deadline_us = deadline_us;
-    load->cancel_fd = -1;
-    memcpy(load->key, key, key_bytes);
     pthread_mutex_lock(&workers->mutex);
     DL_APPEND(workers->queued, load);
     int queued = 0;

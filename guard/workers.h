@@ -30,9 +30,17 @@ typedef void workers_done(void *context, struct finished_load *finished);
 void finished_load_free(struct finished_load *finished);
 
 struct workers *workers_open(uint32_t count, workers_done *done, void *context);
+/* Both texts are copied. */
+struct job {
+    uint64_t load;
+    const char *key;
+    size_t key_bytes;
+    const struct guard_policy *policy;
+    uint64_t deadline_us;
+    const char *previous_validator; /* NULL: nothing to compare with */
+};
 /* False: no memory, or no thread could be made and none runs; then done() is never called. */
-bool workers_start(struct workers *workers, uint64_t load, const char *key, size_t key_bytes,
-                   const struct guard_policy *policy, uint64_t deadline_us);
+bool workers_start(struct workers *workers, const struct job *job);
 /* Tells the loader; a load that is over is ignored. */
 void workers_cancel(struct workers *workers, uint64_t load);
 /* Ends the threads and waits for them. False: a loader still runs; then its thread and this memory are left

@@ -6,10 +6,12 @@
 --       3 lease_ms      4 max_lease_ms      5 max_value_ms
 --       6 mode          n  a stale value will do
 --                       x  it will not: stale counts as missing
---                       r  as n, and refresh a fresh value before its time if nobody else does
+--                       r  as n, and refresh a fresh value before its time if nobody else does: the one
+--                          whose first 36 bytes argument 7 has (any, if that is ""); one that has come since
+--                          is new enough
 --                       p  peek: as n, but never take the lease
---       7 refused       optional: the first 36 bytes of a value I found damaged or of another key; as long
---                       as that one stands there, it counts as missing
+--       7 refused       optional, not with r: the first 36 bytes of a value I found damaged or of another key;
+--                       as long as that one stands there, it counts as missing
 --
 -- Replies
 --   {H, value, ttl_ms}                     fresh
@@ -31,7 +33,7 @@
 -- a key may have lost its TTL by hand. Each key carries the longest TTL it can rightly have.
 
 local value_key, lease_key, failure_key = KEYS[1], KEYS[2], KEYS[3]
-local token, prev, mode, refused = ARGV[1], ARGV[2], ARGV[6], ARGV[7] or ''
+local token, prev, mode, named = ARGV[1], ARGV[2], ARGV[6], ARGV[7] or ''
 local max_lease_ms, max_value_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 -- The string under a key; nil if there is none or something of another type, which our next SET overwrites.
@@ -63,9 +65,10 @@ end
 -- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms. Whatever has no digits there is not ours. In
 -- its last millisecond it is as good as gone.
 local value, value_ttl_ms, is_fresh = get(value_key), 0, false
+local is_named = value and string.sub(value, 1, 36) == named
 if value then
   local px_ms, stale_ms = ttl(value, 38, 50), digits(value, 52, 64)
-  if px_ms and stale_ms and string.sub(value, 1, 36) ~= refused then
+  if px_ms and stale_ms and (mode == 'r' or not is_named) then
     value_ttl_ms = clamp(value_key, math.min(px_ms, max_value_ms))
     is_fresh = value_ttl_ms > stale_ms
   end
@@ -88,7 +91,8 @@ if failure then
   if own_ms then failure = string.sub(failure, 12) end
 end
 
-if is_fresh and (mode ~= 'r' or lease or failure) then return {'H', value, value_ttl_ms} end
+local early = mode == 'r' and (is_named or named == '')
+if is_fresh and (not early or lease or failure) then return {'H', value, value_ttl_ms} end
 
 if lease then
   if value then return {'S', value, value_ttl_ms, 0} end

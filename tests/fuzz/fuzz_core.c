@@ -45,6 +45,7 @@ struct pending {
     enum core_action_kind kind;
     uint64_t id, sent_at; /* op or load; event */
     enum core_lookup lookup;
+    bool has_previous;
 };
 
 struct play {
@@ -54,6 +55,7 @@ struct play {
     uint64_t now_us, event; /* events so far */
     unsigned tokens;
     bool closed;
+    bool unchanged;      /* a load has said so: what it confirmed is older than itself */
     uint8_t unperformed; /* bit by bit: the next action cannot be performed */
     struct asker askers[ASKERS];
     struct caller callers[INVALIDATIONS];
@@ -103,7 +105,9 @@ static void check_action(const struct play *play, const struct core_action *acti
     if (action->kind == CORE_CANCEL)
         return;
     assert(strlen(action->key.encoded) == action->key.encoded_bytes);
-    if (action->kind == CORE_FILL)
+    if (action->kind == CORE_TOUCH)
+        assert(action->value != NULL && strlen(action->wanted) == TOKEN_UUID_BYTES);
+    if (action->kind == CORE_FILL || action->kind == CORE_TOUCH)
         assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0);
     if (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK)
         assert(strlen(action->token) > TOKEN_TAG_AT && strcmp(action->token, action->prev) != 0);
@@ -120,7 +124,8 @@ static void take_action(struct play *play, const struct core_action *action)
         return;
     }
     assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
-    play->pending[play->pending_count++] = (struct pending){action->kind, id, play->event, action->lookup};
+    play->pending[play->pending_count++] =
+        (struct pending){action->kind, id, play->event, action->lookup, action->previous != NULL};
     assert(loads_running(play) <= WORKERS);
 }
 
@@ -135,13 +140,15 @@ static uint64_t origin_of(const struct guard_value *value)
     return origin;
 }
 
-static void check_result(const struct asker *asker, const struct guard_result *result)
+static void check_result(const struct play *play, const struct asker *asker,
+                         const struct guard_result *result)
 {
     bool loaded = result->source == GUARD_FROM_LOAD || result->source == GUARD_FROM_FLIGHT;
     assert((result->status == GUARD_OK) == (result->value != NULL));
     assert((result->status == GUARD_FAILED) == (result->failure != GUARD_FAILURE_NONE));
     if (result->value != NULL)
-        assert(asker->asked_at <= origin_of(result->value) || (loaded && result->stored));
+        assert(asker->asked_at <= origin_of(result->value) ||
+               (loaded && (result->stored || play->unchanged)));
 }
 
 static void take_answer(struct play *play, struct asker *asker)
@@ -150,7 +157,7 @@ static void take_answer(struct play *play, struct asker *asker)
     assert(asker->waiting);
     asker->waiting = false;
     play->answered++;
-    check_result(asker, result);
+    check_result(play, asker, result);
     guard_value_unref(&result->value);
 }
 
@@ -226,6 +233,15 @@ static void get(struct play *play, uint8_t which, uint8_t patience)
     drain(play);
 }
 
+/* A lookup elsewhere was a hit that asks for it. */
+static void refresh(struct play *play, uint8_t which)
+{
+    static const char filler[] = "ffffffff-0000-4000-8000-000000000000";
+    struct core_key key = key_of(which);
+    core_refresh(play->core, play->now_us, &key, &play->policy, (which & 32) != 0 ? filler : NULL);
+    drain(play);
+}
+
 static void cancel(struct play *play, uint8_t which)
 {
     struct asker *asker = &play->askers[which % ASKERS];
@@ -286,6 +302,7 @@ static void give_load(struct play *play, const struct pending *load, enum core_l
                       size_t body_bytes)
 {
     struct core_loaded loaded = {.outcome = outcome, .load_us = 1000};
+    play->unchanged = play->unchanged || outcome == LOAD_UNCHANGED;
     if (outcome == LOAD_OK)
         loaded.value = new_value(load->sent_at, body_bytes);
     else if (outcome == LOAD_FAILED)
@@ -310,6 +327,8 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .damaged = (more & 0x20) != 0,
         .head = head,
         .left_ms = more,
+        .cool_ms = (uint32_t)more * 4,
+        .load_us = (uint64_t)more * 100,
         .pttl_ms = (more & 0x40) != 0 ? UINT32_MAX : (uint32_t)more * 8,
         .too_big = (more & 0x80) != 0,
         .failure = GUARD_FAILURE_TIMEOUT,
@@ -322,9 +341,9 @@ static struct core_reply reply_to_other(struct fuzz_input *input)
 {
     static const enum core_reply_kind kinds[] = {REPLY_CODE, REPLY_CODE, REPLY_REFUSED, REPLY_UNSENT,
                                                  REPLY_UNKNOWN};
-    static const int64_t codes[] = {1, 0, 2, -1, 3, INT64_MIN, INT64_MAX};
+    static const int64_t codes[] = {1, 0, 2, -1, 3, INT64_MIN, INT64_MAX, -2};
     uint8_t what = fuzz_byte(input);
-    return (struct core_reply){.kind = kinds[what % 5], .code = codes[what / 5 % 7]};
+    return (struct core_reply){.kind = kinds[what % 5], .code = codes[what / 5 % 8]};
 }
 
 static void come_back(struct play *play, struct fuzz_input *input)
@@ -335,7 +354,8 @@ static void come_back(struct play *play, struct fuzz_input *input)
     struct pending pending = take_pending(play, which % play->pending_count);
     if (is_load(&pending)) {
         uint8_t how = fuzz_byte(input);
-        give_load(play, &pending, (enum core_load_outcome)(how % 3), how / 3);
+        bool unchanged = pending.has_previous && how >= 192;
+        give_load(play, &pending, unchanged ? LOAD_UNCHANGED : (enum core_load_outcome)(how % 3), how / 3);
         return;
     }
     struct core_reply reply = pending.kind == CORE_ACQUIRE ? reply_to_acquire(input) : reply_to_other(input);
@@ -399,6 +419,8 @@ static void open_play(struct play *play, struct fuzz_input *input)
     *play = (struct play){.now_us = 1000000, .event = 1};
     play->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
     play->policy.stale_ms = (how & 4) != 0 ? 30000 : 0;
+    play->policy.soft_ms = (how & 7) == 7 ? 200 : 0;
+    play->policy.early_percent = (how & 8) != 0 ? 1000 : 0;
     play->policy.failure_ms = (how & 8) != 0 ? 50 : 1000;
     play->policy.lease_ms = (how & 16) != 0 ? 100 : 3000;
     play->policy.max_hold_ms = (how & 32) != 0 ? play->policy.lease_ms : 30000;
@@ -433,8 +455,10 @@ static void step(struct play *play, struct fuzz_input *input)
         pass(play, fuzz_byte(input));
     else if (what < 216)
         hint(play, input);
-    else if (what < 236)
+    else if (what < 228)
         cancel(play, what);
+    else if (what < 236)
+        refresh(play, fuzz_byte(input));
     else if (what < 250)
         invalidate(play, what, fuzz_byte(input));
     else

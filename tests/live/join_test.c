@@ -37,6 +37,7 @@ static void scene_open(struct scene *scene, uint32_t stale_ms, uint32_t redis_li
     fleet->config.redis_limit_ms = redis_limit_ms;
     fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
     fleet->policy.stale_ms = stale_ms;
+    fleet->policy.soft_ms = stale_ms > 0; /* so that a stale value goes through the flight */
     fleet_add(fleet);
     fleet->config.redis_url = scene->url;
     fleet_open(fleet, PROCESSES);

@@ -353,6 +353,8 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
     }
     if (kind == REPLY_FRESH || kind == REPLY_STALE)
         compare_found(exchange, answer, took_ms);
+    if (kind == REPLY_STALE && !is_about(reply->cool_ms, answer->failure_ms, took_ms))
+        differ("cool %u, model %" PRId64, reply->cool_ms, answer->failure_ms);
     if (kind == REPLY_CODE && reply->code != answer->code)
         differ("code %" PRId64 ", model %" PRId64, reply->code, answer->code);
     if ((kind == REPLY_BUSY || kind == REPLY_FAILED) && !is_about(reply->pttl_ms, answer->ttl_ms, took_ms))
@@ -446,11 +448,12 @@ static const struct trouble *choose_trouble(void)
 /* f, r, i of a message; 0: never told. */
 static char operation_of(enum core_action_kind kind)
 {
-    return kind == CORE_FILL ? 'f' : kind == CORE_RELEASE ? 'r' : kind == CORE_INVALIDATE ? 'i' : '\0';
+    bool stores = kind == CORE_FILL || kind == CORE_TOUCH;
+    return stores ? 'f' : kind == CORE_RELEASE ? 'r' : kind == CORE_INVALIDATE ? 'i' : '\0';
 }
 
-/* What was seen, so that a test can tell whether it saw everything: codes from -1, turns from -1. */
-static uint32_t reply_count[CORE_INVALIDATE + 1][REPLY_UNKNOWN + 1], code_count[CORE_INVALIDATE + 1][5],
+/* What was seen, so that a test can tell whether it saw everything: codes from -2, turns from -1. */
+static uint32_t reply_count[CORE_INVALIDATE + 1][REPLY_UNKNOWN + 1], code_count[CORE_INVALIDATE + 1][6],
     turn_count[3];
 
 static void count(const struct exchange *exchange)
@@ -460,8 +463,8 @@ static void count(const struct exchange *exchange)
     reply_count[kind][reply->kind]++;
     if (reply->kind == REPLY_STALE)
         turn_count[(int)reply->turn + 1]++;
-    if (reply->kind == REPLY_CODE && reply->code >= -1 && reply->code <= 3)
-        code_count[kind][reply->code + 1]++;
+    if (reply->kind == REPLY_CODE && reply->code >= -2 && reply->code <= 3)
+        code_count[kind][reply->code + 2]++;
 }
 
 static void send_and_wait(struct exchange *exchange)
@@ -548,7 +551,8 @@ static void new_token(struct command *command)
 
 static void step_acquire(void)
 {
-    static const enum core_lookup lookups[] = {LOOKUP_NORMAL, LOOKUP_NORMAL, LOOKUP_NO_STALE, LOOKUP_PEEK};
+    static const enum core_lookup lookups[] = {LOOKUP_NORMAL, LOOKUP_NORMAL, LOOKUP_NO_STALE, LOOKUP_PEEK,
+                                               LOOKUP_EARLY};
     struct command command = command_for(CORE_ACQUIRE);
     const struct slot *slot = &sim.redis.slot[command.key];
     command.action.lookup = lookups[below(COUNT(lookups))];
@@ -565,9 +569,14 @@ static void step_acquire(void)
         memcpy(command.refused,
                slot->value.there && below(2) == 0 ? slot->value.filler : any_token(command.key),
                TOKEN_UUID_BYTES);
+    if (command.action.lookup == LOOKUP_EARLY && below(4) != 0)
+        memcpy(command.wanted,
+               slot->value.there && below(3) != 0 ? slot->value.filler : any_token(command.key),
+               TOKEN_UUID_BYTES);
     command.action.token = command.token;
     command.action.prev = command.prev;
     command.action.refused = command.refused;
+    command.action.wanted = command.wanted;
     run_both(&command);
 }
 
@@ -593,6 +602,29 @@ static void step_fill(void)
         command.action.value = value;
         command.action.stale_ms = JUMP_MS * below(10);
     }
+    run_both(&command);
+    value_unref(&value);
+}
+
+/* Of the value that stands there, more often than not. */
+static void step_touch(void)
+{
+    struct command command = command_for(CORE_TOUCH);
+    const struct stored_value *stored = &sim.redis.slot[command.key].value;
+    char body[64];
+    uint32_t version = stored->there && !stored->absent ? stored->version : ++world.version;
+    if (stored->there && (stored->absent || stored->key != command.key))
+        return;
+    choose_token(&command);
+    int bytes = snprintf(body, sizeof body, "k%u v%u", command.key, version);
+    struct value *value = value_new(body, (size_t)bytes, "", 0);
+    assert_non_null(value);
+    memcpy(command.wanted, stored->there && below(4) != 0 ? stored->filler : any_token(command.key),
+           TOKEN_UUID_BYTES);
+    command.action.wanted = command.wanted;
+    command.action.value = value;
+    command.action.fresh_ms = odd_ms(3);
+    command.action.stale_ms = JUMP_MS * below(10);
     run_both(&command);
     value_unref(&value);
 }
@@ -641,7 +673,7 @@ static void step_lose(void)
         slot->failure.there = false;
 }
 
-/* The last digit of the checksum becomes none. */
+/* The last byte of the body, if it has one, becomes another: what a touch cannot heal. */
 static void step_damage(void)
 {
     uint32_t key = below(SIM_KEYS);
@@ -651,7 +683,7 @@ static void step_damage(void)
         return;
     value->damaged = true;
     do_command("EVAL %s 1 %s",
-               "return redis.call('SETRANGE', KEYS[1], redis.call('STRLEN', KEYS[1]) - 1, '!')",
+               "return redis.call('SETRANGE', KEYS[1], redis.call('STRLEN', KEYS[1]) - 18, '!')",
                world.place[key * ROLES]);
 }
 
@@ -676,9 +708,9 @@ static const struct {
     uint32_t weight;
     void (*step)(void);
 } steps[] = {
-    {30, step_acquire},   {12, step_fill},  {6, step_renew}, {8, step_release},
-    {6, step_invalidate}, {12, step_time},  {6, step_clock}, {3, step_lose},
-    {2, step_damage},     {2, step_mix_up}, {1, step_empty},
+    {30, step_acquire}, {12, step_fill},      {6, step_renew},  {8, step_release},
+    {10, step_touch},   {6, step_invalidate}, {12, step_time},  {6, step_clock},
+    {3, step_lose},     {2, step_damage},     {2, step_mix_up}, {1, step_empty},
 };
 
 static void one_step(void)
@@ -751,14 +783,16 @@ static void assert_everything_was_seen(void)
 {
     static const int codes[][2] = {{CORE_RENEW, 0},      {CORE_RENEW, 1},      {CORE_FILL, -1},
                                    {CORE_FILL, 0},       {CORE_FILL, 1},       {CORE_FILL, 2},
-                                   {CORE_RELEASE, 0},    {CORE_RELEASE, 1},    {CORE_INVALIDATE, 0},
-                                   {CORE_INVALIDATE, 1}, {CORE_INVALIDATE, 2}, {CORE_INVALIDATE, 3}};
+                                   {CORE_TOUCH, -2},     {CORE_TOUCH, -1},     {CORE_TOUCH, 0},
+                                   {CORE_TOUCH, 1},      {CORE_TOUCH, 2},      {CORE_RELEASE, 0},
+                                   {CORE_RELEASE, 1},    {CORE_INVALIDATE, 0}, {CORE_INVALIDATE, 1},
+                                   {CORE_INVALIDATE, 2}, {CORE_INVALIDATE, 3}};
     for (int kind = REPLY_FRESH; kind <= REPLY_FREE; kind++)
         assert_in_range(reply_count[CORE_ACQUIRE][kind], SEEN, UINT32_MAX);
     for (int kind = CORE_ACQUIRE; kind <= CORE_INVALIDATE; kind++)
         assert_in_range(reply_count[kind][REPLY_REFUSED], SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(codes); i++)
-        assert_in_range(code_count[codes[i][0]][codes[i][1] + 1], SEEN, UINT32_MAX);
+        assert_in_range(code_count[codes[i][0]][codes[i][1] + 2], SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(turn_count); i++)
         assert_in_range(turn_count[i], SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(troubles); i++)
@@ -783,7 +817,9 @@ static void a_model_with_a_bug_is_told_apart_from_redis(void **state)
     (void)state;
     static const enum mutant mutants[] = {
         MUTANT_FILL_UNFENCED,     MUTANT_RELEASE_ANY,  MUTANT_INVALIDATE_KEEPS, MUTANT_RENEW_CREATES,
-        MUTANT_LOOKUP_NOT_ATOMIC, MUTANT_BUSY_IGNORED, MUTANT_NO_CLAMP,         MUTANT_NO_FAILURE_LEASE};
+        MUTANT_LOOKUP_NOT_ATOMIC, MUTANT_BUSY_IGNORED, MUTANT_NO_CLAMP,         MUTANT_NO_FAILURE_LEASE,
+        MUTANT_TOUCH_UNFENCED,    MUTANT_EARLY_ANY,    MUTANT_EARLY_BUSY,       MUTANT_STALE_STAYS,
+        MUTANT_STALE_FOR_EVER};
     for (size_t i = 0; i < COUNT(mutants); i++) {
         uint64_t seed = 1;
         while (seed <= MUTANT_SEEDS && sequence_agrees(seed, mutants[i]))

@@ -4,7 +4,7 @@
  *
  * One key; NP processes with one flight each, NR requests that join it; a writer that commits MAXV versions
  * and invalidates after each; one Redis whose scripts are atomic; an environment that breaks things within the
- * budgets below. Flights, stamps and scripts are those of guard/flight.c and guard/scripts, in the same words.
+ * budgets below. Flights, stamps and scripts are those of guard/flight*.c and guard/scripts, in the same words.
  *
  * Checked
  *   freshness     no request is answered with a row older than an invalidation that was confirmed before the

@@ -6,7 +6,7 @@
  *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
- *   sim_redis.c    the model Redis: the five scripts on keys with TTLs, a clock, a replica
+ *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
@@ -90,12 +90,32 @@ enum mutant {
     MUTANT_FALSE_CONFIRM,     /* an unanswered invalidation is taken for confirmed */
     MUTANT_REPLY_SHIFTED,     /* a connection is used on after a timeout: replies of the caller before */
     MUTANT_NO_FAILURE_LEASE,  /* a failed load leaves no trace */
+    MUTANT_TOUCH_UNFENCED,    /* gives a value a new life without the lease */
+    MUTANT_EARLY_ANY,         /* an early refresh takes the lease over a value that is new already */
+    MUTANT_EARLY_BUSY,        /* or although somebody refreshes it */
+    MUTANT_STALE_STAYS,       /* an invalidation leaves the value, as a stale one */
+    MUTANT_STALE_FOR_EVER,    /* a value is given the TTL of the namespace's limit */
+    MUTANT_UNCHANGED_BLIND,   /* a loader says "unchanged" without having compared */
     MUTANTS,
 };
 
 extern const char *const mutant_names[MUTANTS];
 extern const char *const status_names[GUARD_NO_MEMORY + 1];
 extern const char *const source_names[GUARD_FROM_FLEET + 1];
+
+/* What must have come up for a number of runs to mean something. */
+enum seen {
+    SEEN_STALE,     /* answers with a stale value */
+    SEEN_SOFT,      /* of those, after the soft limit */
+    SEEN_EARLY,     /* loads over a fresh value */
+    SEEN_UNCHANGED, /* loads that found the value unchanged */
+    SEEN_TOUCHED,   /* touches that stored */
+    SEEN_GONE,      /* touches that did not find it any more */
+    SEEN_LOOKUPS,   /* gets that a lookup answered */
+    SEENS,
+};
+
+extern const char *const seen_names[SEENS];
 
 /* ---- events ---- */
 
@@ -149,7 +169,7 @@ struct stored_value {
     bool there, damaged, absent;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
-    uint64_t px_ms, stale_ms;
+    uint64_t px_ms, stale_ms, load_us;
     int64_t expires_ms; /* on Redis's clock */
 };
 
@@ -187,7 +207,7 @@ struct redis_answer {
     char what; /* acquire: H S L B E M; 0: code */
     struct stored_value value;
     struct stored_failure failure;
-    int64_t ttl_ms;
+    int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int turn;
     int64_t code;
     bool published, gone;
@@ -230,6 +250,7 @@ struct request {
     uint64_t start_us, deadline_us; /* the world's clock */
     uint32_t changes;               /* of the row's entry in Redis when it began */
     bool found;                     /* an entry was there then, for some time to come */
+    bool looked_up;                 /* answered by a lookup, the core never knew of it */
     bool open;
     unsigned answers;
     bool probe;
@@ -245,6 +266,8 @@ struct load_model {
     uint64_t id; /* the core's */
     uint32_t process, life, key, version;
     uint32_t commands_before;
+    bool has_previous;
+    uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
@@ -254,7 +277,7 @@ struct command {
     struct core_action action; /* its strings point to the copies below */
     uint32_t process, life, connection, key;
     struct value *value; /* owned: what a fill stores */
-    char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1];
+    char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
     uint32_t version; /* of the row when it was sent */
@@ -290,6 +313,8 @@ struct params {
     bool calm; /* nothing goes wrong but messages and, in some, loads */
     uint32_t tick_late_us;
     bool enabled[FAULTS];
+    uint32_t lookup_percent; /* of the gets: looked up on a server loop before the core is asked */
+    bool conditional;        /* loaders compare with the value that is refreshed */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */
@@ -319,6 +344,7 @@ struct sim {
     uint64_t events_seen;
     uint64_t hit[FAULTS];
     uint64_t answers[GUARD_NO_MEMORY + 1];
+    uint64_t seen[SEENS];
 };
 
 /* ---- sim_world.c ---- */
@@ -398,6 +424,8 @@ void check_load_starts(struct sim *sim, struct load_model *load);
 void check_load_failed(struct sim *sim, const struct load_model *load);
 /* The version that the load under this token has read. */
 uint32_t check_version_loaded(const struct sim *sim, const char *token);
+/* A fill or a touch has been carried out; fenced: under the lease that stood. */
+void check_stored(struct sim *sim, const struct command *command, bool fenced);
 void check_failover(struct sim *sim, uint32_t key);
 void check_stats(struct sim *sim, const struct process *process);
 /* Nothing is under way any more. */

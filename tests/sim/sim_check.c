@@ -5,9 +5,12 @@
  * Freshness    no answer is older than an invalidation that was confirmed before its request began; a failover
  *              may lose one, and then lowers what may be expected of that key
  * One load     while a load runs under a lease that nothing voided, no other load begins under a lease; none
- *              begins over a fresh value; one process never runs two loads of a key that it still wants
+ *              begins over a fresh value but the early refresh of that very value; one process never runs two loads of a key that it still wants
  * Bulkhead     a process never runs more loads than it has workers
+ * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
+ *              none is given where the policy accepts none
  * Once         an accepted get is answered once, by its deadline, with a value of its own key
+ * Stores       what is filled in or touched is what the load under that lease has read, and the lease stands
  * Leases       none lives longer than its TTL, however Redis's clock is stepped
  * Calm         without faults nobody times out, is shed or sees a failure that no load had, and a failed load
  *              is not tried again within its window
@@ -86,6 +89,18 @@ uint32_t check_version_loaded(const struct sim *sim, const char *token)
     return 0;
 }
 
+void check_stored(struct sim *sim, const struct command *command, bool fenced)
+{
+    const struct stored_value *value = &sim->redis.slot[command->key].value;
+    uint32_t loaded = check_version_loaded(sim, command->token);
+    if (!fenced)
+        sim_fail(sim, "p%u stores v%u of k%u without the lease", command->process, value->version,
+                 command->key);
+    else if (value->version != loaded)
+        sim_fail(sim, "p%u stores v%u of k%u, but its load has read v%u", command->process, value->version,
+                 command->key, loaded);
+}
+
 static void lower(uint32_t *floor, uint32_t to)
 {
     if (*floor > to)
@@ -141,6 +156,7 @@ static void check_prompt(struct sim *sim, const struct request *request)
 {
     enum { SLOWED_US = 80000 }; /* a flood of messages is not obeyed at once */
     uint64_t prompt_us = (uint64_t)sim->params.latency_us * 5 + SLOWED_US;
+    prompt_us += (uint64_t)sim->params.policy.soft_ms * 1000;
     redis_expire(sim, request->key);
     bool found_all_along = request->found && request->changes == sim->row[request->key].changes;
     bool heard = !sim->params.enabled[FAULT_MESSAGE_LOST] && !sim->params.enabled[FAULT_SUBSCRIPTION];
@@ -151,6 +167,25 @@ static void check_prompt(struct sim *sim, const struct request *request)
         sim_fail(sim, "#%u of k%u waited %llu us although a value was there",
                  (uint32_t)(request - sim->request), request->key,
                  (unsigned long long)(sim->now_us - request->start_us));
+}
+
+static void check_stale(struct sim *sim, const struct request *request)
+{
+    const struct guard_result *result = &request->waiter.result;
+    const struct guard_policy *policy = &sim->params.policy;
+    uint32_t index = (uint32_t)(request - sim->request);
+    uint64_t waited_us = sim->now_us - request->start_us;
+    if (result->source != GUARD_FROM_STALE)
+        return;
+    sim->seen[SEEN_STALE]++;
+    sim->seen[SEEN_SOFT] += policy->soft_ms > 0 && waited_us >= (uint64_t)policy->soft_ms * 1000;
+    if (policy->stale_ms == 0)
+        sim_fail(sim, "#%u of k%u got a stale value, which it does not accept", index, request->key);
+    if (result->age_ms > policy->fresh_ms + policy->stale_ms)
+        sim_fail(sim, "#%u of k%u got a value that is %u ms old", index, request->key, result->age_ms);
+    if (result->left_ms != 0)
+        sim_fail(sim, "#%u of k%u got a stale value that is fresh for %u ms", index, request->key,
+                 result->left_ms);
 }
 
 static bool was_absent(const struct row *row, uint32_t floor)
@@ -225,6 +260,7 @@ void check_answer(struct sim *sim, const struct request *request)
         sim_fail(sim, "#%u is answered %u times", index, request->answers);
     check_in_time(sim, request);
     check_prompt(sim, request);
+    check_stale(sim, request);
     if (status == GUARD_OK)
         check_value(sim, request);
     if (status == GUARD_ABSENT && !was_absent(&sim->row[request->key], request->floor))
@@ -264,12 +300,27 @@ static void check_alone_in_fleet(struct sim *sim, const struct load_model *load)
     }
 }
 
+/* The lease was granted for the early refresh of the value that stands there. */
+static bool is_early(struct sim *sim, const struct load_model *load, const struct stored_value *value)
+{
+    for (uint32_t i = sim->commands; i > 0; i--) {
+        const struct command *command = &sim->command[i - 1];
+        if (command->action.kind != CORE_ACQUIRE || strcmp(command->token, load->token) != 0)
+            continue;
+        bool early = command->action.lookup == LOOKUP_EARLY && strcmp(command->wanted, value->filler) == 0;
+        sim->seen[SEEN_EARLY] += early;
+        return early;
+    }
+    return false;
+}
+
 static void check_needed(struct sim *sim, const struct load_model *load)
 {
     const struct stored_value *value = &sim->redis.slot[load->key].value;
     bool excused =
         sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_BACK] > 0 || !value->there || value->damaged;
-    if (!excused && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms)
+    bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
+    if (is_fresh && !is_early(sim, load, value) && !excused)
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,
                  value->version);
 }

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static struct sim sim;
-static uint64_t total[FAULTS], answers[GUARD_NO_MEMORY + 1], events_seen;
+static uint64_t total[FAULTS], seen[SEENS], answers[GUARD_NO_MEMORY + 1], events_seen;
 
 static bool aborting_is_finding; /* FIND= */
 
@@ -48,6 +48,8 @@ static void add_up(void)
         total[fault] += sim.hit[fault];
     for (int status = 0; status <= GUARD_NO_MEMORY; status++)
         answers[status] += sim.answers[status];
+    for (int what = 0; what < SEENS; what++)
+        seen[what] += sim.seen[what];
     events_seen += sim.events_seen;
 }
 
@@ -61,6 +63,9 @@ static void print_coverage(void)
     for (int status = 0; status <= GUARD_NO_MEMORY; status++)
         if (answers[status] != 0)
             printf("  %-22s %10" PRIu64 "\n", status_names[status], answers[status]);
+    printf("seen:\n");
+    for (int what = 0; what < SEENS; what++)
+        printf("  %-26s %6" PRIu64 "%s\n", seen_names[what], seen[what], seen[what] == 0 ? "  NEVER" : "");
 }
 
 static int run_seeds(uint64_t from, uint64_t count, enum mutant mutant)

@@ -16,6 +16,19 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_FALSE_CONFIRM] = "false-confirm",
     [MUTANT_REPLY_SHIFTED] = "reply-shifted",
     [MUTANT_NO_FAILURE_LEASE] = "no-failure-lease",
+    [MUTANT_TOUCH_UNFENCED] = "touch-unfenced",
+    [MUTANT_EARLY_ANY] = "early-any",
+    [MUTANT_EARLY_BUSY] = "early-busy",
+    [MUTANT_STALE_STAYS] = "stale-stays",
+    [MUTANT_STALE_FOR_EVER] = "stale-for-ever",
+    [MUTANT_UNCHANGED_BLIND] = "unchanged-blind",
+};
+
+const char *const seen_names[SEENS] = {
+    [SEEN_STALE] = "stale answers",      [SEEN_SOFT] = "of them at the soft limit",
+    [SEEN_EARLY] = "early refreshes",    [SEEN_UNCHANGED] = "loads unchanged",
+    [SEEN_TOUCHED] = "values touched",   [SEEN_GONE] = "touches in vain",
+    [SEEN_LOOKUPS] = "lookups answered",
 };
 
 const char *const fault_names[FAULTS] = {

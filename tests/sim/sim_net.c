@@ -15,8 +15,8 @@ static uint64_t latency(struct sim *sim)
 
 static const char *kind_name(enum core_action_kind kind)
 {
-    static const char *const names[] = {"acquire",    "renew", "fill",  "release",
-                                        "invalidate", "load",  "cancel"};
+    static const char *const names[] = {"acquire", "renew",      "fill", "touch",
+                                        "release", "invalidate", "load", "cancel"};
     return names[kind];
 }
 
@@ -47,11 +47,12 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
     copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
-    if (action->kind == CORE_FILL && action->value != NULL)
+    copy_text(command->wanted, TOKEN_UUID_BYTES + 1, action->wanted);
+    if ((action->kind == CORE_FILL || action->kind == CORE_TOUCH) && action->value != NULL)
         command->value = (struct value *)guard_value_ref(&action->value->public);
     command->action.value = command->value;
     command->action.key = process_key(command->key);
-    command->action.token = command->action.prev = command->action.refused = NULL;
+    command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
     return command;
 }
 
@@ -124,14 +125,20 @@ void net_execute(struct sim *sim, uint32_t index)
         sim_at(sim, sim->now_us + 20000, (struct event){.kind = EVENT_EXECUTE, .subject = index});
         return;
     }
+    bool decides = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
     command->executed = true;
     command->epoch = sim->redis.epoch;
+    redis_expire(sim, command->key);
+    const struct stored_lease *lease = &sim->redis.slot[command->key].lease;
+    bool fenced = lease->there && strcmp(lease->token, command->token) == 0;
     redis_execute(sim, command, &command->answer);
+    if (decides && command->answer.code == 1 && !command->answer.error)
+        check_stored(sim, command, fenced);
     sim_trace(sim, "    redis %s k%u %.8s: %s%c %lld turn %d%s", kind_name(command->action.kind),
               command->key, command->token, command->answer.error ? "error " : "",
               command->answer.what != 0 ? command->answer.what : '#', (long long)command->answer.code,
               command->answer.turn, command->answered ? " (late)" : "");
-    if (command->action.kind == CORE_ACQUIRE || command->action.kind == CORE_FILL)
+    if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
     if (command->answer.published && !command->answer.error)
         net_publish(sim, command->key, command->answer.gone);
@@ -158,6 +165,9 @@ static void read_value(const struct command *command, const struct redis_answer 
     if (out->damaged)
         return;
     out->absent = value->absent;
+    out->pttl_ms = span(answer->ttl_ms);
+    out->cool_ms = answer->turn == TURN_COOLING ? span(answer->failure_ms) : 0;
+    out->load_us = value->load_us;
     out->age_ms = span((int64_t)value->px_ms - answer->ttl_ms);
     out->left_ms = span(answer->ttl_ms - (int64_t)value->stale_ms);
     if (out->absent)

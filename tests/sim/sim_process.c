@@ -2,6 +2,7 @@
 /*
  * sim_process.c - one process: the core and what its shell would do for it. See guard/core.h.
  */
+#include "guard/hit.h"
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,6 +231,10 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     load->commands_before = sim->commands;
     load->deadline_us = action->deadline_us - process->clock_offset_us;
     load->leased = was_granted(sim, process, action->token);
+    load->has_previous = action->previous != NULL;
+    uint32_t key_of_previous = 0;
+    if (load->has_previous)
+        body_read(action->previous->public.body, &key_of_previous, &load->previous);
     load->key = (uint32_t)(action->key.encoded[1] - '0');
     load->start_us = sim->now_us + sim_between(sim, 0, 300);
     memcpy(load->token, action->token, strlen(action->token) + 1);
@@ -291,7 +296,11 @@ void process_load_end(struct sim *sim, uint32_t index)
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->now_us - load->start_us;
     bool succeeds = load->read && !load->fails;
-    if (succeeds && row->absent[load->version]) {
+    bool same = load->previous == load->version || sim->mutant == MUTANT_UNCHANGED_BLIND;
+    if (succeeds && sim->params.conditional && load->has_previous && same) {
+        loaded.outcome = LOAD_UNCHANGED;
+        sim->seen[SEEN_UNCHANGED]++;
+    } else if (succeeds && row->absent[load->version]) {
         loaded.outcome = LOAD_ABSENT;
     } else if (succeeds) {
         body_write(body, load->key, load->version, row->too_big[load->version]);
@@ -309,6 +318,52 @@ void process_load_end(struct sim *sim, uint32_t index)
 
 /* ---- requests ---- */
 
+static void answered(struct sim *sim, struct request *request)
+{
+    request->answers++;
+    request->open = false;
+    check_answer(sim, request);
+    guard_value_unref(&request->waiter.result.value);
+}
+
+/* What the lookup on a server loop finds, as guard/loop.c sees it. False: no hit, or no connection. */
+static bool look_up(struct sim *sim, struct process *process, struct request *request)
+{
+    const struct stored_value *entry = &sim->redis.slot[request->key].value;
+    const struct guard_policy *policy = &sim->params.policy;
+    redis_expire(sim, request->key);
+    int64_t left_ms = entry->expires_ms - redis_now_ms(sim), fresh_ms = left_ms - (int64_t)entry->stale_ms;
+    bool away = sim->redis.down || sim->redis.hung || !process->link_up;
+    bool sound = entry->there && !entry->damaged && entry->key == request->key;
+    if (away || !sound || left_ms <= 0 || left_ms > (int64_t)entry->px_ms)
+        return false;
+    bool is_stale = fresh_ms <= 0;
+    enum hit_verdict verdict =
+        hit_judge(policy, is_stale, entry->load_us, is_stale ? 0 : (uint32_t)fresh_ms, &sim->chance);
+    if (verdict == HIT_NONE)
+        return false;
+    char body[BODY_SIZE], filler[TOKEN_UUID_BYTES + 1];
+    body_write(body, entry->key, entry->version, false);
+    memcpy(filler, entry->filler, sizeof filler);
+    struct value *value = entry->absent ? NULL : value_new(body, strlen(body), "", 0);
+    request->waiter.result = (struct guard_result){
+        .status = entry->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = is_stale ? GUARD_FROM_STALE : GUARD_FROM_CACHE,
+        .value = value != NULL ? &value->public : NULL,
+        .age_ms = (uint32_t)((int64_t)entry->px_ms - left_ms),
+        .left_ms = is_stale ? 0 : (uint32_t)fresh_ms,
+        .stored = true,
+    };
+    sim->seen[SEEN_LOOKUPS]++;
+    answered(sim, request);
+    struct core_key key = process_key(request->key);
+    if (verdict != HIT_ANSWER)
+        core_refresh(process->core, process_now_us(process), &key, policy,
+                     verdict == HIT_EARLY ? filler : NULL);
+    process_drain(sim, process);
+    return true;
+}
+
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms)
 {
     if (process->closing) /* its owner refuses them */
@@ -324,6 +379,8 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     request->probe = sim->phase == PHASE_PROBE;
     check_request(sim, request);
     request->waiter.start_us = process_now_us(process);
+    if (chance_below(&sim->chance, 100) < sim->params.lookup_percent && look_up(sim, process, request))
+        return;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  process_now_us(process) + deadline_ms * 1000);
@@ -433,14 +490,6 @@ static void perform(struct sim *sim, struct process *process, const struct core_
         cancel_load(sim, process, action->load);
     else
         net_send(sim, process, action);
-}
-
-static void answered(struct sim *sim, struct request *request)
-{
-    request->answers++;
-    request->open = false;
-    check_answer(sim, request);
-    guard_value_unref(&request->waiter.result.value);
 }
 
 void process_drain(struct sim *sim, struct process *process)

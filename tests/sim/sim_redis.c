@@ -78,18 +78,22 @@ static uint32_t lease_ms_of(const char *token)
 
 struct found {
     bool value, fresh, lease, failure;
+    bool early; /* fresh, and to be refreshed all the same */
     int64_t value_ms, lease_ms, failure_ms;
 };
 
 static void find_value(struct run *run, const struct command *command, struct found *found)
 {
     struct stored_value *value = &run->slot->value;
-    if (!value->there || strcmp(value->filler, command->refused) == 0)
+    bool early = command->action.lookup == LOOKUP_EARLY;
+    if (!value->there || (!early && strcmp(value->filler, command->refused) == 0))
         return;
     uint64_t limit_ms =
         value->px_ms < run->sim->redis.max_value_ms ? value->px_ms : run->sim->redis.max_value_ms;
     found->value_ms = clamp(run, &value->expires_ms, (int64_t)limit_ms);
     found->fresh = found->value_ms > (int64_t)value->stale_ms;
+    bool any = command->wanted[0] == '\0' || run->sim->mutant == MUTANT_EARLY_ANY;
+    found->early = early && (any || strcmp(value->filler, command->wanted) == 0);
     found->value = found->value_ms >= 1 && (command->action.lookup != LOOKUP_NO_STALE || found->fresh);
 }
 
@@ -145,7 +149,9 @@ static void acquire(struct run *run, const struct command *command, struct redis
     find_lease(run, command, &found);
     find_failure(run, &found);
     bool blind = run->sim->mutant == MUTANT_LOOKUP_NOT_ATOMIC && !found.lease;
-    if (found.value && found.fresh && !blind) {
+    if (found.early && found.fresh && run->sim->mutant == MUTANT_EARLY_BUSY)
+        found.lease = false;
+    if (found.value && found.fresh && !blind && (!found.early || found.lease || found.failure)) {
         answer_value(out, run, 'H', &found, 0);
     } else if (found.lease && found.value) {
         answer_value(out, run, 'S', &found, TURN_OTHERS);
@@ -154,6 +160,7 @@ static void acquire(struct run *run, const struct command *command, struct redis
         out->ttl_ms = found.lease_ms;
     } else if (found.failure && found.value) {
         answer_value(out, run, 'S', &found, TURN_COOLING);
+        out->failure_ms = found.failure_ms;
     } else if (found.failure) {
         out->what = 'E';
         out->failure = run->slot->failure;
@@ -200,8 +207,11 @@ static void store(struct run *run, const struct command *command)
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
+        .load_us = action->load_us,
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
     };
+    if (run->sim->mutant == MUTANT_STALE_FOR_EVER)
+        value->expires_ms += (int64_t)(value->px_ms = value->stale_ms = run->sim->redis.max_value_ms);
     if (value->absent)
         value->version = check_version_loaded(run->sim, command->token);
     else
@@ -210,25 +220,63 @@ static void store(struct run *run, const struct command *command)
     run->sim->row[run->key].changes++;
 }
 
-static void fill(struct run *run, const struct command *command, struct redis_answer *out)
+/* The new head, over the old body. */
+static void store_again(struct run *run, const struct command *command)
 {
-    const struct stored_value *value = &run->slot->value;
-    bool mine = value->there && memcmp(value->filler, command->token, TOKEN_UUID_BYTES) == 0;
-    if (!holds(run, command) && run->sim->mutant != MUTANT_FILL_UNFENCED) {
-        out->code = mine ? 2 : 0;
-        return;
-    }
+    struct stored_value old = run->slot->value;
+    store(run, command);
+    struct stored_value *value = &run->slot->value;
+    value->absent = old.absent;
+    value->damaged = old.damaged;
+    value->key = old.key;
+    value->version = old.version;
+    run->sim->seen[SEEN_TOUCHED]++;
+}
+
+/* What fill and touch have in common. */
+static void finish_store(struct run *run, const struct command *command, struct redis_answer *out)
+{
     bool stores = may_write(run, true);
     if (run->sim->redis.readonly)
         return; /* the deletions raise the error */
     run->refused = false;
-    if (stores)
+    if (stores && command->action.kind == CORE_TOUCH)
+        store_again(run, command);
+    else if (stores)
         store(run, command);
     if (run->slot->lease.there)
         end_lease(run->sim, run->key, LEASE_FILLED, command->token);
     run->slot->failure.there = false;
     out->published = true;
     out->code = stores ? 1 : -1;
+}
+
+/* Without the lease: have I stored it already? */
+static int64_t lost_or_mine(const struct run *run, const struct command *command)
+{
+    const struct stored_value *value = &run->slot->value;
+    return value->there && memcmp(value->filler, command->token, TOKEN_UUID_BYTES) == 0 ? 2 : 0;
+}
+
+static void fill(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    if (holds(run, command) || run->sim->mutant == MUTANT_FILL_UNFENCED)
+        finish_store(run, command, out);
+    else
+        out->code = lost_or_mine(run, command);
+}
+
+static void touch(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    const struct stored_value *value = &run->slot->value;
+    bool is_it = value->there && strcmp(value->filler, command->wanted) == 0;
+    if (!holds(run, command) && run->sim->mutant != MUTANT_TOUCH_UNFENCED)
+        out->code = lost_or_mine(run, command);
+    else if (is_it)
+        finish_store(run, command, out);
+    else
+        out->code = -2;
+    run->sim->seen[SEEN_GONE] += out->code == -2;
 }
 
 static void release(struct run *run, const struct command *command, struct redis_answer *out)
@@ -257,7 +305,8 @@ static void invalidate(struct run *run, struct redis_answer *out)
     if (!may_write(run, false))
         return;
     out->code = slot->value.there + 2 * slot->lease.there;
-    slot->value.there = false;
+    slot->value.there = slot->value.there && run->sim->mutant == MUTANT_STALE_STAYS;
+    slot->value.expires_ms = redis_now_ms(run->sim) + (int64_t)slot->value.stale_ms;
     slot->failure.there = false;
     if (slot->lease.there && run->sim->mutant != MUTANT_INVALIDATE_KEEPS)
         end_lease(run->sim, run->key, LEASE_INVALIDATED, NULL);
@@ -280,6 +329,9 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         break;
     case CORE_FILL:
         fill(&run, command, out);
+        break;
+    case CORE_TOUCH:
+        touch(&run, command, out);
         break;
     case CORE_RELEASE:
         release(&run, command, out);

@@ -25,14 +25,19 @@ static void no_seed_finds_anything(void **state)
 {
     (void)state;
     enum { SEEDS = 6000 };
-    uint64_t hit[FAULTS] = {0}, answers[GUARD_NO_MEMORY + 1] = {0};
+    uint64_t hit[FAULTS] = {0}, seen[SEENS] = {0}, answers[GUARD_NO_MEMORY + 1] = {0};
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         assert_good(seed);
         for (int fault = 0; fault < FAULTS; fault++)
             hit[fault] += sim.hit[fault];
         for (int status = 0; status <= GUARD_NO_MEMORY; status++)
             answers[status] += sim.answers[status];
+        for (int what = 0; what < SEENS; what++)
+            seen[what] += sim.seen[what];
     }
+    for (int what = 0; what < SEENS; what++)
+        if (seen[what] == 0)
+            fail_msg("%s: none", seen_names[what]);
     for (int fault = 0; fault < FAULTS; fault++)
         if (hit[fault] == 0)
             fail_msg("%s: never happened", fault_names[fault]);

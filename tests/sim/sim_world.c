@@ -95,6 +95,11 @@ static void choose_policy(struct sim *sim)
     policy->max_hold_ms = between(sim, 500, 6000);
     policy->load_limit_ms = between(sim, 500, policy->max_hold_ms);
     policy->deadline_ms = between(sim, 200, 6000);
+    if (policy->stale_ms > 0 && sim_one_in(sim, 2))
+        policy->soft_ms = between(sim, 1, policy->deadline_ms);
+    policy->early_percent = sim_one_in(sim, 2) ? 0 : between(sim, 50, 1000);
+    params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
+    params->conditional = sim_one_in(sim, 2);
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -198,6 +203,7 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
     memset(sim->process, 0, sizeof sim->process);
     memset(sim->hit, 0, sizeof sim->hit);
     memset(sim->answers, 0, sizeof sim->answers);
+    memset(sim->seen, 0, sizeof sim->seen);
     sim->events_seen = 0;
     events.count = 0;
     events.numbered = 0;

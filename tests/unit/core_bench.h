@@ -319,6 +319,7 @@ static inline void answer_leftover(struct bench *bench, struct seen *seen)
     case CORE_ACQUIRE:
     case CORE_RENEW:
     case CORE_FILL:
+    case CORE_TOUCH:
     case CORE_RELEASE:
     case CORE_INVALIDATE:
         reply_kind(bench, seen, REPLY_REFUSED);

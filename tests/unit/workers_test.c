@@ -28,7 +28,8 @@ enum { WAIT_S = 20, MOST = 64 };
 struct bench {
     struct workers *workers;
     struct guard_policy policy;
-    int gate; /* an eventfd; readable: open */
+    const char *previous_validator; /* of the next job; NULL: none */
+    int gate;                       /* an eventfd; readable: open */
     atomic_uint begun, over, cancelled;
 
     pthread_mutex_t mutex;
@@ -80,10 +81,22 @@ static void bench_open(struct bench *bench, uint32_t count, guard_loader *loader
     assert_non_null(bench->workers);
 }
 
+static void bench_start_until(struct bench *bench, uint64_t load, const char *key, uint64_t deadline_us)
+{
+    const struct job job = {
+        .load = load,
+        .key = key,
+        .key_bytes = strlen(key),
+        .policy = &bench->policy,
+        .deadline_us = deadline_us,
+        .previous_validator = bench->previous_validator,
+    };
+    assert_true(workers_start(bench->workers, &job));
+}
+
 static void bench_start(struct bench *bench, uint64_t load, const char *key)
 {
-    uint64_t deadline_us = clock_now_us() + 5000000;
-    assert_true(workers_start(bench->workers, load, key, strlen(key), &bench->policy, deadline_us));
+    bench_start_until(bench, load, key, clock_now_us() + 5000000);
 }
 
 static void bench_clear(struct bench *bench)
@@ -162,6 +175,17 @@ static void load_wrongly(struct guard_load *load, void *context)
         guard_load_done(load, "x", 1, NULL);
         guard_load_fail(load, GUARD_FAILURE_REJECTED);
     }
+}
+
+/* Compares with "7". */
+static void load_if_changed(struct guard_load *load, void *context)
+{
+    const char *previous = guard_load_previous_validator(load);
+    (void)context;
+    if (previous == NULL || strcmp(previous, "7") == 0)
+        guard_load_unchanged(load);
+    else
+        guard_load_done(load, "x", 1, "7");
 }
 
 /* ---- the tests ---- */
@@ -272,9 +296,28 @@ static void what_is_left_follows_the_deadline_and_ends_at_zero(void **state)
     bench_start(&bench, 1, "k");
     wait_finished(&bench, 1);
     assert_in_range(bench.over, 1, 5000);
-    assert_true(workers_start(bench.workers, 2, "k", 1, &bench.policy, clock_now_us() - 1));
+    bench_start_until(&bench, 2, "k", clock_now_us() - 1);
     wait_finished(&bench, 2);
     assert_int_equal(bench.over, 0);
+    bench_close(&bench);
+}
+
+static void a_load_is_unchanged_only_if_there_was_something_to_compare_with(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, 1, load_if_changed);
+    bench_start(&bench, 1, "k");
+    bench.previous_validator = "7";
+    bench_start(&bench, 2, "k");
+    bench.previous_validator = "";
+    bench_start(&bench, 3, "k");
+    wait_finished(&bench, 3);
+    assert_int_equal(verdict_of(&bench, 1)->outcome, LOAD_FAILED);
+    assert_int_equal(verdict_of(&bench, 1)->failure, GUARD_FAILURE_INTERNAL);
+    assert_int_equal(verdict_of(&bench, 2)->outcome, LOAD_UNCHANGED);
+    assert_null(verdict_of(&bench, 2)->value);
+    assert_int_equal(verdict_of(&bench, 3)->outcome, LOAD_OK);
     bench_close(&bench);
 }
 
@@ -324,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not),
         cmocka_unit_test(a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins),
         cmocka_unit_test(a_broken_contract_is_an_internal_failure_and_costs_no_worker),
+        cmocka_unit_test(a_load_is_unchanged_only_if_there_was_something_to_compare_with),
         cmocka_unit_test(what_is_left_follows_the_deadline_and_ends_at_zero),
         cmocka_unit_test(closing_waits_for_idle_workers_however_slow_they_are),
         cmocka_unit_test(closing_leaves_a_running_loader_alone_and_does_not_report_it),
