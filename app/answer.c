@@ -47,9 +47,10 @@ static const struct {
     [PROBLEM_INTERNAL] = {500, true, "internal", "Internal error", "The server's log says more."},
 };
 
-/* Cache-Status after "catalogd". `hit` and `fwd` are about this request: a stale answer was not forwarded. */
+/* Cache-Status after "catalogd". A stale answer says what it made us do (RFC 9211, 2.2: a response could be
+ * selected, but it was stale); that nothing was waited for shows in the negative ttl. */
 static const char *const SOURCES[] = {
-    [GUARD_FROM_NOWHERE] = "",        [GUARD_FROM_CACHE] = "; hit",       [GUARD_FROM_STALE] = "; hit",
+    [GUARD_FROM_NOWHERE] = "",        [GUARD_FROM_CACHE] = "; hit",       [GUARD_FROM_STALE] = "; fwd=stale",
     [GUARD_FROM_LOAD] = "; fwd=miss", [GUARD_FROM_FLIGHT] = "; fwd=miss", [GUARD_FROM_FLEET] = "; fwd=miss",
 };
 

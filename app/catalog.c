@@ -42,7 +42,7 @@ enum statement { LOAD_CATALOG, LOAD_CATEGORY, LOAD_PRODUCT, CHECK_SCHEMA, STATEM
 static const struct pg_statement statements[STATEMENT_COUNT] = {
     [LOAD_CATALOG] = {"load_catalog", SQL_LOAD_CATALOG, 1},
     [LOAD_CATEGORY] = {"load_category", SQL_LOAD_CATEGORY, 3},
-    [LOAD_PRODUCT] = {"load_product", SQL_LOAD_PRODUCT, 2},
+    [LOAD_PRODUCT] = {"load_product", SQL_LOAD_PRODUCT, 3},
     [CHECK_SCHEMA] = {"check_schema", SQL_CHECK_SCHEMA, 0},
 };
 
@@ -61,8 +61,8 @@ struct catalog {
 struct plan {
     enum statement statement;
     catalog_json_build *build;
-    char id[ID_SIZE], after[ID_SIZE];
-    const char *params[3]; /* point into the plan and the catalog */
+    char id[ID_SIZE], after[ID_SIZE], version[ID_SIZE]; /* version: of the product we have, "0": none */
+    const char *params[3];                              /* point into the plan and the catalog */
 };
 
 /* Takes a canonical id from the front of *text. */
@@ -91,7 +91,8 @@ static bool take_word(const char **text, const char *word)
 static bool plan_product(const struct catalog *catalog, const char *key, struct plan *plan)
 {
     plan->params[0] = plan->id;
-    plan->params[1] = catalog->delay_ms;
+    plan->params[1] = plan->version;
+    plan->params[2] = catalog->delay_ms;
     return take_word(&key, "product:") && take_id(&key, plan->id) && *key == '\0';
 }
 
@@ -172,9 +173,27 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
     guard_load_fail(load, failures[outcome]);
 }
 
+/* The validator of a product is its version: the statement sends nothing else if that is still the same. */
+static void note_version(const struct guard_load *load, struct plan *plan)
+{
+    const char *previous = guard_load_previous_validator(load);
+    if (previous == NULL || !take_id(&previous, plan->version) || *previous != '\0') {
+        snprintf(plan->version, sizeof plan->version, "0");
+    }
+}
+
+static bool is_unchanged(const struct plan *plan, const struct rows *rows)
+{
+    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->version);
+}
+
 static void answer(struct guard_load *load, const struct plan *plan, const struct rows *rows)
 {
     struct catalog_document document;
+    if (is_unchanged(plan, rows)) {
+        guard_load_unchanged(load);
+        return;
+    }
     switch (plan->build(rows, &document)) {
     case CATALOG_JSON_OK:
         guard_load_done(load, document.body, document.body_bytes, document.validator);
@@ -203,6 +222,7 @@ static void load_document(struct guard_load *load, void *context)
     }
     struct rows rows;
     struct pg_fault fault;
+    note_version(load, &plan);
     const struct pg_request request = {
         .statement = plan.statement,
         .params = plan.params,
@@ -320,6 +340,8 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         .max_hold_ms = settings->max_hold_ms,
         .load_limit_ms = settings->load_limit_ms,
         .deadline_ms = settings->deadline_ms,
+        .soft_ms = settings->soft_ms,
+        .early_percent = settings->early_percent,
     };
     for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK) {

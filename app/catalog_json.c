@@ -326,3 +326,13 @@ enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct c
     json_t *root = json_object();
     return finish(root, put_product(root, rows), rows_text(rows, 0, PRODUCT_VERSION), out);
 }
+
+bool catalog_json_product_unchanged(const struct rows *rows, const char *version)
+{
+    if (rows->row_count != 1 || rows->column_count != PRODUCT_COLUMNS ||
+        rows_text(rows, 0, PRODUCT_ID) == NULL || rows_text(rows, 0, PRODUCT_SKU) != NULL) {
+        return false;
+    }
+    const char *found = rows_text(rows, 0, PRODUCT_VERSION);
+    return found != NULL && strcmp(found, version) == 0;
+}

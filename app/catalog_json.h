@@ -44,6 +44,8 @@ catalog_json_build catalog_json_category;
 /* {"id","category_id","path":[{"id","name"}],"sku","name","description","price_cents","stock","version",
  *  "updated_at"}; the path begins at the root and ends with the category itself. */
 catalog_json_build catalog_json_product;
+/* The row is there, has this version and came without the rest, as sql/load_product.sql sends it then. */
+bool catalog_json_product_unchanged(const struct rows *rows, const char *version);
 
 void catalog_document_clear(struct catalog_document *document);
 

@@ -210,6 +210,11 @@ static const struct setting table[] = {
      "an entry is served without question for this long", false},
     {"STALE_MS", &number, offsetof(struct settings, stale_ms), "0", 0, DAY_MS, "ms",
      "and for this much longer while it is refreshed", false},
+    {"SOFT_MS", &number, offsetof(struct settings, soft_ms), "0", 0, HOUR_MS, "ms",
+     "who finds a stale entry waits this long for a fresh one before it is served; 0: not at all", false},
+    {"EARLY_PERCENT", &number, offsetof(struct settings, early_percent), "0", 0, 10000, "%",
+     "XFetch's beta: a fresh entry is refreshed before its time, by chance; 100: as in the paper; 0: never",
+     false},
     {"ABSENT_MS", &number, offsetof(struct settings, absent_ms), "10000", 1, DAY_MS, "ms",
      "\"no such row\" is remembered for this long", false},
     {"FAILURE_MS", &number, offsetof(struct settings, failure_ms), "1000", 1, LEASE_MAX_MS, "ms",
@@ -275,6 +280,16 @@ static bool value_fits_day(const struct settings *s)
     return s->fresh_ms + s->stale_ms <= DAY_MS;
 }
 
+static bool soft_limit_has_stale(const struct settings *s)
+{
+    return s->soft_ms == 0 || s->stale_ms > 0;
+}
+
+static bool soft_limit_fits_deadline(const struct settings *s)
+{
+    return s->soft_ms <= s->deadline_ms;
+}
+
 static bool redis_limit_fits_deadline(const struct settings *s)
 {
     return s->redis_limit_ms <= s->deadline_ms;
@@ -309,6 +324,10 @@ static const struct rule rules[] = {
      "at most MAX_HOLD_MS, or loads go on whose lease was given up", false},
     {"LEASE_MS", "MAX_HOLD_MS", lease_fits_hold, "at most MAX_HOLD_MS, which ends every lease", false},
     {"FRESH_MS", "STALE_MS", value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
+    {"SOFT_MS", "STALE_MS", soft_limit_has_stale,
+     "0 unless STALE_MS is more, or there is nothing to serve after it", false},
+    {"SOFT_MS", "DEADLINE_MS", soft_limit_fits_deadline, "at most DEADLINE_MS, which ends every request",
+     false},
     {"REDIS_LIMIT_MS", "DEADLINE_MS", redis_limit_fits_deadline,
      "at most DEADLINE_MS, or a slow Redis alone uses a request up", false},
     {"MAX_WAITERS", "MAX_CONNECTIONS", waiters_fit_connections,

@@ -26,6 +26,8 @@ struct settings {
     enum guard_mode guard_mode;
     const char *name_space;
     uint32_t fresh_ms, stale_ms, absent_ms, failure_ms; /* how long entries serve */
+    uint32_t soft_ms;                                   /* who finds a stale entry waits this long */
+    uint32_t early_percent;                             /* beta of XFetch */
     uint32_t jitter_percent;
     uint32_t lease_ms, max_hold_ms, load_limit_ms; /* the lease and the load under it */
     uint32_t deadline_ms;                          /* a request is answered within this */

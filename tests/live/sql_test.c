@@ -293,7 +293,7 @@ static void every_load_has_its_marker_once_and_is_logged_once(void **state)
     static const struct {
         const char *marker;
         int param_count;
-    } expected[] = {{"/* load catalog */", 1}, {"/* load category */", 3}, {"/* load product */", 2}};
+    } expected[] = {{"/* load catalog */", 1}, {"/* load category */", 3}, {"/* load product */", 3}};
     static const char *const params[] = {"1", "0", "0"};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
@@ -330,7 +330,7 @@ static void the_delay_happens_exactly_once_present_or_absent_whatever_the_plan(v
 {
     static const char *const calls[] = {
         "load_catalog(",       "load_category(50, 0,", "load_category(999999, 0,",
-        "load_category(1, 0,", "load_product(7,",      "load_product(999999999,",
+        "load_category(1, 0,", "load_product(7, 0,",   "load_product(999999999, 0,",
     };
     enum { DELAY_MS = 400 };
     (void)state;
@@ -376,8 +376,8 @@ static void a_page_is_a_range_of_the_index_however_large_the_category(void **sta
             assert_false(plan_mentions(calls[i], "Bitmap Heap Scan on products"));
             assert_false(plan_mentions(calls[i], "Sort Key: p.id"));
         }
-        assert_true(plan_mentions("EXECUTE load_product(7, 0)", "products_pkey"));
-        assert_false(plan_mentions("EXECUTE load_product(7, 0)", "Seq Scan on products"));
+        assert_true(plan_mentions("EXECUTE load_product(7, 0, 0)", "products_pkey"));
+        assert_false(plan_mentions("EXECUTE load_product(7, 0, 0)", "Seq Scan on products"));
     }
 }
 
@@ -428,8 +428,8 @@ static void a_row_changed_during_the_delay_is_answered_as_it_was(void **state)
     (void)state;
     PGconn *writer = connected("shop");
     uint64_t mark = stack_postgres_mark(&postgres);
-    assert_int_equal(PQsendQueryParams(shop, text_of("sql/load_product.sql"), 2, NULL,
-                                       (const char *[]){"9", "1500"}, NULL, NULL, 0),
+    assert_int_equal(PQsendQueryParams(shop, text_of("sql/load_product.sql"), 3, NULL,
+                                       (const char *[]){"9", "0", "1500"}, NULL, NULL, 0),
                      1);
     assert_true(stack_postgres_wait(&postgres, mark, "/* load product */", 1, LIMIT_MS));
     execute(writer, "UPDATE products SET price_cents = price_cents + 1 WHERE id = 9");
@@ -440,6 +440,32 @@ static void a_row_changed_during_the_delay_is_answered_as_it_was(void **state)
     assert_null(PQgetResult(shop));
     assert_int_equal(number_of(writer, "SELECT version FROM products WHERE id = 9"), 2);
     PQfinish(writer);
+}
+
+/* A product that is known already comes without what is known; a changed one, and an absent one, as ever. */
+static void a_known_version_brings_nothing_but_itself(void **state)
+{
+    static const struct {
+        const char *id, *version;
+        bool there, whole;
+    } cases[] = {{"8", "0", true, true},
+                 {"8", "1", true, false},
+                 {"8", "2", true, true},
+                 {"999999999", "1", false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        PGresult *row = PQexecParams(shop, text_of("sql/load_product.sql"), 3, NULL,
+                                     (const char *[]){cases[i].id, cases[i].version, "0"}, NULL, NULL, 0);
+        assert_int_equal(PQresultStatus(row), PGRES_TUPLES_OK);
+        assert_int_equal(PQntuples(row), 1);
+        assert_int_equal(!PQgetisnull(row, 0, PQfnumber(row, "id")), cases[i].there);
+        assert_int_equal(!PQgetisnull(row, 0, PQfnumber(row, "version")), cases[i].there);
+        static const char *const rest[] = {"sku",   "name",       "description",   "price_cents",
+                                           "stock", "updated_at", "category_name", "grandparent_name"};
+        for (size_t column = 0; column < sizeof rest / sizeof rest[0]; column++)
+            assert_int_equal(!PQgetisnull(row, 0, PQfnumber(row, rest[column])), cases[i].whole);
+        PQclear(row);
+    }
 }
 
 static void what_a_database_lacks_is_named(void **state)
@@ -503,6 +529,7 @@ int main(void)
         cmocka_unit_test(pages_follow_each_other_without_gap_or_overlap),
         cmocka_unit_test(the_tree_has_every_category_parents_first),
         cmocka_unit_test(a_row_changed_during_the_delay_is_answered_as_it_was),
+        cmocka_unit_test(a_known_version_brings_nothing_but_itself),
         cmocka_unit_test(what_a_database_lacks_is_named),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -72,16 +72,16 @@ static void a_value_that_could_not_be_stored_has_no_ttl(void **state)
     assert_cache_status(result, "catalogd; fwd=miss; collapsed");
 }
 
-static void a_stale_value_is_a_hit_with_a_negative_ttl(void **state)
+static void a_stale_value_says_so_and_has_a_negative_ttl(void **state)
 {
     struct guard_result result = ok(GUARD_FROM_STALE);
 
     (void)state;
     result.age_ms = FRESH_MS + 12345;
     result.left_ms = 0;
-    assert_cache_status(result, "catalogd; hit; ttl=-12");
+    assert_cache_status(result, "catalogd; fwd=stale; ttl=-12");
     result.age_ms = FRESH_MS - 1; /* the jitter ended it early */
-    assert_cache_status(result, "catalogd; hit; ttl=-0");
+    assert_cache_status(result, "catalogd; fwd=stale; ttl=-0");
 }
 
 static void cache_status_names_what_went_wrong(void **state)
@@ -298,7 +298,7 @@ int main(void)
         cmocka_unit_test(a_value_is_answered_with_its_body_and_its_age),
         cmocka_unit_test(cache_status_says_where_a_value_came_from),
         cmocka_unit_test(a_value_that_could_not_be_stored_has_no_ttl),
-        cmocka_unit_test(a_stale_value_is_a_hit_with_a_negative_ttl),
+        cmocka_unit_test(a_stale_value_says_so_and_has_a_negative_ttl),
         cmocka_unit_test(cache_status_names_what_went_wrong),
         cmocka_unit_test(every_detail_is_a_token),
         cmocka_unit_test(every_status_of_the_guard_has_one_of_http),

@@ -55,6 +55,28 @@ static void shortening_takes_at_most_its_percentage_and_never_everything(void **
         assert_true(chance_shorten(&chance, UINT32_MAX, 90) >= UINT32_MAX / 10);
 }
 
+/* Half of them above ln 2 means, e^-3 above three, the mean itself right. */
+static void exponential_numbers_have_their_mean_and_their_tail(void **state)
+{
+    enum { COUNT = 100000, MEAN = 1000000 };
+    (void)state;
+    struct chance chance = {.state = 1};
+    uint64_t sum = 0, longest = 0;
+    unsigned above_half = 0, above_three = 0;
+    for (int i = 0; i < COUNT; i++) {
+        uint64_t number = chance_exponential(&chance, MEAN);
+        sum += number;
+        above_half += number > 693147;
+        above_three += number > 3 * MEAN;
+        longest = number > longest ? number : longest;
+    }
+    assert_in_range(sum / COUNT, MEAN * 99 / 100, MEAN * 101 / 100);
+    assert_in_range(above_half, COUNT * 49 / 100, COUNT * 51 / 100);
+    assert_in_range(above_three, COUNT * 45 / 1000, COUNT * 55 / 1000); /* 0.0498 */
+    assert_in_range(longest, 8 * MEAN, UINT64_C(45) * MEAN);
+    assert_int_equal(chance_exponential(&chance, 0), 0);
+}
+
 static void backoff_doubles_with_jitter_up_to_its_limit(void **state)
 {
     (void)state;
@@ -75,6 +97,7 @@ int main(void)
         cmocka_unit_test(the_generator_is_splitmix64),
         cmocka_unit_test(below_stays_below_and_reaches_everything),
         cmocka_unit_test(shortening_takes_at_most_its_percentage_and_never_everything),
+        cmocka_unit_test(exponential_numbers_have_their_mean_and_their_tail),
         cmocka_unit_test(backoff_doubles_with_jitter_up_to_its_limit),
     };
     return cmocka_run_group_tests_name("chance", tests, NULL, NULL);

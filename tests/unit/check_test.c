@@ -153,7 +153,7 @@ static void each_number_of_a_policy_has_its_limits(void **state)
     static const struct number NUMBERS[] = {
         POLICY(fresh_ms, 1, 86400000),   POLICY(absent_ms, 1, 86400000),  POLICY(failure_ms, 1, 60000),
         POLICY(jitter_percent, 0, 90),   POLICY(lease_ms, 750, 30000),    POLICY(max_hold_ms, 10000, 3600000),
-        POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000),
+        POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000), POLICY(early_percent, 0, 10000),
     };
     (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
@@ -187,6 +187,24 @@ static void fresh_and_stale_together_stay_below_the_limit(void **state)
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
     policy.stale_ms = config.max_value_ms - 1;
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+}
+
+static void a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one(void **state)
+{
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    struct guard_error error;
+    (void)state;
+    policy.soft_ms = 1;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "soft_ms"));
+    assert_non_null(strstr(error.text, "stale_ms"));
+    policy.stale_ms = 1;
+    policy.soft_ms = policy.deadline_ms;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+    policy.soft_ms = policy.deadline_ms + 1;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "soft_ms"));
 }
 
 static void a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason(void **state)
@@ -226,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_struct_of_another_size_is_refused),
         cmocka_unit_test(each_number_of_a_policy_has_its_limits),
         cmocka_unit_test(fresh_and_stale_together_stay_below_the_limit),
+        cmocka_unit_test(a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one),
         cmocka_unit_test(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason),
         cmocka_unit_test(a_text_too_long_is_cut),
     };

@@ -86,15 +86,26 @@ static void without_any_setting_the_defaults_are_right(void **state)
     assert_int_equal(s->guard_mode, GUARD_MODE_FLEET);
     assert_true(s->prepare);
     const uint32_t numbers[][2] = {
-        {s->fresh_ms, 60000},          {s->stale_ms, 0},
-        {s->absent_ms, 10000},         {s->failure_ms, 1000},
-        {s->jitter_percent, 10},       {s->lease_ms, 3000},
-        {s->max_hold_ms, 30000},       {s->load_limit_ms, 10000},
-        {s->deadline_ms, 15000},       {s->redis_limit_ms, 250},
-        {s->load_workers, 8},          {s->load_queue, 1000},
-        {s->max_waiters, 20000},       {s->max_connections, 16000},
-        {s->max_value_bytes, 1048576}, {s->server_loops, 0},
-        {s->drain_ms, 5000},           {s->load_delay_ms, 0},
+        {s->fresh_ms, 60000},
+        {s->stale_ms, 0},
+        {s->absent_ms, 10000},
+        {s->failure_ms, 1000},
+        {s->soft_ms, 0},
+        {s->early_percent, 0},
+        {s->jitter_percent, 10},
+        {s->lease_ms, 3000},
+        {s->max_hold_ms, 30000},
+        {s->load_limit_ms, 10000},
+        {s->deadline_ms, 15000},
+        {s->redis_limit_ms, 250},
+        {s->load_workers, 8},
+        {s->load_queue, 1000},
+        {s->max_waiters, 20000},
+        {s->max_connections, 16000},
+        {s->max_value_bytes, 1048576},
+        {s->server_loops, 0},
+        {s->drain_ms, 5000},
+        {s->load_delay_ms, 0},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         assert_int_equal(numbers[i][0], numbers[i][1]);

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_refresh_test.c - a value is there while it is refreshed: behind a hit, before its time, up to a soft
+ * limit, and with a loader that finds it unchanged.
+ */
+#include "core_bench.h"
+
+static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
+
+static int set_up(void **state)
+{
+    static struct bench bench;
+    bench_init(&bench);
+    bench.policy.fresh_ms = 1000;
+    bench.policy.stale_ms = 5000;
+    *state = &bench;
+    return 0;
+}
+
+static void refresh(struct bench *bench, const char *key, const char *filler)
+{
+    struct core_key core_key = {key, strlen(key), key, strlen(key)};
+    core_refresh(bench->core, bench->now_us, &core_key, &bench->policy, filler);
+    drain(bench);
+}
+
+/* A stale value of FILLER that lives for so long still. */
+static void reply_stale_of(struct bench *bench, struct seen *to, enum core_turn turn, uint32_t pttl_ms)
+{
+    const struct core_reply with = {.kind = REPLY_STALE,
+                                    .turn = turn,
+                                    .age_ms = 1500,
+                                    .pttl_ms = pttl_ms,
+                                    .cool_ms = turn == TURN_COOLING ? 300 : 0,
+                                    .head = FILLER};
+    reply_value(bench, to, with, "old");
+}
+
+static void load_says_unchanged(struct bench *bench, struct seen *load)
+{
+    load->over = true;
+    core_loaded(bench->core, bench->now_us, load->action.load,
+                &(struct core_loaded){.outcome = LOAD_UNCHANGED, .load_us = 700});
+    drain(bench);
+}
+
+/* ---- behind a hit ---- */
+
+static void a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    refresh(bench, "k", NULL);
+    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
+    reply_stale_of(bench, acquire, TURN_OURS, 3000);
+    finish_load(bench, expect(bench, CORE_LOAD), "new");
+    sent_nothing(bench);
+    assert_true(core_idle(bench->core));
+    assert_int_equal(stats_of(bench).refresh_started, 1);
+    bench_close(bench);
+}
+
+static void while_others_refresh_or_it_cools_down_no_hit_asks_again(void **state)
+{
+    static const struct {
+        enum core_turn turn;
+        uint32_t rest_ms;
+    } cases[] = {{TURN_OTHERS, 100}, {TURN_COOLING, 300}};
+    struct bench *bench = *state;
+    bench_open(bench);
+    for (size_t i = 0; i < 2; i++) {
+        refresh(bench, "k", NULL);
+        reply_stale_of(bench, expect(bench, CORE_ACQUIRE), cases[i].turn, 3000);
+        pass(bench, cases[i].rest_ms - 1);
+        refresh(bench, "k", NULL);
+        sent_nothing(bench);
+        pass(bench, 1);
+        assert_true(core_idle(bench->core));
+    }
+    refresh(bench, "k", NULL);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    message(bench, "k", false); /* the refresh is over: the rest is, too */
+    refresh(bench, "k", NULL);
+    expect(bench, CORE_ACQUIRE);
+    bench_close(bench);
+}
+
+static void a_get_that_finds_a_resting_flight_asks_for_itself(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    struct caller caller;
+    refresh(bench, "k", NULL);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    get(bench, "k", &caller);
+    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "new");
+    answered_value(&caller, "new", GUARD_FROM_CACHE);
+    assert_true(core_idle(bench->core));
+    bench_close(bench);
+}
+
+static void a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing(void **state)
+{
+    struct bench *bench = *state;
+    bench->config.load_workers = 1;
+    bench->config.load_queue = 0;
+    bench_open(bench);
+    struct caller caller;
+    struct seen *load = begin_load(bench, "other", &caller);
+    refresh(bench, "k", NULL);
+    sent_nothing(bench);
+    finish_load(bench, load, "v");
+    answered_value(&caller, "v", GUARD_FROM_LOAD);
+    bench_close(bench);
+}
+
+static void what_a_refresh_gets_and_does_not_need_is_given_back(void **state)
+{
+    static const enum core_reply_kind kinds[] = {REPLY_LEASE,  REPLY_UNKNOWN, REPLY_BUSY,
+                                                 REPLY_FAILED, REPLY_UNSENT,  REPLY_REFUSED};
+    struct bench *bench = *state;
+    bench_open(bench);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        refresh(bench, "k", NULL);
+        reply_kind(bench, expect(bench, CORE_ACQUIRE), kinds[i]);
+        if (i < 2)
+            reply_code(bench, expect(bench, CORE_RELEASE), 1);
+        sent_nothing(bench);
+        assert_true(core_idle(bench->core));
+    }
+    bench_close(bench);
+}
+
+static void who_joins_a_refresh_is_answered_with_the_value_that_is_there(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    struct caller caller;
+    refresh(bench, "k", NULL);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(bench, CORE_LOAD);
+    get(bench, "k", &caller);
+    struct seen *peek = expect(bench, CORE_ACQUIRE);
+    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
+    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+    finish_load(bench, load, "new");
+    bench_close(bench);
+}
+
+/* ---- early ---- */
+
+static void an_early_refresh_names_the_value_it_is_for(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    refresh(bench, "k", FILLER);
+    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_EARLY);
+    assert_string_equal(acquire->action.wanted, FILLER);
+    reply_stale_of(bench, acquire, TURN_OURS, 3000);
+    finish_load(bench, expect(bench, CORE_LOAD), "new");
+    assert_int_equal(stats_of(bench).refresh_early, 1);
+    assert_int_equal(stats_of(bench).refresh_started, 0);
+    bench_close(bench);
+}
+
+static void an_early_refresh_that_comes_second_leaves(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    refresh(bench, "k", FILLER);
+    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "newer");
+    refresh(bench, "k", FILLER); /* rests */
+    sent_nothing(bench);
+    pass(bench, 100);
+    assert_true(core_idle(bench->core));
+    bench_close(bench);
+}
+
+/* A load of 2 s that is fresh for 20 ms more: e^-0.01. */
+static void a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then(void **state)
+{
+    struct bench *bench = *state;
+    bench->policy.early_percent = 100;
+    bench_open(bench);
+    struct caller caller;
+    const struct core_reply hit = {
+        .kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20, .load_us = 2000000, .head = FILLER};
+    get(bench, "k", &caller);
+    reply_value(bench, expect(bench, CORE_ACQUIRE), hit, "v");
+    answered_value(&caller, "v", GUARD_FROM_CACHE);
+    assert_int_equal(expect(bench, CORE_ACQUIRE)->action.lookup, LOOKUP_EARLY);
+    bench_close(bench);
+}
+
+/* ---- the soft limit ---- */
+
+static struct bench *with_soft_limit(void **state)
+{
+    struct bench *bench = *state;
+    bench->policy.soft_ms = 200;
+    bench_open(bench);
+    return bench;
+}
+
+static void a_refresh_within_the_soft_limit_answers_with_the_new_value(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    pass(bench, 199);
+    still_waits(&caller);
+    finish_load(bench, expect(bench, CORE_LOAD), "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of(bench).stale_soft, 0);
+    bench_close(bench);
+}
+
+static void past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    pass(bench, 50); /* the lookup takes its time: the limit counts from the question */
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(bench, CORE_LOAD);
+    pass(bench, 149);
+    still_waits(&caller);
+    pass(bench, 1);
+    assert_int_equal(caller.waiter.result.age_ms, 1500 + 150);
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+    assert_int_equal(stats_of(bench).stale_soft, 1);
+    finish_load(bench, load, "new");
+    assert_int_equal(stats_of(bench).fill_stored, 1);
+    bench_close(bench);
+}
+
+static void the_soft_limit_holds_also_while_another_process_refreshes(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller patient, late;
+    get(bench, "k", &patient);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    still_waits(&patient);
+    message(bench, "k", false);
+    struct seen *again = expect(bench, CORE_ACQUIRE);
+    get(bench, "k", &late); /* behind that lookup */
+    reply_fresh(bench, again, "new");
+    answered_value(&patient, "new", GUARD_FROM_FLEET);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    pass(bench, 200);
+    answered_value(&late, "old", GUARD_FROM_STALE);
+    bench_close(bench);
+}
+
+static void who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller first, second;
+    get(bench, "k", &first);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    get(bench, "k", &second);
+    struct seen *look = NULL;
+    while (second.answers == 0) { /* polls come in between */
+        pass(bench, 10);
+        while (bench->seen_first < bench->seen_count) {
+            look = expect(bench, CORE_ACQUIRE);
+            reply_stale_of(bench, look, TURN_OTHERS, 3000);
+        }
+        assert_true(bench->now_us < 1000000 + 260 * BENCH_MS);
+    }
+    assert_non_null(look);
+    answered_value(&first, "old", GUARD_FROM_STALE);
+    answered_value(&second, "old", GUARD_FROM_STALE);
+    bench_close(bench);
+}
+
+static void a_refresh_that_fails_gives_the_stale_value_at_once(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    load_fails(bench, expect(bench, CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    reply_code(bench, expect(bench, CORE_RELEASE), 1);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_COOLING, 2900);
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+    assert_int_equal(stats_of(bench).refresh_failed, 1);
+    bench_close(bench);
+}
+
+/* Redis goes away in the middle, and the load without it fails: old data is better than an error. */
+static void a_stale_value_in_hand_stands_in_for_an_error(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    message(bench, "k", false);
+    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
+    load_fails(bench, expect(bench, CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+    assert_int_equal(stats_of(bench).stale_rescued, 1);
+    bench_close(bench);
+}
+
+static void a_value_in_hand_is_not_served_beyond_its_stale_time(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 100);
+    struct seen *load = expect(bench, CORE_LOAD);
+    pass(bench, 200);
+    still_waits(&caller); /* there is none any more: the hard limit holds */
+    finish_load(bench, load, "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close(bench);
+}
+
+static void an_earlier_deadline_is_an_earlier_soft_limit(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get_until(bench, "k", &caller, bench->now_us + 100 * BENCH_MS);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    pass(bench, 100);
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+    bench_close(bench);
+}
+
+static void without_a_stale_value_only_the_hard_limit_counts(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+    pass(bench, bench->policy.deadline_ms - 1);
+    still_waits(&caller);
+    pass(bench, 1);
+    answered(&caller, GUARD_TIMEOUT);
+    bench_close(bench);
+}
+
+static void a_value_in_hand_never_goes_to_who_came_after_its_lookup(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller first, second;
+    get(bench, "k", &first);
+    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    get(bench, "k", &second);
+    reply_stale_of(bench, acquire, TURN_OURS, 3000);
+    reply_busy(bench, expect(bench, CORE_ACQUIRE), 1000); /* the peek for the second: it is gone, say */
+    struct seen *load = expect(bench, CORE_LOAD);
+    pass(bench, 200);
+    answered_value(&first, "old", GUARD_FROM_STALE);
+    still_waits(&second);
+    finish_load(bench, load, "new");
+    answered_value(&second, "new", GUARD_FROM_FLIGHT);
+    bench_close(bench);
+}
+
+/* ---- unchanged ---- */
+
+/* Up to the load of a refresh. */
+static struct seen *begin_refresh(struct bench *bench)
+{
+    refresh(bench, "k", NULL);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(bench, CORE_LOAD);
+    assert_non_null(load->action.previous);
+    return load;
+}
+
+static void an_unchanged_value_is_touched_not_sent(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    load_says_unchanged(bench, begin_refresh(bench));
+    struct seen *touch = expect(bench, CORE_TOUCH);
+    assert_string_equal(touch->action.wanted, FILLER);
+    assert_int_equal(touch->action.fresh_ms, 1000);
+    assert_int_equal(touch->action.stale_ms, 5000);
+    assert_int_equal(touch->action.load_us, 700);
+    reply_code(bench, touch, 1);
+    sent_nothing(bench);
+    assert_int_equal(stats_of(bench).load_unchanged, 1);
+    assert_int_equal(stats_of(bench).load_ok, 0);
+    assert_int_equal(stats_of(bench).fill_stored, 1);
+    assert_true(core_idle(bench->core));
+    bench_close(bench);
+}
+
+static void who_waits_for_an_unchanged_value_gets_the_old_one_as_new(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    load_says_unchanged(bench, expect(bench, CORE_LOAD));
+    reply_code(bench, expect(bench, CORE_TOUCH), 1);
+    assert_int_equal(caller.waiter.result.age_ms, 0);
+    assert_true(caller.waiter.result.stored);
+    answered_value(&caller, "old", GUARD_FROM_LOAD);
+    bench_close(bench);
+}
+
+static void a_touched_value_that_went_meanwhile_is_filled_in_again(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    load_says_unchanged(bench, begin_refresh(bench));
+    struct seen *touch = expect(bench, CORE_TOUCH);
+    reply_code(bench, touch, -2);
+    struct seen *fill = expect(bench, CORE_FILL);
+    assert_string_equal(fill->token, touch->token); /* the lease is the same */
+    reply_code(bench, fill, 1);
+    sent_nothing(bench);
+    assert_int_equal(stats_of(bench).fill_stored, 1);
+    bench_close(bench);
+}
+
+static void a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller early, late;
+    get(bench, "k", &early);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(bench, CORE_LOAD);
+    get(bench, "k", &late);
+    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_FREE); /* its peek */
+    load_says_unchanged(bench, load);
+    reply_code(bench, expect(bench, CORE_TOUCH), 0);
+    answered_value(&early, "old", GUARD_FROM_LOAD);
+    still_waits(&late);
+    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "new");
+    answered_value(&late, "new", GUARD_FROM_CACHE);
+    bench_close(bench);
+}
+
+static void an_unanswered_touch_is_repeated_with_its_token(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    load_says_unchanged(bench, begin_refresh(bench));
+    struct seen *touch = expect(bench, CORE_TOUCH);
+    reply_kind(bench, touch, REPLY_UNKNOWN);
+    struct seen *again = expect(bench, CORE_TOUCH);
+    assert_string_equal(again->token, touch->token);
+    reply_code(bench, again, 2);
+    assert_true(core_idle(bench->core));
+    bench_close(bench);
+}
+
+static void there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    struct caller missing, damaged_one;
+    struct seen *load = begin_load(bench, "missing", &missing);
+    assert_null(load->action.previous);
+    finish_load(bench, load, "v");
+    answered_value(&missing, "v", GUARD_FROM_LOAD);
+    get(bench, "damaged", &damaged_one);
+    reply(bench, expect(bench, CORE_ACQUIRE),
+          (struct core_reply){.kind = REPLY_STALE, .turn = TURN_OURS, .damaged = true, .head = FILLER});
+    load = expect(bench, CORE_LOAD);
+    assert_null(load->action.previous);
+    finish_load(bench, load, "v");
+    answered_value(&damaged_one, "v", GUARD_FROM_LOAD);
+    bench_close(bench);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills),
+        TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again),
+        TEST(a_get_that_finds_a_resting_flight_asks_for_itself),
+        TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing),
+        TEST(what_a_refresh_gets_and_does_not_need_is_given_back),
+        TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there),
+        TEST(an_early_refresh_names_the_value_it_is_for),
+        TEST(an_early_refresh_that_comes_second_leaves),
+        TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then),
+        TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value),
+        TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on),
+        TEST(the_soft_limit_holds_also_while_another_process_refreshes),
+        TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit),
+        TEST(a_refresh_that_fails_gives_the_stale_value_at_once),
+        TEST(a_stale_value_in_hand_stands_in_for_an_error),
+        TEST(a_value_in_hand_is_not_served_beyond_its_stale_time),
+        TEST(an_earlier_deadline_is_an_earlier_soft_limit),
+        TEST(without_a_stale_value_only_the_hard_limit_counts),
+        TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup),
+        TEST(an_unchanged_value_is_touched_not_sent),
+        TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new),
+        TEST(a_touched_value_that_went_meanwhile_is_filled_in_again),
+        TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query),
+        TEST(an_unanswered_touch_is_repeated_with_its_token),
+        TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours),
+    };
+    return cmocka_run_group_tests_name("refresh", tests, NULL, NULL);
+}
