@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stale_test.c - two processes and a product whose time is over, or nearly: who is answered with what, at once
+ * or after how long, and how many queries that costs.
+ *
+ * Values are made old by shortening their TTL in Redis, not by waiting. While the gate is shut a query of a
+ * product hangs in PostgreSQL, so that "at once" needs no clock: the answer came although the refresh cannot.
+ */
+#include "tests/support/probe.h"
+
+#include "load/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROCESSES = 2, REQUESTS = 400, HOUR_MS = 3600000, OLD_MS = 3000000 };
+
+#define STALE_FOR_AN_HOUR "FRESH_MS=3600000", "STALE_MS=3600000", "JITTER_PERCENT=0"
+#define UNCHANGED "guard_loads_total{result=\"unchanged\"}"
+#define LOADED "guard_loads_total{result=\"ok\"}"
+#define STORED "guard_fills_total{result=\"stored\"}"
+#define FAILED "guard_refreshes_failed_total"
+#define EARLY "guard_refreshes_total{reason=\"early\"}"
+#define SOFT "guard_stale_late_total{reason=\"soft_limit\"}"
+
+struct scene {
+    struct fleet *fleet;
+    struct pg_conn *gate;
+    uint32_t product;
+    char path[BURST_PATH_BYTES], key[FLEET_KEY_BYTES];
+};
+
+static struct scene scene;
+
+/* Both processes up and one product loaded. */
+static void begin(void **state, const char *const *settings)
+{
+    scene = (struct scene){.fleet = *state};
+    assert_true(fleet_start(scene.fleet, PROCESSES, settings));
+    scene.product = fleet_cold_product(scene.fleet, scene.path);
+    fleet_redis_key(scene.key, scene.product, 'v');
+    fleet_mark(scene.fleet);
+    assert_int_equal(fleet_ask_status(scene.fleet, 0, scene.path), 200);
+    assert_true(probe_wait_for(scene.fleet, scene.product, PROBE_VALUE));
+}
+
+static int end(void **state)
+{
+    probe_gate_open(&scene.gate);
+    return fleet_end(state);
+}
+
+static void shut_gate(void)
+{
+    assert_true(probe_gate_shut(scene.fleet, &scene.gate));
+}
+
+/* What it has left of its life is part of its stale time. */
+static void make_stale(void)
+{
+    assert_true(probe_redis(scene.fleet, "PEXPIRE %s %d", scene.key, OLD_MS));
+}
+
+static uint32_t loads(void)
+{
+    return fleet_loads(scene.fleet, FLEET_LOAD_PRODUCT);
+}
+
+static void wait_sum(const char *sample, double at_least)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_sum(scene.fleet, sample) < at_least) {
+        if (net_now_us() > end_us)
+            fail_msg("%s stays below %g", sample, at_least);
+        net_pause_ms(2);
+    }
+}
+
+/* ---- one answer ---- */
+
+struct seen {
+    unsigned status;
+    long age_s;
+    uint64_t took_us;
+    bool stale;
+    char cache_status[128];
+};
+
+static struct seen ask(size_t process)
+{
+    struct http_answer answer;
+    char age[32];
+    assert_true(fleet_ask(scene.fleet, process, NULL, scene.path, &answer));
+    struct seen seen = {.status = answer.status, .took_us = answer.total_us};
+    http_header(&answer, "Cache-Status", seen.cache_status, sizeof seen.cache_status);
+    seen.age_s = strtol(http_header(&answer, "Age", age, sizeof age), NULL, 10);
+    seen.stale = strstr(seen.cache_status, "fwd=stale") != NULL;
+    http_answer_clear(&answer);
+    return seen;
+}
+
+/* A hit may be one of too many that ask for a refresh; the next ones ask again. */
+static void ask_until(const char *sample, double at_least)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_sum(scene.fleet, sample) < at_least) {
+        assert_int_equal(ask(1).status, 200);
+        assert_true(net_now_us() < end_us);
+    }
+}
+
+static void expect_stale(size_t process)
+{
+    struct seen seen = ask(process);
+    assert_int_equal(seen.status, 200);
+    if (!seen.stale || strstr(seen.cache_status, "ttl=-") == NULL)
+        fail_msg("not stale: %s", seen.cache_status);
+}
+
+static void expect_fresh(size_t process)
+{
+    struct seen seen = ask(process);
+    assert_int_equal(seen.status, 200);
+    if (strstr(seen.cache_status, "hit; ttl=3") == NULL) /* 3600, or a little less */
+        fail_msg("no fresh hit: %s", seen.cache_status);
+    assert_in_range(seen.age_s, 0, FLEET_LIMIT_MS / 1000);
+}
+
+/* ---- stale while it is revalidated ---- */
+
+static void a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it(void **state)
+{
+    const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst *burst = NULL;
+    begin(state, settings);
+    make_stale();
+    shut_gate(); /* nobody can be refreshed: whoever waited for that would wait for ever */
+    struct burst_options options = fleet_options(scene.fleet, targets, scene.path, REQUESTS);
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        char value[128];
+        const struct burst_answer *answer = &burst_answers(burst)[i];
+        assert_int_equal(answer->status, 200);
+        assert_non_null(
+            strstr(burst_header(answer, "Cache-Status", value, sizeof value), "fwd=stale; ttl=-"));
+        assert_in_range(strtol(burst_header(answer, "Age", value, sizeof value), NULL, 10), HOUR_MS / 1000,
+                        2 * HOUR_MS / 1000);
+    }
+    burst_close(&burst);
+    wait_sum("guard_loads_running", 1);
+    probe_gate_open(&scene.gate);
+    wait_sum(STORED, 2);
+    for (size_t i = 0; i < PROCESSES; i++)
+        expect_fresh(i);
+    assert_int_equal(loads(), 2); /* the first, and one refresh */
+    assert_int_equal(probe_lease_count(scene.fleet), 0);
+}
+
+static void a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that(void **state)
+{
+    enum { LEASE_MS = 900, MACHINE_MS = 1500 };
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "LEASE_MS=900", "REDIS_LIMIT_MS=200", NULL};
+    begin(state, settings);
+    make_stale();
+    shut_gate();
+    expect_stale(0);
+    assert_true(fleet_wait_metric(scene.fleet, 0, "guard_loads_running", 1));
+    stack_catalogd_kill(&scene.fleet->catalogd[0]);
+    uint64_t killed_us = net_now_us();
+    while (fleet_metric(scene.fleet, 1, "guard_loads_running") < 1) {
+        expect_stale(1);
+        assert_true(net_now_us() < killed_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+    }
+    assert_in_range(net_now_us() - killed_us, 0, (LEASE_MS + MACHINE_MS) * 1000);
+    expect_stale(1);
+    probe_gate_open(&scene.gate);
+    wait_sum(STORED, 1); /* of the one that is left */
+    expect_fresh(1);
+}
+
+/* ---- stale if there is an error ---- */
+
+static void a_failed_refresh_cools_down_while_the_stale_product_is_served(void **state)
+{
+    enum { FAILURE_MS = 400, WINDOWS = 4 };
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "FAILURE_MS=400", NULL};
+    begin(state, settings);
+    make_stale();
+    stack_postgres_kill(&scene.fleet->postgres);
+    uint64_t begin_us = net_now_us();
+    for (size_t i = 0; fleet_sum(scene.fleet, FAILED) < WINDOWS; i++) {
+        expect_stale(i % PROCESSES);
+        assert_true(net_now_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+    }
+    uint64_t windows = (net_now_us() - begin_us) / (FAILURE_MS * 1000) + 1;
+    assert_in_range(fleet_sum(scene.fleet, FAILED), WINDOWS, windows);
+    assert_int_equal(fleet_ask_status(scene.fleet, 0, "/products/1"), 503); /* nothing stale to serve there */
+    assert_true(stack_postgres_restart(&scene.fleet->postgres));
+    ask_until(STORED, 2);
+    expect_fresh(0);
+}
+
+/* In real time, for once, and the database is gone. */
+static void a_stale_product_is_served_for_its_stale_time_and_no_longer(void **state)
+{
+    enum { LIFE_MS = 1000 + 2500 };
+    const char *const settings[] = {"FRESH_MS=1000", "STALE_MS=2500", "JITTER_PERCENT=0", "FAILURE_MS=50",
+                                    NULL};
+    unsigned stale_count = 0;
+    begin(state, settings);
+    stack_postgres_kill(&scene.fleet->postgres);
+    uint64_t begin_us = net_now_us(); /* the value is older than this */
+    struct seen seen = ask(0);
+    while (seen.status == 200) {
+        assert_in_range(seen.age_s, 0, LIFE_MS / 1000);
+        stale_count += seen.stale;
+        assert_true(net_now_us() - seen.took_us < begin_us + (uint64_t)LIFE_MS * 1000);
+        seen = ask(stale_count % PROCESSES);
+    }
+    assert_int_equal(seen.status, 503);
+    assert_true(stale_count > 0);
+}
+
+static void an_invalidation_drops_a_stale_product_like_any_other(void **state)
+{
+    const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
+    struct fleet_invalidated done;
+    struct http_answer answer;
+    char key[64];
+    begin(state, settings);
+    make_stale();
+    shut_gate();
+    expect_stale(0); /* its refresh will have read the row before */
+    assert_true(fleet_wait_metric(scene.fleet, 0, "guard_loads_running", 1));
+    probe_gate_open(&scene.gate);
+    make_stale();
+    assert_true(fleet_sql(scene.fleet, NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u",
+                          scene.product));
+    snprintf(key, sizeof key, "product:%" PRIu32, scene.product);
+    fleet_invalidate(scene.fleet, 1, key, &done);
+    assert_int_equal(done.status, 200);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(fleet_ask(scene.fleet, i, NULL, scene.path, &answer));
+        assert_int_equal(answer.status, 200);
+        assert_non_null(strstr(answer.body, "123454321"));
+        http_answer_clear(&answer);
+    }
+}
+
+/* ---- soft and hard limit ---- */
+
+static void past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on(void **state)
+{
+    enum { SOFT_MS = 300 };
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=300", "DEADLINE_MS=20000", NULL};
+    begin(state, settings);
+    make_stale();
+    shut_gate();
+    for (size_t i = 0; i < PROCESSES; i++) { /* the second one waits for the refresh of the first */
+        uint64_t begin_us = net_now_us();
+        expect_stale(i);
+        assert_in_range(net_now_us() - begin_us, SOFT_MS * 1000, 10000000);
+    }
+    assert_int_equal(fleet_sum(scene.fleet, SOFT), PROCESSES);
+    assert_int_equal(fleet_sum(scene.fleet, "guard_loads_running"), 1);
+    probe_gate_open(&scene.gate);
+    wait_sum(STORED, 2);
+    expect_fresh(1);
+    assert_int_equal(loads(), 2);
+}
+
+static void within_the_soft_limit_a_stale_product_is_answered_fresh(void **state)
+{
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=15000", "DEADLINE_MS=20000", NULL};
+    struct burst_summary summary;
+    begin(state, settings);
+    make_stale();
+    assert_true(fleet_sql(scene.fleet, NULL, 0, "UPDATE products SET price_cents = 11223344 WHERE id = %u",
+                          scene.product));
+    assert_true(fleet_burst(scene.fleet, scene.path, REQUESTS, NULL, &summary));
+    assert_int_equal(summary.statuses[200], REQUESTS);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_sum(scene.fleet, "guard_gets_total{outcome=\"stale\"}"), 0);
+    assert_int_equal(loads(), 2);
+}
+
+static void past_the_hard_limit_without_a_stale_product_it_is_504(void **state)
+{
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=100", "DEADLINE_MS=500", NULL};
+    begin(state, settings);
+    assert_true(probe_redis(scene.fleet, "DEL %s", scene.key));
+    shut_gate();
+    assert_int_equal(ask(0).status, 504);
+}
+
+/* ---- early and conditional ---- */
+
+/* A load of 0.1 s and a beta of 100: each hit of a product that is fresh for a minute has a chance of e^-6. */
+static void an_early_refresh_is_one_load_behind_hits_that_do_not_wait(void **state)
+{
+    const char *const settings[] = {"FRESH_MS=60000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=100",
+                                    "EARLY_PERCENT=10000", NULL};
+    begin(state, settings);
+    uint64_t begin_us = net_now_us();
+    for (size_t i = 0; fleet_sum(scene.fleet, EARLY) < 1; i++) {
+        for (int n = 0; n < 50; n++) {
+            struct seen seen = ask(i % PROCESSES);
+            assert_int_equal(seen.status, 200);
+            assert_non_null(strstr(seen.cache_status, "; hit; ttl="));
+        }
+        assert_true(net_now_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+    }
+    wait_sum(STORED, 2);
+    assert_int_equal(fleet_sum(scene.fleet, "guard_leases_total{event=\"busy\"}"), 0);
+    assert_int_equal(fleet_sum(scene.fleet, "guard_gets_total{outcome=\"loaded\"}"), 1);
+}
+
+static void an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is(void **state)
+{
+    const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
+    struct http_answer answer;
+    begin(state, settings);
+    for (int i = 1; i <= 3; i++) { /* again and again: what was touched can be touched */
+        make_stale();
+        expect_stale(1);
+        ask_until(STORED, 1 + i);
+        assert_int_equal(fleet_sum(scene.fleet, UNCHANGED), i);
+        expect_fresh(0);
+    }
+    assert_int_equal(fleet_sum(scene.fleet, LOADED), 1);
+    assert_int_equal(fleet_sum(scene.fleet, "guard_entries_rejected_total"), 0);
+    assert_true(fleet_sql(scene.fleet, NULL, 0, "UPDATE products SET price_cents = 99887766 WHERE id = %u",
+                          scene.product));
+    make_stale();
+    ask_until(STORED, 5);
+    assert_int_equal(fleet_sum(scene.fleet, UNCHANGED), 3);
+    assert_true(fleet_ask(scene.fleet, 0, NULL, scene.path, &answer));
+    assert_non_null(strstr(answer.body, "99887766"));
+    http_answer_clear(&answer);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it),
+        TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that),
+        TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served),
+        TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer),
+        TEST(an_invalidation_drops_a_stale_product_like_any_other),
+        TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on),
+        TEST(within_the_soft_limit_a_stale_product_is_answered_fresh),
+        TEST(past_the_hard_limit_without_a_stale_product_it_is_504),
+        TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait),
+        TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is),
+    };
+    return cmocka_run_group_tests_name("stale", tests, fleet_up, fleet_down);
+}
