@@ -27,6 +27,8 @@ struct scene {
 
 enum { PATIENT_MS = 10000 }; /* nothing is given up only because it is held */
 
+static uint32_t soft_ms; /* of the next scene */
+
 static void scene_open(struct scene *scene, uint32_t stale_ms, uint32_t redis_limit_ms)
 {
     struct fleet *fleet = &scene->fleet;
@@ -37,7 +39,9 @@ static void scene_open(struct scene *scene, uint32_t stale_ms, uint32_t redis_li
     fleet->config.redis_limit_ms = redis_limit_ms;
     fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
     fleet->policy.stale_ms = stale_ms;
-    fleet->policy.soft_ms = stale_ms > 0; /* so that a stale value goes through the flight */
+    fleet->policy.soft_ms = soft_ms;
+    if (stale_ms > 0) /* less than a lookup may take: every get goes through the flight */
+        fleet->policy.deadline_ms = redis_limit_ms - 1000;
     fleet_add(fleet);
     fleet->config.redis_url = scene->url;
     fleet_open(fleet, PROCESSES);
@@ -162,6 +166,27 @@ static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **sta
     struct scene scene;
     (void)state;
     scene_open(&scene, 60000, PATIENT_MS);
+    expect_row(&scene.fleet, WRITER, "k", "k v1");
+    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
+    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene.fleet, READER, &scene.early, "k");
+    wait_held(&scene);
+    change_row(&scene);
+    join_late(&scene, 1);
+    relay_pass(scene.relay);
+    expect_early_row(&scene, "k v1");
+    expect_late_row(&scene, "k v2");
+    scene_close(&scene);
+}
+
+/* It is held for the early caller, whose soft limit passes meanwhile. */
+static void a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent(void **state)
+{
+    struct scene scene;
+    (void)state;
+    soft_ms = 1;
+    scene_open(&scene, 60000, PATIENT_MS);
+    soft_ms = 0;
     expect_row(&scene.fleet, WRITER, "k", "k v1");
     command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
     hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
@@ -426,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lookup_answers_only_who_joined_before_it_was_sent),
         cmocka_unit_test(a_stale_lookup_answers_only_who_joined_before_it_was_sent),
+        cmocka_unit_test(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent),
         cmocka_unit_test(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent),
         cmocka_unit_test(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query),
         cmocka_unit_test(a_fill_that_is_rejected_answers_only_who_joined_before_its_query),

@@ -506,6 +506,32 @@ static long long fill(const struct names *names, const struct token *token, cons
     return number(fill_raw(names, token->text, &value, px, message));
 }
 
+/* The value of `old` gets a new life under `token`, as protocol.c asks for it. */
+static redisReply *touch_raw(const struct names *names, const struct token *token, const struct token *old,
+                             const char *message)
+{
+    char px[24], bytes[24];
+    const struct text value = envelope_of(token);
+    struct arguments arguments = {.count = 0};
+    snprintf(px, sizeof(px), "%d", PX_MS);
+    snprintf(bytes, sizeof(bytes), "%zu", value.size);
+    push_text(&arguments, token->text);
+    push(&arguments, old->text, ENVELOPE_UUID_BYTES);
+    push(&arguments, value.bytes, ENVELOPE_HEAD_BYTES);
+    push(&arguments, value.bytes + value.size - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
+    push_text(&arguments, bytes);
+    push_text(&arguments, px);
+    push_text(&arguments, channel);
+    push_text(&arguments, message);
+    return run_all_keys(SCRIPT_TOUCH, names, &arguments);
+}
+
+static long long touch(const struct names *names, const struct token *token, const struct token *old,
+                       const char *message)
+{
+    return number(touch_raw(names, token, old, message));
+}
+
 static long long release(const struct names *names, const struct token *token, const char *message,
                          const char *code)
 {
@@ -1116,6 +1142,118 @@ static void a_fill_whose_reply_was_lost_learns_that_it_succeeded(void **state)
     told("filled filled gone");
 }
 
+/* ---- touch ---- */
+
+/* A stale value of `a`, and the lease for its refresh is b's. */
+static void refresh_begins(const struct names *k, const struct token *a, const struct token *b)
+{
+    put_value(k, a, STALE_MS / 2);
+    assert_acquire(k, (struct ask){.token = b}, "S1");
+}
+
+static void a_touched_value_is_what_a_fill_would_have_stored(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2);
+    refresh_begins(&k, &a, &b);
+    assert_int_equal(touch(&k, &b, &a, "touched"), 1);
+    assert_false(exists(k.lease));
+    assert_ttl(pttl(k.value), PX_MS);
+    const struct text expected = envelope_of(&b);
+    redisReply *stored = command("GET %s", k.value);
+    assert_int_equal(stored->len, expected.size);
+    assert_memory_equal(stored->str, expected.bytes, expected.size);
+    freeReplyObject(stored);
+    told("touched");
+}
+
+static void a_touch_without_the_lease_changes_nothing_and_tells_nobody(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2), c = token_of(3);
+    refresh_begins(&k, &a, &b);
+    const struct snapshot before = snapshot_of(&k);
+    assert_int_equal(touch(&k, &c, &a, "touched"), 0);
+    assert_unchanged(&k, &before);
+    assert_int_equal(invalidate(&k, "gone"), 3);
+    assert_int_equal(touch(&k, &b, &a, "touched"), 0);
+    assert_false(exists(k.value));
+    told("gone");
+}
+
+static void a_touch_whose_reply_was_lost_learns_that_it_succeeded(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2);
+    refresh_begins(&k, &a, &b);
+    assert_int_equal(touch(&k, &b, &a, "touched"), 1);
+    const struct snapshot before = snapshot_of(&k);
+    assert_int_equal(touch(&k, &b, &a, "again"), 2);
+    assert_unchanged(&k, &before);
+    told("touched");
+}
+
+static void a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2), c = token_of(3);
+    refresh_begins(&k, &a, &b);
+    discard(command("DEL %s", k.value));
+    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
+    assert_false(exists(k.value));
+    put_value(&k, &c, STALE_MS / 2); /* of somebody else, by whatever way */
+    const struct snapshot before = snapshot_of(&k);
+    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
+    assert_unchanged(&k, &before);
+    const struct text longer = envelope_with(&a, PX_MS, STALE_MS, "longer body");
+    put(k.value, &longer, STALE_MS / 2);
+    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
+    discard(command("DEL %s", k.value));
+    discard(command("LPUSH %s x", k.value));
+    assert_int_equal(touch(&k, &b, &a, "touched"), -2);
+    discard(command("DEL %s", k.value));
+    assert_int_equal(fill(&k, &b, "filled"), 1);
+    told("filled");
+}
+
+static void without_memory_a_touch_gives_the_lease_back_and_leaves_the_value(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2);
+    refresh_begins(&k, &a, &b);
+    discard(command("CONFIG SET maxmemory 1"));
+    assert_int_equal(touch(&k, &b, &a, "touched"), -1);
+    discard(command("CONFIG SET maxmemory 0"));
+    assert_false(exists(k.lease));
+    assert_ttl(pttl(k.value), STALE_MS / 2);
+    told("touched");
+}
+
+/* ---- early ---- */
+
+static void an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2), c = token_of(3), d = token_of(4);
+    char of_a[ENVELOPE_UUID_BYTES + 1] = "";
+    memcpy(of_a, a.text, ENVELOPE_UUID_BYTES);
+    put_value(&k, &b, PX_MS); /* b has refreshed it since */
+    assert_acquire(&k, (struct ask){.token = &c, .mode = 'r', .refused = of_a}, "H");
+    assert_false(exists(k.lease));
+    put_value(&k, &a, PX_MS);
+    assert_acquire(&k, (struct ask){.token = &c, .mode = 'r', .refused = of_a}, "S1");
+    assert_acquire(&k, (struct ask){.token = &d, .mode = 'r', .refused = of_a}, "H"); /* c does it */
+    assert_int_equal(release(&k, &c, "failed", "unavailable"), 1);
+    assert_acquire(&k, (struct ask){.token = &d, .mode = 'r', .refused = of_a}, "H"); /* it cools down */
+    told("failed");
+}
+
 static void no_ttl_argument_makes_a_key_without_ttl(void **state)
 {
     (void)state;
@@ -1668,6 +1806,12 @@ int main(void)
         SCRIPT_TEST(keys_of_another_type_count_as_missing_and_are_overwritten),
         SCRIPT_TEST(a_fill_stores_releases_and_tells),
         SCRIPT_TEST(a_fill_whose_reply_was_lost_learns_that_it_succeeded),
+        SCRIPT_TEST(a_touched_value_is_what_a_fill_would_have_stored),
+        SCRIPT_TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody),
+        SCRIPT_TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded),
+        SCRIPT_TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill),
+        SCRIPT_TEST(without_memory_a_touch_gives_the_lease_back_and_leaves_the_value),
+        SCRIPT_TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other),
         SCRIPT_TEST(no_ttl_argument_makes_a_key_without_ttl),
         SCRIPT_TEST(without_memory_nothing_is_stored_but_everybody_is_released),
         SCRIPT_TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so),

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * refresh_test.c - refreshing a value that is there, with whole guards and a real Redis: early, behind a stale
+ * hit, and by a loader that finds it unchanged.
+ */
+#include "guard_rig.h"
+#include "tests/support/relay.h"
+
+#include <time.h>
+
+enum { BODY_BYTES = 100000, OLD_MS = 30000 };
+
+static char big_body[BODY_BYTES];
+
+/* The rows of `source` with their version as validator; a row that is known already is unchanged. */
+static void load_if_changed(struct guard_load *load, void *context)
+{
+    struct source *source = context;
+    char version[16];
+    const char *previous = guard_load_previous_validator(load);
+    snprintf(version, sizeof version, "%u", atomic_load(&source->version));
+    atomic_fetch_add(&source->begun, 1);
+    if (!source_pass(source, load))
+        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
+    else if (previous != NULL && strcmp(previous, version) == 0)
+        guard_load_unchanged(load);
+    else
+        guard_load_done(load, big_body, sizeof big_body, version);
+    atomic_fetch_add(&source->over, 1);
+}
+
+static void open_conditional(struct fleet *fleet, size_t count)
+{
+    memset(big_body, 'x', sizeof big_body);
+    fleet_init(fleet);
+    fleet->policy.loader = load_if_changed;
+    fleet->policy.stale_ms = 60000;
+    fleet_open(fleet, count);
+}
+
+static void make_stale(const struct fleet *fleet)
+{
+    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v %d", fleet->name_space, OLD_MS));
+}
+
+/* Bytes that Redis has been sent so far. */
+static uint64_t bytes_received(void)
+{
+    redisReply *reply = stack_redis_command(&rig_redis, "INFO stats");
+    const char *at = strstr(reply->str, "total_net_input_bytes:");
+    assert_non_null(at);
+    uint64_t bytes = strtoull(at + strlen("total_net_input_bytes:"), NULL, 10);
+    freeReplyObject(reply);
+    return bytes;
+}
+
+/* The result; its value, which is whole, has been given back. */
+static struct guard_result get_body(struct fleet *fleet, size_t i)
+{
+    struct ask ask;
+    ask_start(fleet, i, &ask, "k");
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_OK);
+    assert_int_equal(ask.result.value->body_bytes, sizeof big_body);
+    assert_memory_equal(ask.result.value->body, big_body, sizeof big_body);
+    struct guard_result result = ask.result;
+    ask_clear(&ask);
+    return result;
+}
+
+static void an_unchanged_value_has_a_new_life_without_being_sent(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    open_conditional(&fleet, 2);
+    get_body(&fleet, 0);
+    make_stale(&fleet);
+    uint64_t before = bytes_received();
+    assert_int_equal(get_body(&fleet, 1).source, GUARD_FROM_STALE);
+    WAIT_UNTIL(stats_of(fleet.guards[1]).fill_stored == 1);
+    assert_true(bytes_received() - before < BODY_BYTES / 2);
+    struct guard_result fresh = get_body(&fleet, 0);
+    assert_int_equal(fresh.source, GUARD_FROM_CACHE);
+    assert_true(fresh.left_ms > fleet.policy.fresh_ms / 2);
+    assert_int_equal(stats_of(fleet.guards[1]).load_unchanged, 1);
+    assert_int_equal(FLEET_SUM(&fleet, load_ok), 1);
+    assert_int_equal(FLEET_SUM(&fleet, entry_rejected), 0);
+    fleet_close(&fleet);
+}
+
+static void an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    open_conditional(&fleet, 1);
+    get_body(&fleet, 0);
+    make_stale(&fleet);
+    source_shut(&fleet.source);
+    assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_STALE);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    freeReplyObject(stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:v", fleet.name_space));
+    source_open(&fleet.source);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
+    assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_CACHE);
+    assert_int_equal(atomic_load(&fleet.source.begun), 2);
+    assert_false(is_leased(&fleet, "k"));
+    fleet_close(&fleet);
+}
+
+static void an_invalidation_in_between_refuses_what_was_found_unchanged(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated done;
+    (void)state;
+    open_conditional(&fleet, 2);
+    get_body(&fleet, 0);
+    make_stale(&fleet);
+    atomic_store(&fleet.source.stubborn, true);
+    source_shut(&fleet.source);
+    assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_STALE);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 0, &done), GUARD_OK);
+    assert_true(done.value_dropped && done.load_voided);
+    source_open(&fleet.source);
+    WAIT_UNTIL(atomic_load(&fleet.source.over) == 2 && stats_of(fleet.guards[0]).flights == 0);
+    assert_false(is_cached(&fleet, "k"));
+    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1);
+    fleet_close(&fleet);
+}
+
+/* The load has to take its time for the lot to fall soon. */
+static void load_slowly(struct fleet *fleet, struct ask *ask)
+{
+    source_shut(&fleet->source);
+    ask_start(fleet, 0, ask, "k");
+    WAIT_UNTIL(atomic_load(&fleet->source.begun) == 1);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    source_open(&fleet->source);
+    ask_wait(ask);
+    ask_clear(ask);
+}
+
+/* 0.1 s of load, a beta of 100, fresh for 20 s: each hit has a chance of e^-2. */
+static void open_early(struct fleet *fleet)
+{
+    fleet_init(fleet);
+    fleet->config.redis_limit_ms = 10000;
+    fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
+    fleet->policy.fresh_ms = 20000;
+    fleet->policy.early_percent = 10000;
+}
+
+static void a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    open_early(&fleet);
+    fleet_open(&fleet, 2);
+    load_slowly(&fleet, &ask);
+    source_shut(&fleet.source); /* from here on whoever waits waits for ever */
+    while (atomic_load(&fleet.source.begun) < 2)
+        for (size_t i = 0; i < 2; i++)
+            assert_int_equal(expect_row(&fleet, i, "k", "k v1").source, GUARD_FROM_CACHE);
+    for (unsigned i = 0; i < 200; i++) /* their lots change nothing */
+        assert_int_equal(expect_row(&fleet, i % 2, "k", "k v1").source, GUARD_FROM_CACHE);
+    assert_int_equal(atomic_load(&fleet.source.begun), 2);
+    assert_int_equal(FLEET_SUM(&fleet, refresh_early), 1);
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
+    fleet_close(&fleet);
+}
+
+static void an_early_refresh_that_comes_second_loads_nothing(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    struct relay *relay = NULL;
+    struct guard_invalidated done;
+    char url[64];
+    (void)state;
+    open_early(&fleet);
+    fleet_add(&fleet);
+    assert_true(relay_open(rig_redis.port, &relay));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    load_slowly(&fleet, &ask);
+    relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
+    while (!relay_wait_held(relay, 1, 20)) /* its lot has fallen: the refresh is on its way */
+        expect_row(&fleet, 1, "k", "k v1");
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &done), GUARD_OK);
+    expect_row(&fleet, 0, "k", "k v1");
+    WAIT_UNTIL(is_cached(&fleet, "k"));
+    relay_pass(relay);
+    WAIT_UNTIL(stats_of(fleet.guards[1]).flights == 0);
+    assert_int_equal(atomic_load(&fleet.source.begun), 2);
+    assert_int_equal(FLEET_SUM(&fleet, refresh_early), 0);
+    fleet_close(&fleet);
+    relay_close(&relay);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unchanged_value_has_a_new_life_without_being_sent),
+        cmocka_unit_test(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew),
+        cmocka_unit_test(an_invalidation_in_between_refuses_what_was_found_unchanged),
+        cmocka_unit_test(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits),
+        cmocka_unit_test(an_early_refresh_that_comes_second_loads_nothing),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}
