@@ -10,13 +10,14 @@
  *   freshness     no request is answered with a row older than an invalidation that was confirmed before the
  *                 request began
  *   one load      at most one load runs under leases that nobody voided
- *   no waste      no load starts under a live lease while the value, or the failure of the last load, is there
+ *   no waste      no load starts under a live lease while a fresh value, or the failure of the last load, is there;
+ *                 but an early refresh of that very value may
  *   progress      (safety) no request is left waiting when nothing can move: an invalid end state
  *                 (-DLIVE, an LTL formula) every request is answered
  *
  * Budgets (how often): FB a command is lost, not run, or run LATER than its sender gave up; ML a message is
  * lost; XP a live holder loses its lease (stall, clock, eviction); VX the value expires; FX the failure lease
- * expires; RS Redis restarts empty; FO failover to a replica that lags; CR a process is killed; LE a load
+ * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a replica that lags; CR a process is killed; LE a load
  * fails; CA a load is cancelled because its lease was found lost.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
@@ -60,20 +61,27 @@
 #ifndef CA
 #define CA 0
 #endif
+#ifndef SX
+#define SX 0
+#endif
+#ifndef EA
+#define EA 0
+#endif
 
 #define NONE 255
 #define ERRV 254
-#define NT 12                       /* tokens; fresh() asserts that they suffice */
+#define NT 14                       /* tokens; fresh() asserts that they suffice */
 #define RID(p, r) ((p) * NR + (r))
 
-mtype = { UNK, HIT, LEASE, BUSY, FAILED, STORED, LOST, ACQ, FILL, REL, INV };
+mtype = { UNK, HIT, LEASE, BUSY, FAILED, STALE, OURS, STORED, LOST, GONE, ACQ, EARLY, FILL, TOUCH, REL, INV };
 
 /* ---- the world ---- */
 
 byte db, inv_done;                  /* committed version; highest version whose invalidation was confirmed */
 byte cval = NONE, cfil, lck, fail;  /* Redis: value, its filler's token, lease, failure lease */
+bool cst, rcst;                     /* the value is stale; the replica's */
 byte rcval = NONE, rcfil, rlck, rfail; /* the replica: an earlier state of the same */
-byte fb = FB, ml = ML, xp = XP, vx = VX, fx = FX, rs = RS, fo = FO, cr = CR, le = LE, ca = CA;
+byte fb = FB, ml = ML, xp = XP, vx = VX, fx = FX, rs = RS, fo = FO, cr = CR, le = LE, ca = CA, sx = SX, ea = EA;
 bool latch[NP], up[NP], fl[NP];     /* wake-up pending; process alive; has a flight */
 bool waiting[NP * NR], pre[3 * NP * NR]; /* joined before: lookup sent, query sent, fill first sent */
 #define PL 0
@@ -82,6 +90,7 @@ bool waiting[NP * NR], pre[3 * NP * NR]; /* joined before: lookup sent, query se
 byte res[NP * NR];
 byte ndone;
 byte prv[NP];                       /* token of an attempt that may still hold the lease */
+byte old[NP] = NONE, ofil[NP];      /* the value that p refreshes, and its filler; ofil: also the one it wants early */
 chan zom = [3] of { mtype, byte, byte, byte }; /* commands that will run late: kind, token, prev, value */
 byte zref[NT];                      /* tokens named by them */
 byte foep;                          /* failovers so far: they break the writer's connection */
@@ -120,7 +129,11 @@ inline x_acquire(tk, prevtk) {
   fi
 #else
   if
-  :: cval != NONE -> rep = HIT; repv = cval
+  :: cval != NONE && !cst -> rep = HIT; repv = cval; repf = cfil
+  :: cval != NONE && cst && lck != 0 && lck != tk -> rep = STALE; repv = cval
+  :: cval != NONE && cst && lck == 0 && fail -> rep = STALE; repv = cval
+  :: cval != NONE && cst && lck == tk -> rep = OURS; repv = cval; repf = cfil
+  :: cval != NONE && cst && lck == 0 && !fail -> lck = tk; rep = OURS; repv = cval; repf = cfil
   :: cval == NONE && lck == tk -> rep = LEASE
   :: cval == NONE && lck != 0 && lck != tk -> rep = BUSY
   :: cval == NONE && lck == 0 && fail -> rep = FAILED
@@ -128,12 +141,36 @@ inline x_acquire(tk, prevtk) {
   fi
 #endif
 }
+inline x_early(tk, wanted) {        /* of the value with this filler, and if nobody else does */
+  if
+#ifdef BUG_EARLYANY
+  :: cval != NONE && lck == 0 && !fail ->
+#else
+  :: cval != NONE && lck == 0 && !fail && cfil == wanted ->
+#endif
+       lck = tk; rep = OURS; repv = cval; repf = cfil
+  :: else -> rep = HIT; repv = NONE
+  fi
+}
+inline x_touch(tk, wanted) {        /* the value stays, its filler is new */
+  if
+#ifdef BUG_TOUCHUNFENCED
+  :: cval != NONE && cfil == wanted ->
+#else
+  :: lck == tk && cval != NONE && cfil == wanted ->
+#endif
+       cfil = tk; cst = 0; lck = 0; fail = 0; failed = 0; pub(); rep = STORED
+  :: lck == tk && (cval == NONE || cfil != wanted) -> rep = GONE
+  :: lck != tk && cval != NONE && cfil == tk -> rep = STORED
+  :: else -> rep = LOST
+  fi
+}
 inline x_fill(tk, v) {
 #ifdef BUG_UNFENCED
-  cval = v; cfil = tk; fail = 0; failed = 0; if :: lck == tk -> lck = 0 :: else fi; pub(); rep = STORED
+  cval = v; cst = 0; cfil = tk; fail = 0; failed = 0; if :: lck == tk -> lck = 0 :: else fi; pub(); rep = STORED
 #else
   if
-  :: lck == tk -> cval = v; cfil = tk; lck = 0; fail = 0; failed = 0; pub(); rep = STORED
+  :: lck == tk -> cval = v; cst = 0; cfil = tk; lck = 0; fail = 0; failed = 0; pub(); rep = STORED
   :: lck != tk && cval != NONE && cfil == tk -> rep = STORED     /* already mine: the reply was lost */
   :: else -> rep = LOST
   fi
@@ -155,7 +192,12 @@ inline x_release(tk, failing) {
 #endif
 }
 inline x_invalidate() {
-  cval = NONE; cfil = 0; fail = 0; failed = 0;
+#ifdef BUG_INVSTALE
+  if :: cval != NONE -> cst = 1 :: else fi;                                  /* keeps the value, as a stale one */
+#else
+  cval = NONE; cst = 0; cfil = 0;
+#endif
+  fail = 0; failed = 0;
 #ifndef BUG_NOVOID
   voided(); lck = 0;
 #endif
@@ -170,7 +212,7 @@ inline fresh() {
   do
   :: assert(tok < NT);
      any = 0; i = 0;
-     do :: i < NP -> any = any | (prv[i] == tok); i++ :: else -> break od;
+     do :: i < NP -> any = any | (prv[i] == tok) | (ofil[i] == tok); i++ :: else -> break od;
      if
      :: any || held[tok] || lck == tok || rlck == tok || cfil == tok || rcfil == tok || zref[tok] > 0 -> tok++
      :: else -> break
@@ -215,8 +257,9 @@ out: skip
 }
 
 proctype Process(byte p) {
-  byte tok, snap, repv; mtype rep;
+  byte tok, snap, repv, repf; mtype rep;
   bool again;                       /* the fill has been sent before */
+  bool early;                       /* asks for an early refresh, or has its lease */
 idle:
 end_idle:
   do
@@ -249,7 +292,25 @@ ask:
   fi;
 replied:
   if
-  :: atomic { rep == HIT -> held[tok] = 0; prv[p] = 0;
+#if EA > 0
+  :: atomic { rep == HIT && repv != NONE && ea > 0 && !early -> ea--; held[tok] = 0; prv[p] = 0; tok = 0;
+       deliver(PL, repv); ofil[p] = repf; early = 1; repv = 0; repf = 0; rep = 0 } goto askearly
+#endif
+#if SX > 0 || EA > 0
+  :: atomic { rep == STALE -> held[tok] = 0; prv[p] = 0;
+#ifdef BUG_JOINSTALE
+       mark(PL);
+#endif
+       deliver(PL, repv) } goto settle
+  :: atomic { rep == STALE -> held[tok] = 0; prv[p] = 0; tok = 0; repv = 0; rep = 0 } goto wait /* soft limit */
+  :: atomic { rep == OURS -> rep = 0; prv[p] = 0; ltok[p] = tok; vd[p] = (lck != tok); old[p] = repv;
+       if :: early -> skip :: else -> ofil[p] = repf fi;
+       repv = 0; repf = 0;
+       if :: !early -> deliver(PL, old[p]) :: true fi } goto load              /* or held, for the soft limit */
+  :: atomic { rep == HIT && repv == NONE -> held[tok] = 0; prv[p] = 0; repv = 0 } goto settle /* another one does */
+  :: atomic { rep == UNK && early -> held[tok] = 0; prv[p] = tok } goto settle
+#endif
+  :: atomic { rep == HIT && repv != NONE -> held[tok] = 0; prv[p] = 0;
 #ifdef BUG_JOINHIT
        mark(PL);
 #endif
@@ -257,9 +318,20 @@ replied:
   :: atomic { rep == FAILED -> held[tok] = 0; prv[p] = 0; deliver(PL, ERRV) } goto settle
   :: atomic { rep == LEASE -> rep = 0; prv[p] = 0; ltok[p] = tok; vd[p] = (lck != tok) } goto load
   :: atomic { rep == BUSY -> held[tok] = 0; prv[p] = 0; tok = 0; rep = 0 } goto wait
-  :: atomic { rep == UNK -> held[tok] = 0; prv[p] = tok; tok = 0; rep = 0 } goto ask
-  :: atomic { rep == UNK -> held[tok] = 0; prv[p] = tok } goto bypass      /* Redis is taken for gone */
+  :: atomic { rep == UNK && !early -> held[tok] = 0; prv[p] = tok; tok = 0; rep = 0 } goto ask
+  :: atomic { rep == UNK && !early -> held[tok] = 0; prv[p] = tok } goto bypass      /* Redis is taken for gone */
   fi;
+#if EA > 0
+askearly:
+  atomic { fresh(); held[tok] = 1 }
+  if
+  :: atomic { x_early(tok, ofil[p]) }
+  :: atomic { fb > 0 -> fb--; x_early(tok, ofil[p]); rep = UNK; repv = 0; repf = 0 }
+  :: atomic { fb > 0 -> fb--; rep = UNK }
+  :: atomic { fb > 0 && nfull(zom) -> fb--; late(EARLY, tok, ofil[p], 0); rep = UNK }
+  fi;
+  goto replied;
+#endif
 wait:
 #ifdef BUG_NOLATCH
   atomic { latch[p] = 0 }           /* forgets the message that overtook the BUSY reply */
@@ -281,7 +353,10 @@ bypass:
   goto settle;
 load:
 #ifndef BUG_EARLYREAD
-  atomic { mark(PQ); ld[p] = 1; one_load(); assert((cval == NONE && !failed) || vd[p]) }
+  atomic { mark(PQ); ld[p] = 1; one_load(); assert(((cval == NONE || cst || (early && cfil == ofil[p])) && !failed) || vd[p]) }
+#if SX > 0
+  if :: atomic { old[p] != NONE && !early -> deliver(PL, old[p]) } :: true fi; /* the soft limit passes */
+#endif
   if
   :: atomic { snap = db }
   :: atomic { le > 0 -> le--; snap = ERRV }
@@ -290,7 +365,7 @@ load:
   if :: atomic { lck == 0 -> lck = tok } :: true fi;                        /* a renewal that creates */
 #endif
   if
-  :: atomic { cr > 0 -> cr--; ld[p] = 0; ltok[p] = 0; up[p] = 0; held[tok] = 0; fl[p] = 0; prv[p] = 0 } goto dead
+  :: atomic { cr > 0 -> cr--; ld[p] = 0; ltok[p] = 0; up[p] = 0; held[tok] = 0; fl[p] = 0; prv[p] = 0; old[p] = NONE; ofil[p] = 0 } goto dead
   :: atomic { ca > 0 && lck != tok -> ca--; ld[p] = 0; held[tok] = 0; prv[p] = tok } goto settle
   :: atomic { ld[p] = 0 }
   fi;
@@ -300,6 +375,23 @@ load:
   :: else
   fi;
   atomic { mark(PF) }
+#if SX > 0 || EA > 0
+touch:
+  if
+  :: snap == old[p] -> skip         /* unchanged */
+  :: goto fill
+  fi;
+  if
+  :: atomic { x_touch(tok, ofil[p]) }
+  :: atomic { fb > 0 -> fb--; x_touch(tok, ofil[p]); rep = UNK }
+  :: atomic { fb > 0 -> fb--; rep = UNK }
+  :: atomic { fb > 0 && nfull(zom) -> fb--; late(TOUCH, tok, ofil[p], 0); rep = UNK }
+  fi;
+  if
+  :: atomic { rep == GONE -> rep = 0 } goto fill
+  :: rep != GONE -> goto stored
+  fi;
+#endif
 fill:
   if
   :: atomic { x_fill(tok, snap) }
@@ -307,6 +399,7 @@ fill:
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(FILL, tok, 0, snap); rep = UNK }
   fi;
+stored:
   if
   :: atomic { rep == STORED -> held[tok] = 0; deliver(PF, snap) }
   :: atomic { rep == LOST -> held[tok] = 0;
@@ -332,7 +425,8 @@ release:
   atomic { held[tok] = 0; prv[p] = tok; deliver(PQ, ERRV) }
 settle:
   atomic {
-    clear(); ltok[p] = 0; vd[p] = 0; tok = 0; snap = 0; repv = 0; rep = 0; again = 0;
+    clear(); ltok[p] = 0; vd[p] = 0; tok = 0; snap = 0; repv = 0; repf = 0; rep = 0; again = 0; early = 0;
+    old[p] = NONE; ofil[p] = 0;
     any = 0; i = 0; do :: i < NR -> any = any | waiting[RID(p, i)]; i++ :: else -> break od;
     if
     :: any -> goto ask
@@ -357,7 +451,7 @@ again: if                           /* until Redis confirms it over an unbroken 
        fi;
 #ifdef WAITREPL
        if                           /* WAIT 1: the replica that can be promoted has it */
-       :: atomic { ep == foep -> rcval = cval; rcfil = cfil; rlck = lck; rfail = fail }
+       :: atomic { ep == foep -> rcval = cval; rcst = cst; rcfil = cfil; rlck = lck; rfail = fail }
        :: ep != foep -> goto again
        fi;
 #endif
@@ -367,21 +461,26 @@ again: if                           /* until Redis confirms it over an unbroken 
 }
 
 proctype Environment() {
-  byte t, pv, v, repv; mtype rep;
+  byte t, pv, v, repv, repf; mtype rep;
 end_env:
   do
   :: atomic { lck != 0 && !held[lck] -> lck = 0 }                           /* TTL of an orphan lease; says nothing */
   :: atomic { xp > 0 && lck != 0 && held[lck] -> xp--; voided(); lck = 0 }
-  :: atomic { vx > 0 && cval != NONE -> vx--; cval = NONE; cfil = 0 }
+  :: atomic { vx > 0 && cval != NONE -> vx--; cval = NONE; cst = 0; cfil = 0 }
+  :: atomic { sx > 0 && cval != NONE && !cst -> sx--; cst = 1 }
   :: atomic { fx > 0 && failed -> fx--; fail = 0; failed = 0 }
-  :: atomic { rs > 0 -> rs--; voided(); cval = NONE; cfil = 0; lck = 0; fail = 0; failed = 0;
+  :: atomic { rs > 0 -> rs--; voided(); cval = NONE; cst = 0; rcst = 0; cfil = 0; lck = 0; fail = 0; failed = 0;
        rcval = NONE; rcfil = 0; rlck = 0; rfail = 0; resync() }
 #if FO > 0
-  :: atomic { fo > 0 -> fo--; foep++; voided(); cval = rcval; cfil = rcfil; lck = rlck; fail = rfail; failed = fail; resync() }
-  :: atomic { rcval != cval || rlck != lck || rfail != fail ->
-       rcval = cval; rcfil = cfil; rlck = lck; rfail = fail }                /* replication catches up */
+  :: atomic { fo > 0 -> fo--; foep++; voided(); cval = rcval; cst = rcst; cfil = rcfil; lck = rlck; fail = rfail; failed = fail; resync() }
+  :: atomic { rcval != cval || rcst != cst || rlck != lck || rfail != fail ->
+       rcval = cval; rcst = cst; rcfil = cfil; rlck = lck; rfail = fail }                /* replication catches up */
 #endif
-  :: atomic { zom?ACQ(t, pv, v) -> x_acquire(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; rep = 0 }
+  :: atomic { zom?ACQ(t, pv, v) -> x_acquire(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rep = 0 }
+#if SX > 0 || EA > 0
+  :: atomic { zom?EARLY(t, pv, v) -> x_early(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rep = 0 }
+  :: atomic { zom?TOUCH(t, pv, v) -> x_touch(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
+#endif
   :: atomic { zom?FILL(t, pv, v) -> x_fill(t, v); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
   :: atomic { zom?REL(t, pv, v) -> x_release(t, v); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
   :: atomic { zom?INV(t, pv, v) -> x_invalidate(); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }

@@ -29,6 +29,15 @@ holds | messages lost, a process killed                      | -DML=2 -DCR=1
 holds | the value expires, a message is lost                 | -DVX=1 -DML=1
 holds | Redis restarts empty, a command                      | -DRS=1 -DFB=1
 holds | failover to a lagging replica, with WAIT             | -DFO=1 -DWAITREPL
+holds | the value becomes stale                              | -DSX=1
+holds | stale, one process with three requests               | -DSX=1 -DNP=1 -DNR=3
+holds | stale twice, a command lost, unsent or late          | -DSX=2 -DFB=1
+holds | stale, expired while it is refreshed                 | -DSX=1 -DVX=1
+holds | stale, its refresh fails                             | -DSX=1 -DLE=1 -DFX=1
+holds | stale, its refresher loses the lease or is killed    | -DSX=1 -DXP=1 -DCR=1
+holds | an early refresh                                     | -DEA=1
+holds | two early refreshes, the value is stale, a command   | -DEA=2 -DSX=1 -DFB=1
+holds | stale, and everybody is answered (LTL)               | -DSX=1 -DLIVE
 holds | everybody is answered (LTL)                          | -DLIVE
 fails | failover to a lagging replica, without WAIT          | -DFO=1
 fails | bug: the same token sent again                       | -DBUG_SAMETOKEN -DFB=1
@@ -41,6 +50,10 @@ fails | bug: a query sent before the grant                   | -DBUG_EARLYREAD
 fails | bug: a release that deletes any lease                | -DBUG_DELANY -DXP=1 -DLE=1 -DNR=2
 fails | bug: look up, then acquire                           | -DBUG_NONATOMIC
 fails | bug: no failure lease                                | -DBUG_NOFAILURE -DLE=1
+fails | bug: an invalidation that leaves the value as stale  | -DBUG_INVSTALE -DSX=1
+fails | bug: a stale hit answers who joined after the lookup | -DBUG_JOINSTALE -DSX=1 -DNP=1 -DNR=3
+fails | bug: a touch that does not look at the lease         | -DBUG_TOUCHUNFENCED -DSX=2 -DXP=1 -DNR=2
+fails | bug: an early refresh of whatever is there           | -DBUG_EARLYANY -DEA=2 -DNP=3
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
 TABLE
