@@ -39,8 +39,9 @@ static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
 } measurements[] = {
-    {"hits", measure_hits}, {"burst", measure_burst},   {"thirty", measure_thirty},
-    {"tail", measure_tail}, {"misses", measure_misses}, {"waiters", measure_waiters},
+    {"hits", measure_hits},   {"burst", measure_burst},   {"thirty", measure_thirty},
+    {"tail", measure_tail},   {"misses", measure_misses}, {"waiters", measure_waiters},
+    {"early", measure_early},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 

@@ -8,6 +8,7 @@
  *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
+ *     bench_early.c     a hot product that expires again and again
  *     bench_report.c    samples, rows, verdicts
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
@@ -90,5 +91,6 @@ bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);
 bool measure_misses(struct bench *bench);
 bool measure_waiters(struct bench *bench);
+bool measure_early(struct bench *bench);
 
 #endif

@@ -306,6 +306,9 @@ replied:
   :: atomic { rep == OURS -> rep = 0; prv[p] = 0; ltok[p] = tok; vd[p] = (lck != tok); old[p] = repv;
        if :: early -> skip :: else -> ofil[p] = repf fi;
        repv = 0; repf = 0;
+#ifdef BUG_JOINSTALE
+       mark(PL);
+#endif
        if :: !early -> deliver(PL, old[p]) :: true fi } goto load              /* or held, for the soft limit */
   :: atomic { rep == HIT && repv == NONE -> held[tok] = 0; prv[p] = 0; repv = 0 } goto settle /* another one does */
   :: atomic { rep == UNK && early -> held[tok] = 0; prv[p] = tok } goto settle
