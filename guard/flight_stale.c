@@ -138,7 +138,8 @@ void flight_found_stale(struct core *core, uint64_t now_us, struct flight *fligh
                         const struct core_reply *reply)
 {
     bool ours = reply->turn == TURN_OURS;
-    bool impatient = false, holds = flight->policy->soft_ms > 0 && (ours || others_will_do(core, flight, reply->turn));
+    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_do(core, flight, reply->turn));
+    bool impatient = false;
     if (holds) {
         hold(now_us, flight, reply, flight->lookup_stamp);
         impatient = answer_impatient(core, now_us, flight);
