@@ -330,8 +330,14 @@ enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct c
 bool catalog_json_product_unchanged(const struct rows *rows, const char *version)
 {
     if (rows->row_count != 1 || rows->column_count != PRODUCT_COLUMNS ||
-        rows_text(rows, 0, PRODUCT_ID) == NULL || rows_text(rows, 0, PRODUCT_SKU) != NULL) {
+        rows_text(rows, 0, PRODUCT_ID) == NULL) {
         return false;
+    }
+    for (size_t column = 0; column < PRODUCT_COLUMNS; column++) {
+        bool is_sent = column == PRODUCT_ID || column == PRODUCT_VERSION;
+        if (!is_sent && rows_text(rows, 0, column) != NULL) {
+            return false;
+        }
     }
     const char *found = rows_text(rows, 0, PRODUCT_VERSION);
     return found != NULL && strcmp(found, version) == 0;

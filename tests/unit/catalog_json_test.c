@@ -51,6 +51,33 @@ static void a_product_has_its_path_and_its_version_as_validator(void **state)
     rows_clear(&rows);
 }
 
+static void a_product_is_unchanged_if_nothing_came_but_its_version(void **state)
+{
+    static const char *const known[PRODUCT_CELLS] = {[0] = "7", [6] = "12"};
+    static const char *const absent[PRODUCT_CELLS] = {NULL};
+    struct rows rows;
+    (void)state;
+    one_row(&rows, PRODUCT_CELLS, known);
+    assert_true(catalog_json_product_unchanged(&rows, "12"));
+    assert_false(catalog_json_product_unchanged(&rows, "11"));
+    assert_false(catalog_json_product_unchanged(&rows, "0"));
+    rows_clear(&rows);
+    one_row(&rows, PRODUCT_CELLS, product); /* a whole row, though its version is the known one */
+    assert_false(catalog_json_product_unchanged(&rows, "12"));
+    rows_clear(&rows);
+    one_row(&rows, PRODUCT_CELLS, absent);
+    assert_false(catalog_json_product_unchanged(&rows, "12"));
+    rows_clear(&rows);
+    for (size_t column = 1; column < PRODUCT_CELLS; column++) {
+        const char *cells[PRODUCT_CELLS];
+        memcpy(cells, known, sizeof cells);
+        cells[column] = column == 6 ? NULL : "x";
+        one_row(&rows, PRODUCT_CELLS, cells);
+        assert_false(catalog_json_product_unchanged(&rows, "12"));
+        rows_clear(&rows);
+    }
+}
+
 static void a_null_id_is_an_absent_row(void **state)
 {
     static const char *const nothing[PRODUCT_CELLS] = {NULL};
@@ -254,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_product_has_its_path_and_its_version_as_validator),
+        cmocka_unit_test(a_product_is_unchanged_if_nothing_came_but_its_version),
         cmocka_unit_test(a_null_id_is_an_absent_row),
         cmocka_unit_test(a_row_that_is_no_document_is_broken_whichever_column_it_is),
         cmocka_unit_test(rows_of_another_statement_are_broken),
