@@ -237,8 +237,11 @@ int64_t redis_now_ms(const struct sim *sim);
 struct row {
     uint32_t version;
     bool absent[SIM_VERSIONS], too_big[SIM_VERSIONS];
-    uint32_t changes;   /* of its entry in Redis */
-    uint32_t floor;     /* highest version whose invalidation was confirmed */
+    uint32_t changes;  /* of its entry in Redis */
+    uint32_t floor;    /* highest version whose invalidation was confirmed */
+    uint64_t stale_us; /* first answer with the stale value that is there; 0: none */
+    uint32_t stale_changes;
+    uint64_t load_us;   /* last start of a load */
     uint64_t failed_us; /* last failure of a load under a standing lease; 0: none since */
 };
 

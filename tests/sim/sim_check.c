@@ -8,7 +8,7 @@
  *              begins over a fresh value but the early refresh of that very value; one process never runs two loads of a key that it still wants
  * Bulkhead     a process never runs more loads than it has workers
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
- *              none is given where the policy accepts none
+ *              none is given where the policy accepts none; and each leads to a load
  * Once         an accepted get is answered once, by its deadline, with a value of its own key
  * Stores       what is filled in or touched is what the load under that lease has read, and the lease stands
  * Leases       none lives longer than its TTL, however Redis's clock is stepped
@@ -188,6 +188,32 @@ static void check_stale(struct sim *sim, const struct request *request)
                  result->left_ms);
 }
 
+static bool is_loaded(const struct sim *sim, uint32_t key)
+{
+    for (uint32_t i = 0; i < sim->loads; i++)
+        if (sim->load[i].key == key && !sim->load[i].ended)
+            return true;
+    return false;
+}
+
+/* A stale answer leads to a load, soon, here or elsewhere. */
+static void check_refreshed(struct sim *sim, const struct request *request)
+{
+    enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
+    struct row *row = &sim->row[request->key];
+    bool disturbed =
+        sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0;
+    if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed)
+        return;
+    if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
+        row->stale_us = sim->now_us;
+        row->stale_changes = row->changes;
+    } else if (sim->now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key)) {
+        sim_fail(sim, "k%u has been answered stale for %llu us, and nobody loads it", request->key,
+                 (unsigned long long)(sim->now_us - row->stale_us));
+    }
+}
+
 static bool was_absent(const struct row *row, uint32_t floor)
 {
     for (uint32_t version = floor; version <= row->version; version++)
@@ -261,6 +287,7 @@ void check_answer(struct sim *sim, const struct request *request)
     check_in_time(sim, request);
     check_prompt(sim, request);
     check_stale(sim, request);
+    check_refreshed(sim, request);
     if (status == GUARD_OK)
         check_value(sim, request);
     if (status == GUARD_ABSENT && !was_absent(&sim->row[request->key], request->floor))
@@ -338,6 +365,7 @@ static void check_not_in_window(struct sim *sim, const struct load_model *load)
 void check_load_starts(struct sim *sim, struct load_model *load)
 {
     const struct stored_lease *lease = &sim->redis.slot[load->key].lease;
+    sim->row[load->key].load_us = sim->now_us;
     if (sim->process[load->process].running > sim->params.workers)
         sim_fail(sim, "p%u runs more loads than it has workers", load->process);
     if (sim->params.mode != GUARD_MODE_OFF)
