@@ -188,11 +188,15 @@ static void check_stale(struct sim *sim, const struct request *request)
                  result->left_ms);
 }
 
+/* A load runs, or its fill may still be on its way. */
 static bool is_loaded(const struct sim *sim, uint32_t key)
 {
-    for (uint32_t i = 0; i < sim->loads; i++)
-        if (sim->load[i].key == key && !sim->load[i].ended)
+    enum { FILL_US = 100000 };
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        if (load->key == key && (!load->ended || load->ended_us + FILL_US > sim->now_us))
             return true;
+    }
     return false;
 }
 
