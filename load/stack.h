@@ -37,6 +37,7 @@ struct stack_redis {
     char folder[PROC_PATH_BYTES];
     char log_path[PROC_PATH_BYTES + 16];
     const char *const *arguments; /* further ones, "--maxmemory", "1mb", ..., NULL; lent until ..._stop() */
+    uint16_t primary_port;        /* of the Redis it follows, also after a restart; 0: it is a primary */
     struct redisContext *context; /* owned: the connection of stack_redis_command() */
 };
 
@@ -47,6 +48,18 @@ void stack_redis_kill(struct stack_redis *redis);
 void stack_redis_pause(struct stack_redis *redis);
 void stack_redis_resume(struct stack_redis *redis);
 void stack_redis_stop(struct stack_redis *redis);
+
+/*
+ * A Redis that follows `primary`, with its arguments (but without its password: it must have none). It has all
+ * that the primary had when this was called.
+ */
+bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_redis *primary);
+
+/* Waits until the replica has all that the primary has done by now; false after limit_ms. */
+bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms);
+
+/* Makes it a primary, as a failover does; the other one, if it lives, knows nothing of it. */
+bool stack_redis_promote(struct stack_redis *redis);
 
 /* Blocks for at most 5 s; the format is hiredis's; freeReplyObject() is yours. NULL: no answer. */
 struct redisReply *stack_redis_command(struct stack_redis *redis, const char *format, ...);

@@ -3,6 +3,7 @@
 #include "load/http.h"
 #include "load/net.h"
 #include "load/proc.h"
+#include "load/proxy.h"
 #include "load/stack.h"
 
 #include <setjmp.h>
@@ -261,6 +262,63 @@ static void redis_takes_further_arguments(void **state)
     stack_redis_stop(&redis);
 }
 
+static void a_replica_has_what_its_primary_had_and_what_it_does(void **state)
+{
+    struct stack_redis *primary = *state;
+    struct stack_redis replica;
+    expect(primary, "OK", "SET before 1");
+    assert_true(stack_redis_start_replica(&replica, primary));
+    expect(&replica, "1", "GET before");
+    for (int i = 0; i < 200; i++)
+        freeReplyObject(stack_redis_command(primary, "SET after %d", i));
+    assert_true(stack_redis_wait_in_sync(&replica, primary, LIMIT_MS));
+    expect(&replica, "199", "GET after");
+    struct redisReply *reply = stack_redis_command(&replica, "SET not here");
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+
+    stack_redis_kill(&replica);
+    assert_true(stack_redis_restart(&replica)); /* follows again */
+    assert_true(stack_redis_wait_in_sync(&replica, primary, LIMIT_MS));
+    expect(&replica, "199", "GET after");
+    stack_redis_stop(&replica);
+}
+
+/* The virtual address is a route of the proxy. */
+static void a_promoted_replica_takes_over_behind_the_same_address(void **state)
+{
+    (void)state;
+    struct stack_redis primary, replica;
+    struct proxy *proxy;
+    size_t route;
+    assert_true(stack_redis_start(&primary, NULL) && stack_redis_start_replica(&replica, &primary));
+    assert_true(proxy_open(1, &proxy) && proxy_add(proxy, primary.port, &route));
+    struct redisContext *client = redisConnect("127.0.0.1", proxy_port(proxy, route));
+    struct redisReply *reply = redisCommand(client, "SET kept yes");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    assert_true(stack_redis_wait_in_sync(&replica, &primary, LIMIT_MS));
+
+    stack_redis_kill(&primary);
+    assert_true(stack_redis_promote(&replica));
+    proxy_retarget(proxy, route, replica.port);
+    assert_null(redisCommand(client, "GET kept"));
+    assert_int_equal(redisReconnect(client), REDIS_OK);
+    reply = redisCommand(client, "GET kept");
+    assert_string_equal(reply->str, "yes");
+    freeReplyObject(reply);
+    reply = redisCommand(client, "SET kept still");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+
+    assert_true(stack_redis_restart(&primary)); /* nobody follows it, and it follows nobody */
+    expect(&replica, "still", "GET kept");
+    redisFree(client);
+    proxy_close(&proxy);
+    stack_redis_stop(&replica);
+    stack_redis_stop(&primary);
+}
+
 static int redis_up(void **state)
 {
     static struct stack_redis redis;
@@ -451,6 +509,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(redis_comes_back_empty_on_the_same_port),
         cmocka_unit_test(redis_hangs_while_it_is_paused),
         cmocka_unit_test(redis_takes_further_arguments),
+        cmocka_unit_test(a_replica_has_what_its_primary_had_and_what_it_does),
+        cmocka_unit_test(a_promoted_replica_takes_over_behind_the_same_address),
     };
     const struct CMUnitTest postgres[] = {
         cmocka_unit_test(statements_are_counted_when_they_start_however_they_end),
