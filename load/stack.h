@@ -122,6 +122,8 @@ struct stack_catalogd {
  * /healthz answers. The program is $CATALOGD, build/catalogd without it.
  */
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
+/* The same ports again, after SIGTERM if it still runs. */
+bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);
 void stack_catalogd_kill(struct stack_catalogd *catalogd);
 void stack_catalogd_pause(struct stack_catalogd *catalogd);
 void stack_catalogd_resume(struct stack_catalogd *catalogd);
