@@ -30,7 +30,7 @@
  *
  *     warm    /products/{each:1-2000}              asked once each before the run
  *     ask     /products/{zipf:1-50000} weight 3    may be repeated; see work.h
- *     burst   1000 connections 3 rounds every 2s   or:
+ *     burst   1000 connections 3 rounds every 2s   (or: pause 1s, between two of them) or:
  *     rate    2000 per second for 10s poisson over 200 connections
  *     leave   50% after 20ms                       clients hanging up
  *     limit   30s                                  of one request

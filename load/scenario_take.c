@@ -225,7 +225,7 @@ static bool take_ask(struct taking *taking)
     return add_url(taking, &taking->scenario->work);
 }
 
-/* "burst 1000 [connections] [3 rounds [every 2s]]" */
+/* "burst 1000 [connections] [3 rounds [every 2s] [pause 1s]]" */
 static bool take_burst(struct taking *taking)
 {
     struct work *work = &taking->scenario->work;
@@ -238,7 +238,9 @@ static bool take_burst(struct taking *taking)
         return true;
     if (!next_number(taking, 1, 100000, &work->round_count) || !words_skip(taking->words, "rounds"))
         return false;
-    return !words_skip(taking->words, "every") || next_time(taking, &work->pause_ms);
+    if (words_skip(taking->words, "every") && !next_time(taking, &work->every_ms))
+        return false;
+    return !words_skip(taking->words, "pause") || next_time(taking, &work->pause_ms);
 }
 
 /* "rate 2000 [per second] for 10s [poisson] [over 200 [connections]]" */
@@ -417,7 +419,7 @@ static const struct directive {
     {"ttl", take_ttl, false, "ttl TIME [jitter PERCENT%]"},
     {"warm", take_warm, true, "warm /PATH"},
     {"ask", take_ask, true, "ask /PATH|URL [weight N]"},
-    {"burst", take_burst, false, "burst N [connections] [N rounds [every TIME]]"},
+    {"burst", take_burst, false, "burst N [connections] [N rounds [every TIME] [pause TIME]]"},
     {"rate", take_rate, false, "rate N [per second] for TIME [poisson] [over N [connections]]"},
     {"leave", take_leave, false, "leave PERCENT% after TIME"},
     {"limit", take_limit, false, "limit TIME"},
