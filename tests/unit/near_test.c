@@ -199,6 +199,11 @@ static void *change(void *context)
         atomic_store(&race.source[k], i);
         near_drop(race.near, key, strlen(key));
         atomic_store(&race.settled[k], i);
+        for (unsigned hits = atomic_load(&race.hits), turns = 0; i % 500 == 0 && turns < 1000000; turns++) {
+            if (atomic_load(&race.hits) != hits)
+                break;
+            sched_yield(); /* without a change for a while, somebody must have a hit */
+        }
         if (i % 1000 == 0) {
             near_listen(race.near, false);
             near_listen(race.near, true);
