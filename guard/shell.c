@@ -178,9 +178,18 @@ static void tell_answered(struct guard *guard)
     }
 }
 
+static void drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes)
+{
+    if (guard->near != NULL)
+        near_drop(guard->near, encoded, encoded_bytes);
+}
+
+/* The second drop of a key: between the first, when it was accepted, and the deletion in Redis somebody may have
+ * looked the old value up and kept it. */
 static void end_invalidation(struct guard *guard, struct invalidation *invalidation,
                              const struct guard_invalidated *result)
 {
+    drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);
@@ -268,6 +277,7 @@ static enum guard_status admit_invalidation(const struct guard *guard)
 
 enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation)
 {
+    drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = admit_invalidation(guard);
     if (status == GUARD_OK) {
@@ -430,6 +440,8 @@ static void on_async(uv_async_t *async)
 static void on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
+    if (message->kind == MESSAGE_INVALIDATED)
+        drop_near(guard, message->subject, message->subject_bytes);
     core_woken(guard->core, clock_now_us(), message->subject, message->subject_bytes,
                message->kind == MESSAGE_INVALIDATED);
     after_events(guard);
@@ -446,6 +458,8 @@ static void on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
     shell_log(guard, "wake-ups: %s", text);
+    if (guard->near != NULL)
+        near_listen(guard->near, wake_state(guard->wake) == GUARD_REDIS_UP);
     after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
 }
 

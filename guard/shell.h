@@ -15,6 +15,7 @@
 #define GUARD_SHELL_H
 
 #include "loop.h"
+#include "near.h"
 #include "protocol.h"
 #include "wake.h"
 #include "workers.h"
@@ -40,6 +41,7 @@ struct guard {
     _Atomic uint64_t shed;  /* gets refused before they were anybody's */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
+    struct near *near; /* NULL: none */
 
     /* any thread, under the mutex */
     pthread_mutex_t mutex;
