@@ -84,8 +84,8 @@ struct stack_postgres {
 };
 
 /*
- * A new cluster that accepts queries. It logs the start of every statement, and of nothing else, as one
- * line, before the statement runs: what stack_postgres_count() counts. It is not safe against power loss.
+ * A new cluster that accepts queries. It logs every statement when it starts, with its parameters: what
+ * stack_postgres_count() counts. It is not safe against power loss.
  */
 bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections);
 bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data */
@@ -100,7 +100,8 @@ bool stack_postgres_load(const char *url, uint32_t scale);
 /* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes);
 
-/* Where the statement log ends now, and how many statements with this text in them started since. */
+/* Where the statement log ends now, and how many statements with this text in them started since: each once, however
+ * often it has the text and however it ended. What a statement is, witness_log.h says. */
 uint64_t stack_postgres_mark(const struct stack_postgres *postgres);
 uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text);
 

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -351,6 +352,30 @@ static void statements_are_counted_when_they_start_however_they_end(void **state
     assert_false(stack_postgres_wait(postgres, mark, "/* not me */", 2, 10));
 }
 
+/* What the log says beside it, parameters and causes, is not a second one. */
+static void a_statement_is_counted_once_whatever_else_the_log_says_of_it(void **state)
+{
+    struct stack_postgres *postgres = *state;
+    static const char *const function = "CREATE FUNCTION fails() RETURNS int LANGUAGE plpgsql AS 'BEGIN "
+                                        "PERFORM /* count me too */ 1 / 0; END'";
+    static const char *const values[] = {"/* count me too */", "7"};
+    PGconn *connection = PQconnectdb(postgres->url);
+    uint64_t mark = stack_postgres_mark(postgres);
+    PQclear(PQexec(connection, function));
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 1);
+    PQclear(PQexec(connection, "SELECT fails() /* count\nthis */")); /* its CONTEXT has the text */
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 1);
+    PQclear(PQprepare(connection, "p1", "SELECT $1::text,\n /* count me too */ $2::int", 2, NULL));
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        PQclear(PQexecPrepared(connection, "p1", 2, values, NULL, NULL, 0));
+        assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 2 + i);
+    }
+    assert_int_equal(
+        stack_log_count(postgres->log_path, mark, "parameters: $1 = '/* count me too */', $2 = '7'"), 3);
+    PQfinish(connection);
+}
+
 static void the_catalog_is_loaded_to_scale_and_always_the_same(void **state)
 {
     struct stack_postgres *postgres = *state;
@@ -514,6 +539,7 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest postgres[] = {
         cmocka_unit_test(statements_are_counted_when_they_start_however_they_end),
+        cmocka_unit_test(a_statement_is_counted_once_whatever_else_the_log_says_of_it),
         cmocka_unit_test(the_catalog_is_loaded_to_scale_and_always_the_same),
         cmocka_unit_test(postgres_keeps_its_data_over_a_kill),
         cmocka_unit_test(postgres_sleeps_with_all_its_sessions),
