@@ -24,6 +24,7 @@ static void free_guard(struct guard *guard)
         free(kind);
     }
     pthread_mutex_destroy(&guard->mutex);
+    pthread_mutex_destroy(&guard->hot_mutex);
     near_free(&guard->near);
     free((char *)(uintptr_t)guard->config.name_space);
     redis_address_clear(&guard->address);
@@ -36,6 +37,7 @@ static struct guard *new_guard(const struct guard_config *config)
     if (guard == NULL)
         return NULL;
     pthread_mutex_init(&guard->mutex, NULL);
+    pthread_mutex_init(&guard->hot_mutex, NULL);
     guard->config = *config;
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
     guard->config.name_space = strdup(config->name_space);
@@ -432,6 +434,16 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
     add_redis(out, &guard->redis_counters);
     if (guard->near != NULL)
         add_near(out, guard->near);
+}
+
+size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
+{
+    if (by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT)
+        return 0;
+    pthread_mutex_lock(&guard->hot_mutex);
+    size_t count = hot_top(&guard->hot[by], out, max);
+    pthread_mutex_unlock(&guard->hot_mutex);
+    return count;
 }
 
 const char *guard_status_name(enum guard_status status)

@@ -384,6 +384,23 @@ struct guard_stats {
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
 
+/* Which keys the guard works for. Weights are of this process and halve every minute. */
+enum guard_hot_by {
+    GUARD_HOT_COLLAPSED = 0, /* gets that were answered by somebody else's load: queries saved */
+    GUARD_HOT_WAIT,          /* microseconds that gets have waited for a load or a lease */
+};
+
+enum { GUARD_HOT_KEY_BYTES = 96 };
+
+struct guard_hot_key {
+    char key[GUARD_HOT_KEY_BYTES]; /* a longer one is cut */
+    uint64_t weight;               /* never too low ... */
+    uint64_t error;                /* ... and too high by this at most */
+};
+
+/* The heaviest first, at most `max` of them; returns how many. There are 64 at the most. */
+GUARD_API size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max);
+
 #ifdef __cplusplus
 }
 #endif

@@ -163,12 +163,28 @@ static void put_in_outbox(struct get *get, struct guard_loop **told)
     DL_APPEND(loop->outbox, get);
 }
 
+static void note_heat(struct guard *guard, uint64_t now_us, const struct get *get)
+{
+    enum guard_source source = get->waiter.result.source;
+    if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
+        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, 1);
+    if (now_us > get->waiter.start_us)
+        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, now_us - get->waiter.start_us);
+}
+
 static void tell_answered(struct guard *guard)
 {
     struct guard_loop *told = NULL;
-    for (struct core_waiter *waiter = core_next_answer(guard->core); waiter != NULL;
-         waiter = core_next_answer(guard->core))
+    struct core_waiter *waiter = core_next_answer(guard->core);
+    if (waiter == NULL)
+        return;
+    uint64_t now_us = clock_now_us();
+    pthread_mutex_lock(&guard->hot_mutex);
+    for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
+        note_heat(guard, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
+    }
+    pthread_mutex_unlock(&guard->hot_mutex);
     while (told != NULL) { /* a loop may be gone once it has its answers */
         struct guard_loop *loop = told;
         struct get *list = loop->outbox;

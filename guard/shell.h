@@ -14,6 +14,7 @@
 #ifndef GUARD_SHELL_H
 #define GUARD_SHELL_H
 
+#include "hot.h"
 #include "loop.h"
 #include "near.h"
 #include "protocol.h"
@@ -55,6 +56,10 @@ struct guard {
     struct guard_stats published;
     bool draining, closing_asked, ended;
     uint32_t drain_ms;
+
+    /* the guard's thread writes, any reads */
+    pthread_mutex_t hot_mutex; /* the innermost of all */
+    struct hot hot[GUARD_HOT_WAIT + 1];
 
     /* the guard's thread */
     pthread_t thread;
