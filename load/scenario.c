@@ -28,6 +28,14 @@ void scenario_free(struct scenario **scenario)
     *scenario = NULL;
 }
 
+void scenario_complete(struct scenario *scenario)
+{
+    static struct words words; /* large; there is one thread */
+    char why[SCENARIO_WHY_BYTES];
+    if (scenario->expect_count == 0 && words_split(&words, "expect failed = 0") == NULL)
+        scenario_take(scenario, &words, 0, why);
+}
+
 enum scenario_verb scenario_opposite(enum scenario_verb verb)
 {
     switch (verb) {

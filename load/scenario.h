@@ -232,6 +232,9 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
 bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
                    char why[static SCENARIO_WHY_BYTES]);
 
+/* What was not told: without any expectation, "failed = 0". Called by scenario_read(). */
+void scenario_complete(struct scenario *scenario);
+
 /* "at ..." and "on load ...", after their first word. */
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
                          char why[static SCENARIO_WHY_BYTES]);

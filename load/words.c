@@ -53,6 +53,20 @@ const char *words_split(struct words *words, const char *line)
     }
 }
 
+bool words_add(struct words *words, const char *word)
+{
+    size_t used = 0, bytes = strlen(word) + 1;
+    if (words->count > 0) {
+        used = words->at[words->count - 1];
+        used += strlen(words->text + used) + 1;
+    }
+    if (words->count == WORDS_MAX || used + bytes > sizeof words->text)
+        return false;
+    memcpy(words->text + used, word, bytes);
+    words->at[words->count++] = (uint16_t)used;
+    return true;
+}
+
 const char *words_peek(const struct words *words)
 {
     return words->next < words->count ? words->text + words->at[words->next] : NULL;

@@ -26,6 +26,9 @@ struct words {
 /* NULL: done; otherwise what is wrong with the line, a constant. */
 const char *words_split(struct words *words, const char *line);
 
+/* One more word, as it is. False: no room. An empty struct words holds no words. */
+bool words_add(struct words *words, const char *word);
+
 /* The next word; NULL at the end. */
 const char *words_peek(const struct words *words);
 const char *words_next(struct words *words);
