@@ -74,10 +74,10 @@ static void write_path(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, "%s", (const char *)context);
 }
 
-/* Each process names the product of the last burst among the keys it worked for. */
+/* Each process names the product of the first burst among the keys it worked for. */
 static void assert_hot(const struct fleet *fleet, const char *path)
 {
-    char key[64];
+    char key[BURST_PATH_BYTES + 32];
     snprintf(key, sizeof key, "\"key\":\"product:%s\"", path + strlen("/products/"));
     for (size_t i = 0; i < PROCESSES; i++) {
         struct http_answer answer;
@@ -117,9 +117,10 @@ static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
         assert_int_equal(summary.bodies, 1);
         assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), i);
         assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "fwd=miss; stored; ttl="), 1);
+        if (i == 1)
+            assert_hot(fleet, path);
     }
     burst_close(&burst);
-    assert_hot(fleet, path);
     assert_int_equal(fleet_sum(fleet, "guard_loads_duplicate_total"), 0);
     assert_int_equal(fleet_sum(fleet, "guard_loads_uncached_total"), 0);
 }
