@@ -168,10 +168,13 @@ FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
-ARCHIVES := $(BUILD)/libpeers.a $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
+ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
 $(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS)
 	@echo "  LINK $@"
-	$(LINK) $(WRAPPED) $^ $(LIBS_cmocka) $(LIBRARIES)
+	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LIBRARIES)
+
+# Programs of their own below load/ have names of their own, too: only their tests link them.
+$(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
 
 $(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"
