@@ -17,6 +17,8 @@
 #   make model        the protocol in the model checker spin, sown bugs too
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
+#   make lab          the Redis locks of the literature and what breaks each (2 minutes): T="redisson guard changed"
+#                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
@@ -56,7 +58,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lint format install clean help
+.PHONY: all demo run db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -113,6 +115,8 @@ APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
 LOAD_OBJECTS := $(call objects,$(filter-out $(LOAD_MAINS),$(wildcard load/*.c)))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
+LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
+LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
@@ -126,7 +130,7 @@ LOAD_PROGRAMS := $(LOAD_MAINS:load/%.c=$(BUILD)/%)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
 # build/catalogd and build/demo are the ones built last, of whichever variant.
-all: $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS)
+all: $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
 $(BUILD)/%.o: %.c
@@ -162,6 +166,10 @@ $(PEERS): $(BUILD)/load/peers/peers.o $(BUILD)/libpeers.a $(BUILD)/libload.a
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
+$(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
 # Everything a test may include comes from an archive, so it is linked with what it uses and no more.
 # In tests/fail every call of these from an object of ours goes to the test first.
 FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
@@ -169,7 +177,7 @@ $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc callo
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
-$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS)
+$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@echo "  LINK $@"
 	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LIBRARIES)
 
@@ -188,7 +196,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 
 -include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
 	$(LOAD_MAINS:%.c=$(BUILD)/%.o) $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
-	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o \
+	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
 
 # ---- what one does with it ----
@@ -270,8 +278,12 @@ peers: all
 	@sh load/peers/install.sh build/peers_node
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/peers/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*.h load/peers/*.h tests/*/*.h)
+# Exits with 1 where ours does not keep what it promises.
+lab: $(LAB)
+	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
+
+SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/peers/*.c load/lab/*.c tests/*/*.c guard/example/*.c)
+HEADERS = $(wildcard guard/*.h app/*.h load/*.h load/peers/*.h load/lab/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
 	@sh load/deps.sh lint

@@ -261,7 +261,7 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     if (text == given && *text != '/')
         return wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX, text);
     size_t host_bytes = strcspn(text, "/ \t");
-    if (host_bytes > 0 && !find_or_add_target(work, text, host_bytes, &url.target, why))
+    if (text != given && !find_or_add_target(work, text, host_bytes, &url.target, why))
         return false;
     const char *path = text + host_bytes;
     if (*path == '/' ? !parse_path(path, &url, why)
