@@ -264,7 +264,8 @@ static void read_lines(struct reading *reading)
             add_about(reading, start);
         else if (*start != '#' && *start != '\0')
             take_line(reading, first, text);
-        reading->is_below_head = reading->is_below_head || (*start != '#' && *start != '\0');
+        if (*start == '\0' ? reading->scenario->about[0] != '\0' : *start != '#')
+            reading->is_below_head = true;
     }
     trim_about(reading->scenario->about);
 }
