@@ -15,8 +15,9 @@
  *                 NOISE_BLOCKS_LEAST blocks, a single burst, does not know its noise: a change is a factor of 2.
  *     throughput  answers per second if the same was offered: a change is more than 10 %.
  *
- * The largest latency, the peak of sampled queries and Redis commands per request are shown and not judged. Neither
- * are times of a run that was interrupted, asked for something else, or was held up by its own generator.
+ * The largest latency, the peak of sampled queries and Redis commands per request are only shown. Times are not judged
+ * if a run was interrupted or held up by its own generator; nothing but the checks is if the two asked for different
+ * things.
  */
 #include "load/result_noise.h"
 #include "load/result_text.h"
@@ -25,36 +26,35 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ABOVE_LEAST = 10, WHY_NOT_BYTES = 64 };
+enum { ABOVE_LEAST = 10 };
 
 static const double count_change = 1.1, rate_change = 1.1, latency_change = 1.25, single_change = 2;
 static const double latency_change_us = 500, deviations = 3;
 
-enum verdict { SAME, NOISE, BETTER, WORSE, NOT_JUDGED };
+enum verdict { SAME, NOISE, BETTER, WORSE, NOT_JUDGED, SHOWN };
 
 struct comparison {
     FILE *out;
     const struct result *now, *earlier;
-    const char *why_no_times; /* NULL: they are judged */
+    bool judges_counts, judges_times;
     size_t worse_count, better_count;
 };
 
 /* ---- lines ---- */
 
-/* The ratio's own text is "" where it would mean nothing: to or from zero. */
+/* The ratio is left out where it means nothing: to or from zero. */
 static void print_line(struct comparison *comparison, const char *label, const char *earlier, const char *now,
-                       double ratio, const char *interval, enum verdict verdict, const char *why)
+                       double ratio, const char *interval, enum verdict verdict)
 {
-    static const char *const words[] = {[SAME] = "same",
-                                        [NOISE] = "noise",
-                                        [BETTER] = "better",
-                                        [WORSE] = "WORSE",
-                                        [NOT_JUDGED] = "not judged"};
+    static const char *const words[] = {[SAME] = "same",   [NOISE] = "noise",           [BETTER] = "better",
+                                        [WORSE] = "WORSE", [NOT_JUDGED] = "not judged", [SHOWN] = ""};
     char times[24] = "";
     if (isfinite(ratio) && ratio > 0)
         snprintf(times, sizeof times, ratio < 100 ? "x %.2f" : "x %.0f", ratio);
-    fprintf(comparison->out, "  %-25s %10s -> %10s  %8s  %13s  %s%s%s\n", label, earlier, now, times,
-            interval, words[verdict], why[0] != '\0' ? ": " : "", why);
+    fprintf(comparison->out, "  %-25s %10s -> %10s  %8s", label, earlier, now, times);
+    if (verdict != SHOWN)
+        fprintf(comparison->out, "  %-16s  %s", interval, words[verdict]);
+    fputc('\n', comparison->out);
     comparison->worse_count += verdict == WORSE;
     comparison->better_count += verdict == BETTER;
 }
@@ -71,14 +71,18 @@ struct count {
     uint64_t events, chances, perfect_count;
 };
 
-static enum verdict judge_counts(const struct count *now, const struct count *earlier)
+static enum verdict judge_counts(const struct comparison *comparison, const struct count *now,
+                                 const struct count *earlier)
 {
+    if (!comparison->judges_counts)
+        return NOT_JUDGED;
     double mine = (double)now->events / (double)now->chances;
     double theirs = (double)earlier->events / (double)earlier->chances;
     bool mine_is_perfect = now->events == now->perfect_count;
     bool theirs_is_perfect = earlier->events == earlier->perfect_count;
     double mine_spread = mine / (double)now->chances, theirs_spread = theirs / (double)earlier->chances;
-    if (mine_is_perfect && theirs_is_perfect)
+    if ((mine_is_perfect && theirs_is_perfect) ||
+        (now->events == earlier->events && now->chances == earlier->chances))
         return SAME;
     if (mine_is_perfect || theirs_is_perfect)
         return mine_is_perfect ? BETTER : WORSE;
@@ -96,11 +100,11 @@ static void compare_loads(struct comparison *comparison)
     if (!now->has_loads || !earlier->has_loads || now->expiries == 0 || earlier->expiries == 0)
         return;
     enum verdict verdict =
-        judge_counts(&(struct count){now->loads, now->expiries, now->expiries},
+        judge_counts(comparison, &(struct count){now->loads, now->expiries, now->expiries},
                      &(struct count){earlier->loads, earlier->expiries, earlier->expiries});
     print_line(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2),
                text_decimal(mine, now->loads_per_expiry, 2),
-               now->loads_per_expiry / earlier->loads_per_expiry, "", verdict, "");
+               now->loads_per_expiry / earlier->loads_per_expiry, "", verdict);
 }
 
 static void compare_bad(struct comparison *comparison, const char *label, uint64_t now, uint64_t earlier)
@@ -108,11 +112,11 @@ static void compare_bad(struct comparison *comparison, const char *label, uint64
     char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES];
     if (comparison->now->requests == 0 || comparison->earlier->requests == 0)
         return;
-    enum verdict verdict = judge_counts(&(struct count){now, comparison->now->requests, 0},
+    enum verdict verdict = judge_counts(comparison, &(struct count){now, comparison->now->requests, 0},
                                         &(struct count){earlier, comparison->earlier->requests, 0});
     double ratio = (double)now / (double)comparison->now->requests * (double)comparison->earlier->requests /
                    (double)earlier;
-    print_line(comparison, label, text_count(theirs, earlier), text_count(mine, now), ratio, "", verdict, "");
+    print_line(comparison, label, text_count(theirs, earlier), text_count(mine, now), ratio, "", verdict);
 }
 
 /* ---- times ---- */
@@ -123,22 +127,17 @@ static bool has_enough_above(const struct result *result, uint32_t per_10000)
 }
 
 static enum verdict judge_latency(const struct comparison *comparison, uint32_t per_10000, double mine_us,
-                                  double theirs_us, char interval[static 24], char why[static WHY_NOT_BYTES])
+                                  double theirs_us, char interval[static 24])
 {
     struct noise_interval noise;
     double ratio = mine_us / theirs_us;
     bool is_small = fabs(mine_us - theirs_us) < latency_change_us;
-    if (comparison->why_no_times != NULL || !has_enough_above(comparison->now, per_10000) ||
-        !has_enough_above(comparison->earlier, per_10000)) {
-        snprintf(why, WHY_NOT_BYTES, "%s",
-                 comparison->why_no_times != NULL ? comparison->why_no_times : "too few answers");
+    if (!comparison->judges_times || !has_enough_above(comparison->now, per_10000) ||
+        !has_enough_above(comparison->earlier, per_10000))
         return NOT_JUDGED;
-    }
-    if (!noise_of_percentile(comparison->now, comparison->earlier, per_10000, &noise)) {
-        snprintf(why, WHY_NOT_BYTES, "few rounds: x 2 is a change");
+    if (!noise_of_percentile(comparison->now, comparison->earlier, per_10000, &noise))
         return is_small || (ratio < single_change && ratio > 1 / single_change) ? NOISE
                                                                                 : direction(ratio, false);
-    }
     snprintf(interval, 24, "%.2f to %.2f", noise.low, noise.high);
     if (is_small || (noise.low <= 1 && noise.high >= 1) ||
         (ratio < latency_change && ratio > 1 / latency_change))
@@ -149,14 +148,13 @@ static enum verdict judge_latency(const struct comparison *comparison, uint32_t 
 static void compare_latency(struct comparison *comparison, const char *label, uint32_t per_10000,
                             uint64_t mine_us, uint64_t theirs_us)
 {
-    char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES], interval[24] = "", why[WHY_NOT_BYTES] = "";
+    char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES], interval[24] = "";
     if (!result_supports(comparison->now->all.count, per_10000) ||
         !result_supports(comparison->earlier->all.count, per_10000))
         return;
-    enum verdict verdict =
-        judge_latency(comparison, per_10000, (double)mine_us, (double)theirs_us, interval, why);
+    enum verdict verdict = judge_latency(comparison, per_10000, (double)mine_us, (double)theirs_us, interval);
     print_line(comparison, label, text_ms(theirs, theirs_us), text_ms(mine, mine_us),
-               (double)mine_us / (double)theirs_us, interval, verdict, why);
+               (double)mine_us / (double)theirs_us, interval, verdict);
 }
 
 static void compare_latencies(struct comparison *comparison)
@@ -168,8 +166,7 @@ static void compare_latencies(struct comparison *comparison)
     compare_latency(comparison, "latency p99.9, ms", 9990, now->p999_us, earlier->p999_us);
     if (now->count > 0 && earlier->count > 0)
         print_line(comparison, "latency max, ms", text_ms(theirs, earlier->max_us),
-                   text_ms(mine, now->max_us), (double)now->max_us / (double)earlier->max_us, "", NOT_JUDGED,
-                   "");
+                   text_ms(mine, now->max_us), (double)now->max_us / (double)earlier->max_us, "", SHOWN);
 }
 
 static void compare_throughput(struct comparison *comparison)
@@ -179,16 +176,14 @@ static void compare_throughput(struct comparison *comparison)
     double offered = comparison->now->offered_per_s / comparison->earlier->offered_per_s;
     char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES];
     enum verdict verdict = NOISE;
-    const char *why = "";
     if (!(now > 0) || !(earlier > 0))
         return;
-    if (comparison->why_no_times != NULL || fabs(offered - 1) > 0.01) {
+    if (!comparison->judges_times || fabs(offered - 1) > 0.01)
         verdict = NOT_JUDGED;
-        why = comparison->why_no_times != NULL ? comparison->why_no_times : "not the same was offered";
-    } else if (ratio > rate_change || ratio < 1 / rate_change)
+    else if (ratio > rate_change || ratio < 1 / rate_change)
         verdict = direction(ratio, true);
     print_line(comparison, "answered per second", text_decimal(theirs, earlier, 0),
-               text_decimal(mine, now, 0), ratio, "", verdict, why);
+               text_decimal(mine, now, 0), ratio, "", verdict);
 }
 
 /* ---- what is only shown ---- */
@@ -200,7 +195,7 @@ static void show_peak(struct comparison *comparison)
     if (now->has_samples && earlier->has_samples)
         print_line(comparison, "queries at the same time", text_count(theirs, earlier->peak_running),
                    text_count(mine, now->peak_running),
-                   (double)now->peak_running / (double)earlier->peak_running, "", NOT_JUDGED, "");
+                   (double)now->peak_running / (double)earlier->peak_running, "", SHOWN);
 }
 
 static void show_commands(struct comparison *comparison)
@@ -212,7 +207,7 @@ static void show_commands(struct comparison *comparison)
     double each = (double)now->command_sum / (double)now->requests;
     double each_earlier = (double)earlier->command_sum / (double)earlier->requests;
     print_line(comparison, "Redis commands / request", text_decimal(theirs, each_earlier, 2),
-               text_decimal(mine, each, 2), each / each_earlier, "", NOT_JUDGED, "");
+               text_decimal(mine, each, 2), each / each_earlier, "", SHOWN);
 }
 
 /* ---- checks ---- */
@@ -244,13 +239,27 @@ static void compare_checks(struct comparison *comparison)
 
 /* ---- results ---- */
 
-static const char *why_no_times(const struct result *now, const struct result *earlier)
+/* What is not judged, and why. */
+static void begin_result(struct comparison *comparison)
 {
-    if (now->is_partial || earlier->is_partial)
-        return "interrupted";
-    if (now->strain.is_bottleneck || earlier->strain.is_bottleneck)
-        return "generator too slow";
-    return strcmp(now->what, earlier->what) != 0 ? "asked for something else" : NULL;
+    const struct result *now = comparison->now, *earlier = comparison->earlier;
+    const char *why = NULL;
+    bool is_single = now->block_count < NOISE_BLOCKS_LEAST || earlier->block_count < NOISE_BLOCKS_LEAST;
+    comparison->judges_counts = strcmp(now->what, earlier->what) == 0;
+    if (!comparison->judges_counts)
+        why = "They asked for different things: only the checks are judged.";
+    else if (now->is_partial || earlier->is_partial)
+        why = "One of them was interrupted: times are not judged.";
+    else if (now->strain.is_bottleneck || earlier->strain.is_bottleneck)
+        why = "The generator was the bottleneck in one of them: times are not judged.";
+    comparison->judges_times = why == NULL;
+    if (why != NULL)
+        fprintf(comparison->out, "  %s\n", why);
+    else if (is_single)
+        fprintf(comparison->out,
+                "  Fewer than %d rounds do not show how much they vary: only twice the latency is "
+                "a change.\n",
+                NOISE_BLOCKS_LEAST);
 }
 
 static void print_name(FILE *out, const char *before, const struct result *result, const char *after)
@@ -265,7 +274,9 @@ static void compare_result(struct comparison *comparison)
 {
     print_name(comparison->out, "\n", comparison->now, "");
     fprintf(comparison->out, " (%.20s, now %.20s)\n", comparison->earlier->when, comparison->now->when);
-    comparison->why_no_times = why_no_times(comparison->now, comparison->earlier);
+    begin_result(comparison);
+    fprintf(comparison->out, "  %25s %10s -> %10s  %8s  %s\n", "", "earlier", "now", "ratio",
+            "99 % interval");
     compare_loads(comparison);
     compare_bad(comparison, "failed requests", result_failed(comparison->now),
                 result_failed(comparison->earlier));

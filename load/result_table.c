@@ -120,8 +120,12 @@ static void print_row(const struct table *table, const struct sheet_row *row, si
     bool is_part = row->weight == SHEET_PART;
     fputs(row->weight == SHEET_HEADLINE ? ink(table, BOLD) : "", table->out);
     fprintf(table->out, "%s", is_part ? "  " : "");
+    if (row->cells[0][0] == '\0') {
+        fprintf(table->out, "%s\n", row->label);
+        return;
+    }
     print_cell(table, row->label, (size_t)LABEL_COLUMNS - (is_part ? 2 : 0), false);
-    for (size_t i = 0; i < count && row->cells[0][0] != '\0'; i++)
+    for (size_t i = 0; i < count; i++)
         print_cell(table, row->cells[first + i], column_width(count), true);
     fputs(row->weight == SHEET_HEADLINE ? ink(table, PLAIN) : "", table->out);
     fputc('\n', table->out);
