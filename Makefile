@@ -183,6 +183,7 @@ $(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(L
 
 # Programs of their own below load/ have names of their own, too: only their tests link them.
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
+$(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
 $(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"
@@ -279,7 +280,7 @@ peers: all
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
 
 # Exits with 1 where ours does not keep what it promises.
-lab: $(LAB)
+lab: all
 	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
 
 SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/peers/*.c load/lab/*.c tests/*/*.c guard/example/*.c)

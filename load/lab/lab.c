@@ -18,13 +18,14 @@
 #include "load/net.h"
 #include "load/proc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_CONNECTIONS = 64, LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 60 };
+enum { MAX_CONNECTIONS = 64, LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 5 };
 
 /* ---- the servers ---- */
 
@@ -72,25 +73,35 @@ static void run_all(struct lab *lab, struct report *report)
     }
 }
 
-static int run(struct report *report, const char *json_path)
+static bool run_and_report(struct lab *lab, struct report *report, FILE *json, const char *json_path)
 {
-    static struct lab lab;
-    lab.lease_s = report->lease_s;
     const uint64_t begin_us = net_now_us();
-    proc_clean_on_signals();
-    if (!lab_start(&lab)) {
-        lab_stop(&lab);
-        return 1;
-    }
-    report_machine(report, &lab);
-    run_all(&lab, report);
+    if (!lab_start(lab))
+        return false;
+    report_machine(report, lab);
+    run_all(lab, report);
     report_matrix(report);
     printf("%zu cells in %.0f s.\n", report->scheme_count * report->failure_count,
            (double)(net_now_us() - begin_us) / 1e6);
-    const bool is_written = json_path == NULL || report_json(report, json_path);
-    const bool good = report_judge(report);
+    const bool is_written = json == NULL || report_json(report, json, json_path);
+    return report_judge(report) && is_written;
+}
+
+static int run(struct report *report, const char *json_path)
+{
+    static struct lab lab;
+    FILE *json = json_path != NULL ? fopen(json_path, "we") : NULL; /* before two minutes are spent */
+    if (json_path != NULL && json == NULL) {
+        fprintf(stderr, "lab: %s: %s\n", json_path, strerror(errno));
+        return 2;
+    }
+    lab.lease_s = report->lease_s;
+    proc_clean_on_signals();
+    const bool good = run_and_report(&lab, report, json, json_path);
     lab_stop(&lab);
-    return good && is_written ? 0 : 1;
+    if (json != NULL)
+        fclose(json);
+    return good ? 0 : 1;
 }
 
 /* ---- arguments ---- */
@@ -143,11 +154,17 @@ static bool choose_failure(struct report *report, const char *word)
     return found;
 }
 
+static const char usage[] =
+    "usage: lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab --list\n";
+
+/* True: it is this option; *value is NULL if nothing follows. */
 static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)
 {
-    if (strcmp(argv[*at], name) != 0 || *at + 1 >= argc)
+    if (strcmp(argv[*at], name) != 0)
         return false;
-    *value = argv[++*at];
+    *value = ++*at < argc ? argv[*at] : NULL;
+    if (*value == NULL)
+        fprintf(stderr, "lab: %s wants a value\n%s", name, usage);
     return true;
 }
 
@@ -164,24 +181,31 @@ static bool take_lease(const char *text, uint32_t *lease_s)
     return true;
 }
 
-static bool take_arguments(int argc, char **argv, struct report *report, const char **json_path)
+/* One word of the command line, or an option with its value. */
+static bool take_argument(int argc, char **argv, int *at, struct report *report, const char **json_path)
 {
     const char *lease = NULL;
+    if (is_option("--json", argc, argv, at, json_path))
+        return *json_path != NULL;
+    if (is_option("--lease", argc, argv, at, &lease))
+        return lease != NULL && take_lease(lease, &report->lease_s);
+    if (choose_scheme(report, argv[*at]) || choose_failure(report, argv[*at]))
+        return true;
+    fprintf(stderr, "lab: %s: neither a scheme nor a failure (lab --list names them)\n%s", argv[*at], usage);
+    return false;
+}
+
+static bool take_arguments(int argc, char **argv, struct report *report, const char **json_path)
+{
     for (int i = 1; i < argc; i++) {
-        if (is_option("--json", argc, argv, &i, json_path) || is_option("--lease", argc, argv, &i, &lease) ||
-            choose_scheme(report, argv[i]) || choose_failure(report, argv[i]))
-            continue;
-        fprintf(stderr,
-                "lab: %s: neither a scheme nor a failure (lab --list names them)\n"
-                "usage: lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab --list\n",
-                argv[i]);
-        return false;
+        if (!take_argument(argc, argv, &i, report, json_path))
+            return false;
     }
     if (report->scheme_count == 0)
         choose_scheme(report, NULL);
     if (report->failure_count == 0)
         choose_failure(report, NULL);
-    return lease == NULL || take_lease(lease, &report->lease_s);
+    return true;
 }
 
 static void note_command(int argc, char **argv, struct report *report)

@@ -4,7 +4,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,13 +210,8 @@ static void json_cell(FILE *file, const struct scheme *scheme, const struct fail
     fprintf(file, "}");
 }
 
-bool report_json(const struct report *report, const char *path)
+bool report_json(const struct report *report, FILE *file, const char *path)
 {
-    FILE *file = fopen(path, "we");
-    if (file == NULL) {
-        fprintf(stderr, "lab: %s: %s\n", path, strerror(errno));
-        return false;
-    }
     fprintf(file, "{\n  ");
     json_text(file, "machine", report->machine);
     fprintf(file, ",\n  ");
@@ -231,8 +225,7 @@ bool report_json(const struct report *report, const char *path)
         }
     }
     fprintf(file, "  ]\n}\n");
-    const bool good = ferror(file) == 0;
-    if (fclose(file) == 0 && good)
+    if (fflush(file) == 0 && ferror(file) == 0)
         return true;
     fprintf(stderr, "lab: %s: not everything could be written\n", path);
     return false;

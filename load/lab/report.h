@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum { REPORT_SCHEMES_MAX = 16, REPORT_FAILURES_MAX = 16, REPORT_TEXT_BYTES = 256 };
 
@@ -36,6 +37,7 @@ void report_matrix(const struct report *report);
 /* Says on stdout what ours has kept or not. True: everything, and every cell could be run. */
 bool report_judge(const struct report *report);
 
-bool report_json(const struct report *report, const char *path);
+/* `path` is for the reason only. */
+bool report_json(const struct report *report, FILE *file, const char *path);
 
 #endif

@@ -111,6 +111,7 @@ static void wait_turn(const struct lab_client *client, struct lab_state *state)
         ;
 }
 
+/* The mutex is kept during a renewal: none may be under way once unlock() has said that the lock goes. */
 static void *watch(void *context)
 {
     const struct lab_client *client = context;
