@@ -6,7 +6,6 @@
  * An expiry is one time that the document had to be loaded: loads that began within its TTL belong together. One
  * load for each is what a cache can do; two instances that know nothing of each other have two.
  */
-#include "load/peers/pace.h"
 #include "load/peers/peers.h"
 
 #include <stdlib.h>

@@ -10,11 +10,13 @@
 #ifndef LOAD_PEERS_FIGURES_H
 #define LOAD_PEERS_FIGURES_H
 
+#include "load/record.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SCORE_SAMPLES_MAX = 16, SCORE_STATUSES = 600, SCORE_OUTCOMES = 8 };
+enum { SCORE_SAMPLES_MAX = 16, SCORE_STATUSES = 600, SCORE_STRAIN_BYTES = 320 };
 
 enum figure {
     FIGURE_ORIGIN_CALLS = 0,
@@ -61,8 +63,10 @@ struct score {
     struct spread figures[FIGURE_COUNT];
     uint64_t asked;
     uint64_t statuses[SCORE_STATUSES];
-    uint64_t unanswered[SCORE_OUTCOMES]; /* by enum burst_outcome */
-    uint64_t wrong_bodies;               /* 200 with another body than the origin's */
+    uint64_t unanswered[RECORD_OUTCOMES];
+    uint64_t wrong_bodies;           /* 200 with another body than the origin's */
+    uint32_t strained_count;         /* repetitions in which the generator may have been the bottleneck ... */
+    char strain[SCORE_STRAIN_BYTES]; /* ... and how, the last time */
 };
 
 /* As printed: with the figure's decimals. */

@@ -11,14 +11,6 @@
 
 enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48 };
 
-static const char *const unanswered_words[SCORE_OUTCOMES] = {
-    [BURST_UNCONNECTED] = "not connected",
-    [BURST_RESET] = "connection ended",
-    [BURST_TIMEOUT] = "no answer in time",
-    [BURST_BAD] = "not HTTP",
-    [BURST_LEFT] = "left",
-};
-
 static bool has_run(const struct score *score)
 {
     return score->asked > 0;
@@ -112,9 +104,9 @@ static void print_failures(const struct outcome *outcome, size_t contest)
             if (score->statuses[status] > 0)
                 printf(", status %u x %" PRIu64, status, score->statuses[status]);
         }
-        for (size_t k = 0; k < SCORE_OUTCOMES; k++) {
+        for (size_t k = 0; k < RECORD_OUTCOMES; k++) {
             if (score->unanswered[k] > 0)
-                printf(", %s x %" PRIu64, unanswered_words[k], score->unanswered[k]);
+                printf(", %s x %" PRIu64, record_outcome_name((enum record_outcome)k), score->unanswered[k]);
         }
         if (score->wrong_bodies > 0)
             printf(", another body x %" PRIu64, score->wrong_bodies);
@@ -138,6 +130,23 @@ static void print_wrapped(const char *text)
         text += word + (text[word] == ' ');
     }
     printf("\n");
+}
+
+/* Where the generator could not ask in time, the latencies are partly its own. */
+static void print_strain(const struct outcome *outcome, size_t contest)
+{
+    char text[FIGURE_SENTENCE_BYTES] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < outcome->peer_count && used < sizeof text; i++) {
+        const struct score *score = &outcome->scores[contest][i];
+        if (score->strained_count > 0)
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, "%s%s in %" PRIu32 " of %zu repetitions",
+                used > 0 ? ", " : "Latencies contain the generator's own lag: ", outcome->peers[i]->name,
+                score->strained_count, score->figures[FIGURE_P99].count);
+    }
+    if (used > 0)
+        print_wrapped(text); /* and how much it was stands in the JSON */
 }
 
 static void print_sentences(const struct outcome *outcome, size_t contest)
@@ -173,7 +182,17 @@ static void print_contest(const struct outcome *outcome, size_t contest)
         print_row(outcome, contest, *figure);
     printf("\n");
     print_failures(outcome, contest);
+    print_strain(outcome, contest);
     print_sentences(outcome, contest);
+}
+
+static bool has_any_score(const struct outcome *outcome, size_t peer)
+{
+    for (size_t i = 0; i < outcome->contest_count; i++) {
+        if (has_run(&outcome->scores[i][peer]))
+            return true;
+    }
+    return false;
 }
 
 static void print_peers(const struct outcome *outcome)
@@ -184,7 +203,8 @@ static void print_peers(const struct outcome *outcome)
         printf("  %-*s%s%s%s\n", PEER_COLUMNS, peer->name, peer->what, peer->version[0] != '\0' ? "; " : "",
                peer->version);
         if (peer->why_not[0] != '\0')
-            printf("  %-*snot run: %s\n", PEER_COLUMNS, "", peer->why_not);
+            printf("  %-*s%s: %s\n", PEER_COLUMNS, "", has_any_score(outcome, i) ? "failed" : "not run",
+                   peer->why_not);
     }
 }
 

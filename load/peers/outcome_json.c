@@ -4,7 +4,8 @@
  *
  *     {"machine": ..., "peers": [{"name", "what", "version", "not_run"}, ...],
  *      "contests": [{"name", "title", "ttl_ms", "stale_ms",
- *                    "scores": [{"peer", "asked", "wrong_bodies", "statuses": {"200": n}, "unanswered": {...},
+ *                    "scores": [{"peer", "asked", "wrong_bodies", "strained", "strain",
+ *                                "statuses": {"200": n}, "unanswered": {"reset": n},
  *                                "figures": {"p99_ms": {"median", "samples": [...]}, ...}}]}]}
  */
 #include "load/peers/peers.h"
@@ -14,14 +15,6 @@
 #include <stdio.h>
 
 enum { PATH_BYTES = 4096 };
-
-static const char *const unanswered_keys[SCORE_OUTCOMES] = {
-    [BURST_UNCONNECTED] = "unconnected",
-    [BURST_RESET] = "reset",
-    [BURST_TIMEOUT] = "timeout",
-    [BURST_BAD] = "not_http",
-    [BURST_LEFT] = "left",
-};
 
 static json_t *json_of_figure(const struct spread *spread)
 {
@@ -40,9 +33,9 @@ static json_t *json_of_score(const struct peer *peer, const struct score *score)
         if (score->statuses[status] > 0)
             json_object_set_new(statuses, key, json_integer((json_int_t)score->statuses[status]));
     }
-    for (size_t i = 0; i < SCORE_OUTCOMES; i++) {
+    for (size_t i = 0; i < RECORD_OUTCOMES; i++) {
         if (score->unanswered[i] > 0)
-            json_object_set_new(unanswered, unanswered_keys[i],
+            json_object_set_new(unanswered, record_outcome_name((enum record_outcome)i),
                                 json_integer((json_int_t)score->unanswered[i]));
     }
     for (size_t i = 0; i < FIGURE_COUNT; i++) {
@@ -50,8 +43,9 @@ static json_t *json_of_score(const struct peer *peer, const struct score *score)
             json_object_set_new(figures, figure_text((enum figure)i)->key,
                                 json_of_figure(&score->figures[i]));
     }
-    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "peer", peer->name, "asked", (json_int_t)score->asked,
-                     "wrong_bodies", (json_int_t)score->wrong_bodies, "statuses", statuses, "unanswered",
+    return json_pack("{s:s, s:I, s:I, s:i, s:s, s:o, s:o, s:o}", "peer", peer->name, "asked",
+                     (json_int_t)score->asked, "wrong_bodies", (json_int_t)score->wrong_bodies, "strained",
+                     (int)score->strained_count, "strain", score->strain, "statuses", statuses, "unanswered",
                      unanswered, "figures", figures);
 }
 

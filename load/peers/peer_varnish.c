@@ -26,9 +26,8 @@ static bool look(struct peer *peer)
     if (!server_first_line("PATH=$PATH:/usr/sbin varnishd -V", line, sizeof line))
         return peer_fail(peer, "not installed (Debian: varnish): %.100s", line);
     const char *version = strstr(line, "varnish-");
-    if (version != NULL)
-        snprintf(peer->version, sizeof peer->version, "Varnish %.*s", (int)strcspn(version + 8, " )"),
-                 version + 8);
+    version = version != NULL ? version + strlen("varnish-") : "";
+    snprintf(peer->version, sizeof peer->version, "Varnish %.*s", (int)strcspn(version, " )"), version);
     return true;
 }
 

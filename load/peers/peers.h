@@ -12,7 +12,7 @@
  *     peers.c         the choice, main()
  *     peer_*.c        one peer each; how it is set up, and which page of its documentation says so
  *     stage.c         the servers that all peers share, meters, counting
- *     contest_*.c     one kind of work each; pace.c: requests at a fixed rate
+ *     contest_*.c     one kind of work each; paced.c: what two of them have in common
  *     figures.c       which figures there are, medians, who is better
  *     server.c        a peer's process: its port, its folder, when it answers
  *     outcome.c       the tables and the sentences below them
@@ -120,7 +120,7 @@ void stage_shares(const struct stage *stage, const struct peer *peer, struct met
 void score_latencies(struct score *score, uint64_t *times_us, size_t count);
 
 /* Counts one request; true: it is a 200 with the right body. */
-bool score_tally(struct score *score, enum burst_outcome outcome, uint16_t status, bool right_body);
+bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body);
 
 /* Requests at a fixed rate for one document, in turn over both instances, which have it when it begins. */
 struct paced {

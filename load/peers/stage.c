@@ -186,10 +186,10 @@ void score_latencies(struct score *score, uint64_t *times_us, size_t count)
     spread_add(&score->figures[FIGURE_MAX], (double)burst_percentile(times_us, count, 100) / 1e3);
 }
 
-bool score_tally(struct score *score, enum burst_outcome outcome, uint16_t status, bool right_body)
+bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body)
 {
     score->asked++;
-    if (outcome != BURST_ANSWERED) {
+    if (outcome != RECORD_ANSWERED) {
         score->unanswered[outcome]++;
         return false;
     }

@@ -36,6 +36,10 @@ function answer(response, status, type, text) {
 // `get` has the document of a path from the cache, or has it loaded.
 export function serve(get) {
     const server = http.createServer((request, response) => {
+        if (request.method !== 'GET') {
+            answer(response, 405, 'text/plain', 'GET only\n')
+            return
+        }
         if (request.url === '/ping') {
             answer(response, 200, 'text/plain', 'pong\n')
             return

@@ -38,7 +38,9 @@ def serve(get):
     def application(environ, start_response):
         path = environ["PATH_INFO"]
         status, kind, body = "200 OK", "application/json", b"pong\n"
-        if path != "/ping":
+        if environ["REQUEST_METHOD"] != "GET":
+            status, kind, body = "405 Method Not Allowed", "text/plain", b"GET only\n"
+        elif path != "/ping":
             try:
                 body = get(path)
             except Exception as error:  # the client is told; the traceback would say no more
