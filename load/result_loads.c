@@ -69,14 +69,14 @@ static void grouping_clear(struct grouping *grouping)
 
 /* ---- groups ---- */
 
-/* The writes of one key, as the log writes it: a number and nothing else. */
+/* The writes of one key. It is the statement's first parameter: "7", or "7, 200" if it has others. */
 static struct result_write *writes_of(const struct grouping *grouping, const char *key, size_t *count)
 {
     char *end;
     unsigned long long number = strtoull(key, &end, 10);
     size_t first = 0, last;
     *count = 0;
-    if (key[0] < '0' || key[0] > '9' || *end != '\0' || number > UINT32_MAX)
+    if (key[0] < '0' || key[0] > '9' || (*end != '\0' && *end != ',') || number > UINT32_MAX)
         return NULL;
     while (first < grouping->source->write_count && grouping->writes[first].key < number)
         first++;

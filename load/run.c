@@ -67,7 +67,8 @@ static void describe(const struct work *work, char *text, size_t text_bytes)
 static void show(const struct run *run, const struct herd_progress *progress, uint64_t loads)
 {
     char text[200], loaded[48] = "";
-    double now_s = (double)(net_now_us() - run->begin_us) / 1e6;
+    uint64_t now_us = net_now_us(); /* the barrier is a few milliseconds ahead when it is named */
+    double now_s = now_us > run->begin_us ? (double)(now_us - run->begin_us) / 1e6 : 0;
     if (run->witness != NULL && loads > 0)
         snprintf(loaded, sizeof loaded, "  loads %" PRIu64, loads);
     snprintf(text, sizeof text,
