@@ -140,11 +140,20 @@ static bool serve(struct generator *generator, struct link *link, uint32_t slot)
     return open_for(generator, link, slot);
 }
 
+static bool is_too_late(const struct generator *generator, uint32_t slot)
+{
+    uint64_t limit_us = (uint64_t)generator->work->request_limit_ms * 1000;
+    return generator->job->records[slot].due_us + limit_us <= net_now_us();
+}
+
 static void rate_freed(struct generator *generator, struct link *link)
 {
     struct slot_queue *queue;
     while ((queue = queue_for(generator, link)) != NULL) {
-        if (serve(generator, link, slot_queue_take(generator, queue)))
+        uint32_t slot = slot_queue_take(generator, queue);
+        if (is_too_late(generator, slot))
+            record_end(generator, slot, RECORD_UNSENT);
+        else if (serve(generator, link, slot))
             return;
     }
 }
