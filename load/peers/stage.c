@@ -109,7 +109,9 @@ bool stage_same_body(const struct stage *stage, struct peer *peer, const char *p
     for (size_t i = 0; good && i < PEER_INSTANCES; i++) {
         struct http_answer answer;
         good = ask(peer->ports[i], path, &answer);
-        if (!good)
+        if (answer.outcome != HTTP_ANSWERED)
+            peer_fail(peer, "no answer for %.60s", path);
+        else if (!good)
             peer_fail(peer, "status %u for %.60s", (unsigned)answer.status, path);
         else if (!same_as(&answer, &origin))
             good = peer_fail(peer, "another body than the origin's for %.60s", path);
@@ -128,24 +130,33 @@ uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark)
     return stack_postgres_count(&stage->postgres, mark, load_marker);
 }
 
-/* The log's lines begin with the number of the process and the time: "4711 1700000000.123 LOG: ...". */
+/* The log's lines begin with the number of the process and the time: "4711 1700000000.123 LOG: ...". False: it is
+ * no load. */
+static bool load_began(const char *line, uint64_t *at_ms)
+{
+    uint64_t whole_s;
+    unsigned rest_ms;
+    if (strstr(line, load_marker) == NULL || sscanf(line, "%*d %" SCNu64 ".%3u", &whole_s, &rest_ms) != 2)
+        return false;
+    *at_ms = whole_s * 1000 + rest_ms;
+    return true;
+}
+
 uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_ms)
 {
     char *line = NULL;
     size_t line_bytes = 0;
     uint32_t count = 0;
-    double at_s, first_s = 0;
+    uint64_t at_ms, first_ms = 0;
     FILE *file = fopen(stage->postgres.log_path, "re");
     if (file == NULL)
         return 0;
-    if (fseek(file, (long)mark, SEEK_SET) == 0) {
-        while (getline(&line, &line_bytes, file) != -1) {
-            if (strstr(line, load_marker) == NULL || sscanf(line, "%*d %lf", &at_s) != 1 ||
-                (at_s - first_s) * 1000 < ttl_ms)
-                continue;
-            first_s = at_s;
-            count++;
-        }
+    bool found = fseek(file, (long)mark, SEEK_SET) == 0;
+    while (found && getline(&line, &line_bytes, file) != -1) {
+        if (!load_began(line, &at_ms) || at_ms < first_ms + ttl_ms)
+            continue;
+        first_ms = at_ms;
+        count++;
     }
     free(line);
     fclose(file);
@@ -177,13 +188,20 @@ static int by_value(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Nearest rank, in integers: 99.9 % of 1 000 is the 999th. */
+static double rank_ms(const uint64_t *sorted_us, size_t count, size_t per_mille)
+{
+    size_t rank = (count * per_mille + 999) / 1000;
+    return count > 0 ? (double)sorted_us[rank > 0 ? rank - 1 : 0] / 1e3 : 0;
+}
+
 void score_latencies(struct score *score, uint64_t *times_us, size_t count)
 {
     qsort(times_us, count, sizeof *times_us, by_value);
-    spread_add(&score->figures[FIGURE_P50], (double)burst_percentile(times_us, count, 50) / 1e3);
-    spread_add(&score->figures[FIGURE_P99], (double)burst_percentile(times_us, count, 99) / 1e3);
-    spread_add(&score->figures[FIGURE_P999], (double)burst_percentile(times_us, count, 99.9) / 1e3);
-    spread_add(&score->figures[FIGURE_MAX], (double)burst_percentile(times_us, count, 100) / 1e3);
+    spread_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 500));
+    spread_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 990));
+    spread_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 999));
+    spread_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 1000));
 }
 
 bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body)

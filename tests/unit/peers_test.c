@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* peers_test.c - the figures of the comparison of caches, and what is said of them. */
-#include "load/peers/figures.h"
+/* peers_test.c - the figures of the comparison of caches, how they are made, and what is said of them. */
+#include "load/peers/peers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,10 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct spread spread_of(double first, double second, double third)
 {
@@ -121,6 +124,63 @@ static void a_sentence_is_cut_where_the_room_ends(void **state)
     assert_int_equal(strlen(text), sizeof text - 1);
 }
 
+/* ---- how they are made ---- */
+
+static void loads_within_the_ttl_of_the_first_are_one_expiry(void **state)
+{
+    static struct stage stage;
+    static const char log[] = "17 1000.000 LOG:  statement: SELECT 1 /* load product */\n"
+                              "17 1100.000 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "18 1100.300 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "18 1100.999 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "18 1101.000 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "19 1150.000 LOG:  execute load: SELECT 2 /* load category */\n"
+                              "a line of a statement's text /* load product */\n"
+                              "17 1200.000 LOG:  execute load: SELECT 2 /* load product */";
+    (void)state;
+    snprintf(stage.postgres.log_path, sizeof stage.postgres.log_path, "/tmp/peers_test.XXXXXX");
+    int fd = mkstemp(stage.postgres.log_path);
+    assert_true(fd != -1);
+    assert_int_equal(write(fd, log, strlen(log)), strlen(log));
+    close(fd);
+    assert_int_equal(stage_expiries(&stage, 0, 1000), 4);
+    assert_int_equal(stage_expiries(&stage, (uint64_t)(strchr(log, '\n') - log) + 1, 1000), 3);
+    assert_int_equal(stage_expiries(&stage, 0, 300), 5);
+    assert_int_equal(stage_expiries(&stage, sizeof log, 1000), 0);
+    unlink(stage.postgres.log_path);
+    assert_int_equal(stage_expiries(&stage, 0, 1000), 0);
+}
+
+static void only_a_200_with_the_right_body_is_good(void **state)
+{
+    static struct score score;
+    (void)state;
+    assert_true(score_tally(&score, RECORD_ANSWERED, 200, true));
+    assert_false(score_tally(&score, RECORD_ANSWERED, 200, false));
+    assert_false(score_tally(&score, RECORD_ANSWERED, 503, true));
+    assert_false(score_tally(&score, RECORD_TIMEOUT, 0, true));
+    assert_false(score_tally(&score, RECORD_ANSWERED, 999, false));
+    assert_int_equal(score.asked, 5);
+    assert_int_equal(score.statuses[200], 2);
+    assert_int_equal(score.statuses[503], 1);
+    assert_int_equal(score.wrong_bodies, 1);
+    assert_int_equal(score.unanswered[RECORD_TIMEOUT], 1);
+}
+
+static void percentiles_are_those_of_the_sorted_times(void **state)
+{
+    static struct score score;
+    uint64_t times_us[1000];
+    (void)state;
+    for (size_t i = 0; i < 1000; i++)
+        times_us[i] = (1000 - i) * 1000;
+    score_latencies(&score, times_us, 1000);
+    assert_true(spread_median(&score.figures[FIGURE_P50]) == 500);
+    assert_true(spread_median(&score.figures[FIGURE_P99]) == 990);
+    assert_true(spread_median(&score.figures[FIGURE_P999]) == 999);
+    assert_true(spread_median(&score.figures[FIGURE_MAX]) == 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +192,9 @@ int main(void)
         cmocka_unit_test(where_neither_direction_is_better_nobody_is),
         cmocka_unit_test(a_row_without_ours_still_has_a_best),
         cmocka_unit_test(a_sentence_is_cut_where_the_room_ends),
+        cmocka_unit_test(loads_within_the_ttl_of_the_first_are_one_expiry),
+        cmocka_unit_test(only_a_200_with_the_right_body_is_good),
+        cmocka_unit_test(percentiles_are_those_of_the_sorted_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
