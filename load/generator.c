@@ -192,27 +192,24 @@ static void epoll_init(struct generator *generator)
         die(generator->job, "epoll");
 }
 
-static struct generator *generator_new(const struct herd_job *job)
+static bool generator_init(struct generator *generator, const struct herd_job *job)
 {
     const struct work *work = job->work;
-    struct generator *generator = calloc(1, sizeof *generator);
-    if (generator == NULL)
-        die(job, "memory");
     generator->job = job;
     generator->work = work;
     generator->post = &job->shared->posts[job->index];
     generator->link_count = (uint32_t)work_part(work->connection_count, job->index, work->generator_count);
     generator->links = calloc(generator->link_count, sizeof *generator->links);
-    generator->places = calloc(job->slot_count, sizeof *generator->places);
+    generator->places = calloc((size_t)job->slot_count + 1, sizeof *generator->places);
     generator->buffer = malloc(GENERATOR_READ_BYTES);
     if (generator->links == NULL || generator->places == NULL || generator->buffer == NULL ||
         !ask_init(generator))
-        die(job, "memory");
+        return false;
     generator->schedstat = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     lists_init(generator);
     epoll_init(generator);
     work_chooser_init(&generator->chooser, work, job->index, work->generator_count);
-    return generator;
+    return true;
 }
 
 /* Aborted: what is under way is cut, what waits has not been sent. */
@@ -230,7 +227,9 @@ _Noreturn void generator_run(const struct herd_job *job)
     prctl(PR_SET_NAME, "stampede-gen");
     setpriority(PRIO_PROCESS, 0, BEFORE_OTHERS); /* where that is allowed */
     prctl(PR_SET_TIMERSLACK, 1UL);               /* ns; otherwise every wait may be 50 us too long */
-    struct generator *generator = generator_new(job);
+    struct generator *generator = calloc(1, sizeof *generator);
+    if (generator == NULL || !generator_init(generator, job))
+        die(job, "memory");
     if (generator->work->shape == WORK_BURST)
         generator_burst(generator);
     else
