@@ -222,19 +222,25 @@ static void cut(struct generator *generator)
     }
 }
 
-_Noreturn void generator_run(const struct herd_job *job)
+static void work_through(struct generator *generator)
 {
-    prctl(PR_SET_NAME, "stampede-gen");
-    setpriority(PRIO_PROCESS, 0, BEFORE_OTHERS); /* where that is allowed */
-    prctl(PR_SET_TIMERSLACK, 1UL);               /* ns; otherwise every wait may be 50 us too long */
-    struct generator *generator = calloc(1, sizeof *generator);
-    if (generator == NULL || !generator_init(generator, job))
-        die(job, "memory");
     if (generator->work->shape == WORK_BURST)
         generator_burst(generator);
     else
         generator_rate(generator);
     cut(generator);
     atomic_store(&generator->post->stage, HERD_ENDED);
+}
+
+_Noreturn void generator_run(const struct herd_job *job)
+{
+    prctl(PR_SET_NAME, "stampede-gen");
+    setpriority(PRIO_PROCESS, 0, BEFORE_OTHERS); /* where that is allowed */
+    prctl(PR_SET_TIMERSLACK, 1UL);               /* ns; otherwise every wait may be 50 us too long */
+    struct generator *generator = calloc(1, sizeof *generator);
+    if (generator != NULL && generator_init(generator, job))
+        work_through(generator);
+    else
+        die(job, "memory");
     _exit(0); /* the kernel takes back what is still open */
 }
