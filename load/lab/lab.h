@@ -81,8 +81,7 @@ struct scheme {
     const char *number, *name, *title, *source; /* source: where one reads of it */
     const char *value_prefix, *value_suffix;    /* around the key; NULL: nothing */
     const char *lock_prefix, *lock_suffix;
-    bool has_message; /* waiters subscribe and are told */
-    bool is_ours;     /* must keep what its README promises */
+    bool is_ours; /* must keep what its README promises */
 
     /* Before the first request and after the last; NULL: nothing to do. False: why is on stderr. */
     bool (*open)(struct lab_client *client);

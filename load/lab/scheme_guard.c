@@ -112,7 +112,6 @@ const struct scheme scheme_guard = {
     .value_suffix = "}:v",
     .lock_prefix = "csg1:{lab:",
     .lock_suffix = "}:l",
-    .has_message = true,
     .is_ours = true,
     .open = begin,
     .close = end,

@@ -277,7 +277,6 @@ const struct scheme scheme_redisson = {
     .title = "Redisson: hash, watchdog, publish, subscribe",
     .source = "org.redisson.RedissonLock",
     .lock_prefix = "lock:",
-    .has_message = true,
     .open = begin,
     .close = end,
     .get = get,
