@@ -5,9 +5,9 @@
  *     lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
  *     lab --list
  *
- * Without a scheme or a failure named, all of them. For every failure a fleet of processes per scheme, one after the other; then a table for each failure and
- * the matrix of both. Exits with 1 if a cell could not be run or ours did not keep what it promises, with 2
- * if it was called wrongly.
+ * Without a scheme or a failure named, all of them. For every failure a fleet of processes per scheme, one
+ * after the other; then a table for each failure and the matrix of both. Exits with 1 if a cell could not be run
+ * or ours did not keep what it promises, with 2 if it was called wrongly.
  */
 #include "load/lab/lab.h"
 
