@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    OPEN_LIMIT_MS = 5000,
+    OPEN_LIMIT_MS = 3000,
     BEGIN_LIMIT_MS = 3000,
     FINISH_LIMIT_MS = 700,
     SAMPLE_LIMIT_MS = 500,

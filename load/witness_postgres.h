@@ -20,7 +20,7 @@
 
 struct witness_postgres;
 
-/* `options` with a database_url; copied, its texts are lent until ..._close(). Within 5 s. */
+/* `options` with a database_url; copied, its texts are lent until ..._close(). Within 3 s. */
 bool witness_postgres_open(const struct witness_options *options, struct witness_postgres **out,
                            char why[static WITNESS_WHY_BYTES]);
 bool witness_postgres_begin(struct witness_postgres *postgres, char why[static WITNESS_WHY_BYTES]);

@@ -291,7 +291,7 @@ static void a_promoted_replica_takes_over_behind_the_same_address(void **state)
     (void)state;
     struct stack_redis primary, replica;
     struct proxy *proxy;
-    size_t route;
+    size_t route = 0;
     assert_true(stack_redis_start(&primary, NULL) && stack_redis_start_replica(&replica, &primary));
     assert_true(proxy_open(1, &proxy) && proxy_add(proxy, primary.port, &route));
     struct redisContext *client = redisConnect("127.0.0.1", proxy_port(proxy, route));

@@ -26,6 +26,7 @@ enum { LIMIT_MS = 10000, END_LIMIT_MS = 2000 };
 
 static struct stack_postgres postgres;
 static struct stack_redis redis;
+static struct stack_redis other; /* has lived for seconds when it is used: its age tells */
 
 /* ---- helpers ---- */
 
@@ -457,7 +458,7 @@ static void a_witness_stands_at_a_stopped_door_for_a_few_seconds_only(void **sta
     uint64_t begin_us = net_now_us();
     assert_not_opened(&options, "in time");
     stack_postgres_resume(&postgres);
-    assert_in_range(net_now_us() - begin_us, 0, 8000000);
+    assert_in_range(net_now_us() - begin_us, 0, 5000000);
     options.database_url = "postgresql://postgres@127.0.0.1:1/postgres";
     assert_not_opened(&options, "Connection refused");
     options.database_url = "postgresql://postgres@127.0.0.1:1/postgres?nonsense=1";
@@ -628,7 +629,7 @@ static void a_stopped_redis_is_waited_for_but_not_for_long(void **state)
     begin(witness);
     redis_do(&redis, "GET x");
     stack_redis_pause(&redis);
-    net_pause_ms(1100); /* several looks go unanswered */
+    net_pause_ms(600); /* looks go unanswered */
     stack_redis_resume(&redis);
     redis_do(&redis, "GET x");
     struct witness_view view = end(witness);
@@ -656,10 +657,10 @@ static void a_stopped_redis_is_waited_for_but_not_for_long(void **state)
 static void a_redis_behind_a_broken_network_holds_nobody_up(void **state)
 {
     (void)state;
-    static const enum proxy_fault faults[] = {PROXY_DRIBBLE, PROXY_SILENT, PROXY_RESET, PROXY_FREEZE_REPLIES};
+    static const enum proxy_fault faults[] = {PROXY_DRIBBLE, PROXY_SILENT, PROXY_RESET};
     char url[64];
     struct proxy *proxy;
-    size_t route;
+    size_t route = 0;
     assert_true(proxy_open(1, &proxy) && proxy_add(proxy, redis.port, &route));
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)proxy_port(proxy, route));
     const struct witness_options options = {.redis_url = url};
@@ -680,29 +681,24 @@ static void a_redis_behind_a_broken_network_holds_nobody_up(void **state)
 static void a_failover_is_noticed_and_the_other_servers_past_is_not_counted(void **state)
 {
     (void)state;
-    struct stack_redis replica;
     struct proxy *proxy;
-    size_t route;
+    size_t route = 0;
     char url[64];
-    assert_true(stack_redis_start_replica(&replica, &redis));
-    net_pause_ms(2100); /* until its age, in whole seconds, tells that it is none that was just started */
     for (int n = 0; n < 50; n++)
-        redis_do(&replica, "GET x");
+        redis_do(&other, "GET x");
     assert_true(proxy_open(1, &proxy) && proxy_add(proxy, redis.port, &route));
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)proxy_port(proxy, route));
     const struct witness_options options = {.redis_url = url};
     struct witness *witness = open_witness(&options);
     begin(witness);
-    assert_true(stack_redis_promote(&replica));
-    proxy_retarget(proxy, route, replica.port);
+    proxy_retarget(proxy, route, other.port);
     net_pause_ms(600); /* it has looked meanwhile */
-    redis_do(&replica, "GET x");
+    redis_do(&other, "GET x");
     struct witness_view view = end(witness);
     assert_int_equal(calls_of(&view, "get"), 1);
     assert_says(&view, "moved to another server");
     witness_close(&witness);
     proxy_close(&proxy);
-    stack_redis_stop(&replica);
 }
 
 /* ---- what is asked for must be complete ---- */
@@ -741,7 +737,8 @@ static int servers_up(void **state)
 {
     struct witness_options options;
     *state = NULL;
-    if (!stack_redis_start(&redis, NULL) || !stack_postgres_start(&postgres, 40))
+    if (!stack_redis_start(&redis, NULL) || !stack_redis_start(&other, NULL) ||
+        !stack_postgres_start(&postgres, 40))
         return -1;
     options = by_statements();
     assert_not_opened(&options, "CREATE EXTENSION pg_stat_statements");
@@ -752,6 +749,7 @@ static int servers_down(void **state)
 {
     (void)state;
     stack_postgres_stop(&postgres);
+    stack_redis_stop(&other);
     stack_redis_stop(&redis);
     return 0;
 }
