@@ -171,6 +171,7 @@ static void ours_stores_nothing_that_was_invalidated(void **state)
     struct cell cell = run_ours("changed");
     assert_false(cell.is_stale);
     assert_int_equal(cell.load_count, 2);
+    assert_int_equal(cell.holders_peak, 1); /* one after the other */
 }
 
 static void ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease(void **state)
