@@ -1,7 +1,8 @@
 # stampede-guard - one load per cache key, fleet-wide.
 #
-#   make              build/catalogd, the service, and build/demo, the stampede tester
+#   make              build/catalogd, the service, and build/stampede, the stampede tester
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
+#   make scenarios    stampedes and faults, each judged (2 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads schema and seed data: DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these
@@ -58,7 +59,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install clean help
+.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -129,7 +130,7 @@ CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 LOAD_PROGRAMS := $(LOAD_MAINS:load/%.c=$(BUILD)/%)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
-# build/catalogd and build/demo are the ones built last, of whichever variant.
+# build/catalogd and build/stampede are the ones built last, of whichever variant.
 all: $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
@@ -202,8 +203,21 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 
 # ---- what one does with it ----
 
-demo run: all
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/demo $@ --scale $(SCALE)
+chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
+
+demo: all
+	@sh load/deps.sh page || echo "the page is left out" >&2
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo --scale $(SCALE)
+
+run: all
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE)
+
+# The example for a service of one's own needs one: it runs only when it is named.
+SCENARIOS := $(wildcard load/scenarios/*.scenario)
+SCENARIOS := $(if $(T),$(foreach file,$(SCENARIOS),$(if $(call chosen,$(notdir $(file))),$(file))),$(filter-out %/own-service.scenario,$(SCENARIOS)))
+scenarios: all
+	@sh load/deps.sh page
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede scenario $(SCENARIOS) --json build/scenarios --html build/scenarios
 
 db:
 	@test -n "$(DATABASE_URL)" || { echo "make db DATABASE_URL=postgres://user@host/database [SCALE=$(SCALE)]" >&2; exit 2; }
@@ -212,7 +226,6 @@ db:
 
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM)
 
-chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)

@@ -504,16 +504,19 @@ static void a_service_that_refuses_its_settings_is_no_running_one(void **state)
     stack_catalogd_stop(&catalogd);
 }
 
-/* The program `make demo` runs, small. It exits with 0 only if the fleet made one query. */
+/* What `make demo` runs, small. It exits with 0 only if the fleet made one query. */
 static void the_demo_shows_one_query_for_the_fleet(void **state)
 {
     (void)state;
-    char program[256];
+    char program[256], folder[PROC_PATH_BYTES], json[PROC_PATH_BYTES + 16], html[PROC_PATH_BYTES + 16];
     const char *service = getenv("CATALOGD");
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
-    strcpy(strrchr(program, '/'), "/demo");
-    const char *const argv[] = {program, "demo",    "--scale", "300", "--requests",
-                                "60",    "--delay", "100",     NULL};
+    strcpy(strrchr(program, '/'), "/stampede");
+    assert_true(proc_folder("demo", NULL, folder));
+    snprintf(json, sizeof json, "%s/demo.json", folder);
+    snprintf(html, sizeof html, "%s/demo.html", folder);
+    const char *const argv[] = {program, "demo",   "--scale", "300",    "--requests", "60", "--delay",
+                                "100",   "--json", json,      "--html", html,         NULL};
     assert_true(proc_run(&(struct proc_options){.argv = argv}, 5 * LIMIT_MS));
 }
 
