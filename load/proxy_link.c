@@ -67,7 +67,7 @@ static void reset_and_close(const struct proxy *proxy, int *fd)
 {
     const struct sockaddr nothing = {.sa_family = AF_UNSPEC};
     if (*fd != -1)
-        connect(*fd, &nothing, sizeof nothing);
+        (void)connect(*fd, &nothing, sizeof nothing);
     unwatch_and_close(proxy, fd);
 }
 
