@@ -25,7 +25,7 @@ done
 cmp -s "$folder/package-lock.json" "$folder/node_modules/.peers" && exit 0
 command -v npm >/dev/null 2>&1 || { echo 'there is no npm' >"$folder/failure"; exit 0; }
 echo 'installing: the packages of load/peers/node/package-lock.json, from the npm registry' >&2
-if (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$folder/npm.log" 2>&1; then
+if (cd "$folder" && timeout 300 npm ci --fetch-retries=1 --ignore-scripts --no-audit --no-fund --loglevel=error) >"$folder/npm.log" 2>&1; then
     cp "$folder/package-lock.json" "$folder/node_modules/.peers"
     rm -f "$folder/failure"
 else
