@@ -88,23 +88,19 @@ static const struct flag serve_flags[] = {
     {"scale", "N", NULL, FLAG_WORD, "products in the private database (default 50000)", 100, 99999999},
 };
 
+enum { COUNT_OF_RUN = sizeof run_flags / sizeof *run_flags };
 _Static_assert(sizeof run_flags / sizeof *run_flags <= FLAGS_MAX, "options.c keeps that many");
-
-#define TABLE(table)                                                                                         \
-    {                                                                                                        \
-        table, sizeof table / sizeof *table                                                                  \
-    }
 
 static const struct {
     const struct flag *flags;
     size_t count;
 } tables[] = {
-    [OPTIONS_RUN] = TABLE(run_flags),
-    [OPTIONS_SCENARIO] = TABLE(scenario_flags),
-    [OPTIONS_REPORT] = TABLE(report_flags),
+    [OPTIONS_RUN] = {run_flags, COUNT_OF_RUN},
+    [OPTIONS_SCENARIO] = {scenario_flags, sizeof scenario_flags / sizeof *scenario_flags},
+    [OPTIONS_REPORT] = {report_flags, sizeof report_flags / sizeof *report_flags},
     [OPTIONS_COMPARE] = {NULL, 0},
-    [OPTIONS_DEMO] = TABLE(demo_flags),
-    [OPTIONS_SERVE] = TABLE(serve_flags),
+    [OPTIONS_DEMO] = {demo_flags, sizeof demo_flags / sizeof *demo_flags},
+    [OPTIONS_SERVE] = {serve_flags, sizeof serve_flags / sizeof *serve_flags},
     [OPTIONS_HELP] = {NULL, 0},
 };
 
