@@ -159,11 +159,11 @@ struct result_source {
 
 /*
  * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
- * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key has begun
- * since the group's first and did not begin a group yet. Groups are expiries: the value had to be loaded then. What
- * a group has beyond one is a load that a guard should have saved. Every group is a mark (RESULT_EXPIRY) where there
- * are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one group but for writes; a way of counting
- * that knows no keys makes one group of everything, and the caveat says so.
+ * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
+ * parameter of the statement) has begun since the group's first and did not begin a group yet. Groups are expiries:
+ * the value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
+ * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
+ * group but for writes; a way of counting that knows no keys makes one group of everything, and the caveat says so.
  *
  * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */

@@ -445,8 +445,8 @@ static void a_key_without_a_known_life_is_one_expiry(void **state)
 static void a_write_explains_one_load_of_its_key(void **state)
 {
     (void)state;
-    static const struct load_at loads[] = {{"7", 0},   {"7", 120},    {"7", 130}, {"8", 5},
-                                           {"8", 125}, {"7, 1", 125}, {"7, 1", 5}};
+    static const struct load_at loads[] = {{"7", 0},      {"7", 120},  {"7", 130},  {"8", 5}, {"8", 125},
+                                           {"7, 1", 125}, {"7, 1", 5}, {"7x", 125}, {"7x", 5}};
     static const struct result_write writes[] = {
         {.key = 7,
          .version = 2,
@@ -458,8 +458,8 @@ static void a_write_explains_one_load_of_its_key(void **state)
     run.source.writes = writes;
     run.source.write_count = 2;
     MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->expiries, 4); /* of 7: two; of 8: one; of "7, 1": one */
-    assert_int_equal(run.result->loads, 7);
+    assert_int_equal(run.result->expiries, 6); /* of 7 and "7, 1": two; of 8 and "7x": one */
+    assert_int_equal(run.result->loads, 9);
     run_end(&run);
 }
 
