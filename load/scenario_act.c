@@ -3,7 +3,6 @@
 #include "load/scenario_act.h"
 
 #include "load/net.h"
-#include "load/sql.h"
 
 #include <hiredis/hiredis.h>
 
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { SQL_LIMIT_MS = 5000, POST_LIMIT_MS = 3000, COMMAND_LIMIT_MS = 30000, SYNC_LIMIT_MS = 200 };
+enum { COMMAND_LIMIT_MS = 30000, SYNC_LIMIT_MS = 200 };
 
 static enum act_outcome fail(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -193,12 +192,14 @@ static enum act_outcome act_on_link(struct servers *servers, const struct scenar
 
 /* ---- statements, requests, commands ---- */
 
-static enum act_outcome act_sql(struct servers *servers, const char *statement, char *why)
+static enum act_outcome act_errand(struct act *act, const struct scenario_action *action, size_t tag,
+                                   char *why)
 {
-    char reason[SQL_WHY_BYTES];
-    if (sql_run(servers_database(servers), statement, SQL_LIMIT_MS, NULL, 0, reason))
+    if (act->errands == NULL)
+        act->errands = errands_begin(act->servers);
+    if (act->errands != NULL && errands_add(act->errands, action, tag))
         return ACT_DONE;
-    return fail(why, "%s", reason);
+    return fail(why, "too many statements and requests, or no memory");
 }
 
 enum { VARIABLE_BYTES = SCENARIO_TEXT_BYTES + 16 };
@@ -259,12 +260,10 @@ enum act_outcome act_do(struct act *act, const struct scenario_action *action, s
     case SCENARIO_NOBODY:
         break;
     }
-    if (action->verb == SCENARIO_SQL)
-        return act_sql(act->servers, action->argument, why);
+    if (action->verb == SCENARIO_SQL || action->verb == SCENARIO_POST)
+        return act_errand(act, action, tag, why);
     if (action->verb == SCENARIO_RUN)
         return act_run(act, action->argument, tag, why);
-    if (action->verb == SCENARIO_POST)
-        return servers_post(act->servers, action->argument, POST_LIMIT_MS, why) ? ACT_DONE : ACT_FAILED;
     return ACT_DONE; /* a note */
 }
 
@@ -319,6 +318,8 @@ bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCE
 {
     bool failed = false;
     *running = 0;
+    if (act->errands != NULL)
+        failed = errands_poll(act->errands, tag, running, why);
     for (size_t i = 0; i < ACT_COMMANDS_MAX; i++) {
         struct act_command *command = &act->commands[i];
         if (!failed && command->pid > 0) {
@@ -332,6 +333,7 @@ bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCE
 
 void act_end(struct act *act)
 {
+    errands_end(&act->errands);
     for (size_t i = 0; i < ACT_COMMANDS_MAX; i++) {
         if (act->commands[i].pid <= 0)
             continue;

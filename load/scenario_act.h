@@ -3,7 +3,7 @@
  * scenario_act.h - what a scenario tells to happen, done to real servers.
  *
  *     act_do()     DONE or FAILED; AGAIN: nobody holds a lease yet, ask again later
- *     act_poll()   commands that were run and have ended meanwhile
+ *     act_poll()   statements, POSTs and commands end later: those that failed meanwhile
  *     act_end()    ends those that still run
  *
  * Threads: one, that of proc.h. Errors: one line in `why`.
@@ -11,6 +11,7 @@
 #ifndef LOAD_SCENARIO_ACT_H
 #define LOAD_SCENARIO_ACT_H
 
+#include "load/errands.h"
 #include "load/servers.h"
 
 enum { ACT_COMMANDS_MAX = 16 };
@@ -24,6 +25,7 @@ struct act_command {
 
 struct act {
     struct servers *servers; /* lent */
+    struct errands *errands; /* owned; NULL before the first */
     bool has_leader;
     size_t leader; /* whom "leader" was about last, by index */
     struct act_command commands[ACT_COMMANDS_MAX];
@@ -31,11 +33,11 @@ struct act {
 
 enum act_outcome { ACT_DONE, ACT_FAILED, ACT_AGAIN };
 
-/* `tag` comes back from act_poll() when it is a command. */
+/* `tag` comes back from act_poll(). The action is lent until act_end(). */
 enum act_outcome act_do(struct act *act, const struct scenario_action *action, size_t tag,
                         char why[static SCENARIO_WHY_BYTES]);
 
-/* One command that failed since; false: there is none. *running counts those that still run. */
+/* One that failed since; false: there is none. *running counts those that are not through. */
 bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCENARIO_WHY_BYTES]);
 void act_end(struct act *act);
 

@@ -87,7 +87,9 @@ static void plan_opposite(struct timeline *timeline, const struct timeline_entry
         opposite->action.party = SCENARIO_CATALOGD;
         opposite->action.process = (uint32_t)entry->process + 1;
     }
-    opposite->due_us = entry->begun_us + (uint64_t)entry->event->for_ms * 1000;
+    uint64_t for_us = (uint64_t)entry->event->for_ms * 1000;
+    opposite->not_before_us = entry->begun_us + for_us;
+    opposite->due_us = (entry->action.party == SCENARIO_LEADER ? entry->begun_us : entry->due_us) + for_us;
 }
 
 static void finish(struct timeline *timeline, size_t index, enum act_outcome outcome)
@@ -120,12 +122,8 @@ static void try(struct timeline *timeline, size_t index)
     finish(timeline, index, outcome == ACT_DONE ? ACT_DONE : ACT_FAILED);
 }
 
-static bool is_open(const struct timeline_entry *entry)
-{
-    return entry->state == TIMELINE_WAITING || entry->state == TIMELINE_TRYING;
-}
-
-static void look_after_commands(struct timeline *timeline)
+/* Returns how many are under way. */
+static size_t look_after_commands(struct timeline *timeline)
 {
     size_t index = 0, running;
     char why[SCENARIO_WHY_BYTES];
@@ -135,19 +133,49 @@ static void look_after_commands(struct timeline *timeline)
         memcpy(entry->why, why, sizeof entry->why);
         tell(timeline, entry);
     }
+    return running;
+}
+
+static void find_instants(struct timeline *timeline, uint64_t loads)
+{
+    for (size_t i = 0; i < timeline->count; i++) {
+        struct timeline_entry *entry = &timeline->entries[i];
+        if (entry->state != TIMELINE_WAITING || entry->is_due_known || loads < entry->event->load)
+            continue;
+        entry->is_due_known = true;
+        entry->due_us = net_now_us() + (uint64_t)entry->event->at_ms * 1000;
+    }
+}
+
+/* The one planned first of those that wait; of two for the same instant the one that stands first. */
+static bool find_next(const struct timeline *timeline, size_t *next)
+{
+    bool found = false;
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_entry *entry = &timeline->entries[i];
+        if (entry->state != TIMELINE_WAITING || !entry->is_due_known ||
+            (found && entry->due_us >= timeline->entries[*next].due_us))
+            continue;
+        *next = i;
+        found = true;
+    }
+    return found;
 }
 
 void timeline_tick(struct timeline *timeline, uint64_t loads)
 {
-    uint64_t now_us = net_now_us();
+    size_t next = 0;
+    find_instants(timeline, loads);
     for (size_t i = 0; i < timeline->count; i++) {
-        struct timeline_entry *entry = &timeline->entries[i];
-        if (entry->state == TIMELINE_WAITING && !entry->is_due_known && loads >= entry->event->load) {
-            entry->is_due_known = true;
-            entry->due_us = now_us + (uint64_t)entry->event->at_ms * 1000;
-        }
-        if (is_open(entry) && entry->is_due_known && entry->due_us <= net_now_us())
+        if (timeline->entries[i].state == TIMELINE_TRYING)
             try(timeline, i);
+    }
+    while (find_next(timeline, &next)) {
+        const struct timeline_entry *entry = &timeline->entries[next];
+        uint64_t now_us = net_now_us();
+        if (entry->due_us > now_us || entry->not_before_us > now_us)
+            break;
+        try(timeline, next);
     }
     look_after_commands(timeline);
 }
@@ -163,12 +191,7 @@ bool timeline_waits_for_load(const struct timeline *timeline)
 
 bool timeline_is_quiet(struct timeline *timeline)
 {
-    look_after_commands(timeline);
-    for (size_t i = 0; i < ACT_COMMANDS_MAX; i++) {
-        if (timeline->act.commands[i].pid > 0)
-            return false;
-    }
-    return true;
+    return look_after_commands(timeline) == 0;
 }
 
 void timeline_end(struct timeline *timeline)

@@ -7,6 +7,10 @@
  *                          |  +-- no leader  +--> a command that ends badly: FAILED
  *                          +-----failed, or no leader within LEADER_LIMIT_MS-----> FAILED
  *
+ * Entries are begun in the order of the instants they were planned for. What takes long (a server that starts) delays
+ * what comes behind it and leaves nothing out; a fault lasts at least for as long as was told. Who waits for a leader
+ * holds up nobody.
+ *
  * Faults become marks from when they began to when their opposite was done, or to the end of the run. What failed,
  * and what never came to happen, becomes a check that did not hold.
  *
@@ -24,8 +28,10 @@ struct timeline_entry {
     const struct scenario_event *event; /* lent: of the scenario */
     struct scenario_action action;      /* the event's, or its opposite */
     bool is_opposite;
-    bool is_due_known; /* on load: after that load */
-    uint64_t due_us, begun_us, done_us;
+    bool is_due_known;      /* on load: after that load */
+    uint64_t due_us;        /* as planned */
+    uint64_t not_before_us; /* an opposite: the fault has lasted long enough */
+    uint64_t begun_us, done_us;
     uint64_t until_us; /* when the opposite was done; 0: not yet */
     size_t process;    /* of catalogd, whom it befell, by index; with SCENARIO_ALL and others 0 */
     char why[SCENARIO_WHY_BYTES];
@@ -46,7 +52,7 @@ void timeline_begin(struct timeline *timeline, const struct scenario *scenario, 
 void timeline_tick(struct timeline *timeline, uint64_t loads);
 /* Somebody waits for a load, so it has to be counted often. */
 bool timeline_waits_for_load(const struct timeline *timeline);
-/* No command runs any more. */
+/* No statement, POST or command is under way any more. */
 bool timeline_is_quiet(struct timeline *timeline);
 /* Ends what still runs. */
 void timeline_end(struct timeline *timeline);

@@ -408,6 +408,60 @@ static void a_scenario_exits_with_0_if_it_held_and_with_1_if_not(void **state)
     expect_said("loads = 2: 1");
 }
 
+/* Everything that scenario.h names, done to real servers; one that does not happen is a check that fails. */
+static const char eventful_scenario[] =
+    "stack 2 LOAD_DELAY_MS=5 FRESH_MS=200 JITTER_PERCENT=0\n"
+    "products 200\n"
+    "proxy redis postgres\n"
+    "replica\n"
+    "ask /products/{1-20}\n"
+    "rate 100 per second for 4s over 50 connections\n"
+    "limit 5s\n"
+    "on load 2 note \"the second load\"\n"
+    "on load 3 after 10ms leader pause for 100ms\n"
+    "at 300ms link redis delay 5ms for 100ms\n"
+    "at 350ms link postgres drop for 100ms\n"
+    "at 500ms link redis silent\n"
+    "at 600ms link redis heal\n"
+    "at 650ms catalogd 2 pause for 50ms\n"
+    "at 750ms catalogd 2 stop\n"
+    "at 800ms catalogd 2 start\n"
+    "at 900ms catalogd all restart\n"
+    "at 1200ms postgres pause for 100ms\n"
+    "at 1400ms postgres restart\n"
+    "at 1700ms postgres kill for 50ms\n"
+    "at 2000ms redis restart\n"
+    "at 2200ms redis flush\n"
+    "at 2300ms redis kill for 50ms\n"
+    "at 2500ms redis pause for 50ms\n"
+    "at 2650ms redis failover\n"
+    "at 2900ms sql \"UPDATE products SET stock = stock WHERE id = 7\"\n"
+    "at 3000ms invalidate product:7\n"
+    "at 3050ms post /invalidate?key=product:8\n"
+    "at 3100ms run \"test -n \\\"$TARGET\\\" -a -n \\\"$REDIS_URL\\\" -a -n \\\"$DATABASE_URL\\\"\"\n"
+    "at 3200ms leader kill for 50ms\n"
+    "expect answered > 0\n";
+
+static void whatever_can_happen_to_the_servers_happens(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES];
+    expect_status(TOOL("scenario", write_file("eventful.scenario", eventful_scenario), "--json", folder),
+                  HELD);
+    assert_true(report_read(&report, path_of("eventful.json"), why));
+    const struct result *result = report.results[0];
+    size_t faults = 0;
+    for (size_t i = 0; i < result->mark_count; i++) {
+        const struct result_mark *mark = &result->marks[i];
+        faults += mark->kind == RESULT_FAULT;
+        if (strncmp(mark->text, "leader pause for 100ms (catalogd ", 33) == 0)
+            assert_in_range(mark->until_ms - mark->at_ms, 99, 3000);
+    }
+    assert_int_equal(faults, 18);
+    report_clear(&report);
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SANITIZED = 1 }; /* the scenarios judge times, too */
 #else
@@ -479,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_second_wish_ends_it_at_once_and_leaves_nothing_either),
         cmocka_unit_test(killed_it_leaves_nothing),
         cmocka_unit_test(a_scenario_exits_with_0_if_it_held_and_with_1_if_not),
+        cmocka_unit_test(whatever_can_happen_to_the_servers_happens),
         cmocka_unit_test(scenarios_of_ours_hold),
     };
     const struct CMUnitTest services[] = {
