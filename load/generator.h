@@ -58,8 +58,9 @@ struct link {
     uint32_t serial; /* of its connections: tells events of an earlier one */
     uint32_t slot;   /* of the request it has, or is opened for; or SLOT_NONE */
     uint8_t target;
-    uint8_t tries;     /* burst: connections opened in vain for this round */
-    uint8_t failure;   /* burst: enum record_outcome of the last of them */
+    uint8_t tries;   /* burst: connections opened in vain, one after the other */
+    uint8_t failure; /* burst: enum record_outcome of the last of them */
+    uint64_t opened_us;
     uint64_t until_us; /* when its list's time is over */
     struct http_parse parse;
     struct version_seek seek;

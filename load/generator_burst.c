@@ -14,6 +14,7 @@
 enum {
     CONNECTING_MAX = 256, /* at a time, all generators together: below any listener's backlog */
     CONNECT_TRIES = 3,
+    LASTING_US = 200000,   /* a connection that was there for so long was not opened in vain */
     SPIN_US = 200,         /* before the barrier sleep is not precise enough */
     STUCK_LIMIT_MS = 30000 /* beyond what a round of the others can last */
 };
@@ -27,7 +28,9 @@ static void burst_failed(struct generator *generator, struct link *link, enum re
 {
     (void)generator;
     link->failure = (uint8_t)outcome;
-    if (++link->tries == CONNECT_TRIES)
+    if (outcome == RECORD_RESET && net_now_us() >= link->opened_us + LASTING_US)
+        link->tries = 0; /* a server that hangs up on who is silent, while we wait for the barrier */
+    else if (++link->tries == CONNECT_TRIES)
         link_move(link, NULL);
 }
 

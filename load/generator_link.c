@@ -78,7 +78,8 @@ bool link_open(struct generator *generator, struct link *link, uint8_t target, u
         return false;
     }
     link->state = LINK_CONNECTING;
-    link->until_us = net_now_us() + (uint64_t)generator->work->connect_limit_ms * 1000;
+    link->opened_us = net_now_us();
+    link->until_us = link->opened_us + (uint64_t)generator->work->connect_limit_ms * 1000;
     link_move(link, &generator->connecting);
     count_open(generator, link, true);
     return true;

@@ -93,7 +93,8 @@ void work_init(struct work *work);
 bool work_target_parse(const char *text, struct work_target *out, char why[static WORK_WHY_BYTES]);
 
 /*
- * "/path", or "http://host:port/path", which adds the target if it is new; "weight N" may follow after a space.
+ * "/path", or "http://host:port/path", which adds the target if it is new (without a path it is "/"); "weight N"
+ * may follow after a space.
  */
 bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_BYTES]);
 

@@ -85,11 +85,20 @@ static void a_silent_target_may_be_tested_and_everybody_runs_out_of_time(void **
     close(fd);
 }
 
+/* Some are connected and hear nothing, the others are not. */
+static void assert_mostly_unconnected(const struct work *work)
+{
+    struct run run;
+    run_all(work, &run);
+    assert_in_range(count_outcome(&run, RECORD_UNCONNECTED), 10, 17);
+    assert_int_equal(count_outcome(&run, RECORD_UNCONNECTED) + count_outcome(&run, RECORD_TIMEOUT), 20);
+    run_clear(&run);
+}
+
 static void who_gets_no_connection_in_time_is_unconnected(void **state)
 {
     (void)state;
     struct work work;
-    struct run run;
     uint16_t port;
     int fd = listen_silently(&port);
     assert_int_equal(listen(fd, 5), 0); /* from the seventh on they wait for ever; the probe takes one */
@@ -97,10 +106,14 @@ static void who_gets_no_connection_in_time_is_unconnected(void **state)
     retarget(&work, port);
     work.connect_limit_ms = 200;
     work.request_limit_ms = 100;
-    run_all(&work, &run);
-    assert_in_range(count_outcome(&run, RECORD_UNCONNECTED), 10, 16);
-    assert_int_equal(count_outcome(&run, RECORD_UNCONNECTED) + count_outcome(&run, RECORD_TIMEOUT), 20);
-    run_clear(&run);
+    assert_mostly_unconnected(&work);
+    close(fd);
+    fd = listen_silently(&port);
+    assert_int_equal(listen(fd, 5), 0);
+    rate_of(&work, 1000, 20, "/ok");
+    retarget(&work, port);
+    work.request_limit_ms = 100; /* is over before the limit for connecting */
+    assert_mostly_unconnected(&work);
     close(fd);
 }
 
@@ -210,25 +223,21 @@ static void an_aborted_run_ends_at_once_and_keeps_what_there_is(void **state)
     (void)state;
     struct work work;
     struct run run;
-    rate_of(&work, 100, 100000, "/ok");
+    rate_of(&work, 2000, 100000, "/ok");
     assert_true(work_url_add(&work, "/hang", run.why));
     work.connection_count = 4;
     struct herd *herd = run_begin(&work, &run);
-    wait_until_sent(herd, &run, 6);
-    while (run.progress.due < run.progress.sent + 5) { /* all four hang, and some wait for one of them */
-        net_pause_ms(1);
-        herd_watch(herd, &run.progress);
-    }
+    wait_until(herd, &run, &run.progress.due, 600); /* so many that all four hang and others wait for one */
     herd_abort(herd);
     uint64_t abort_us = net_now_us();
     run_watch(herd, &run);
     run_end(herd, &run);
     assert_true(run.good);
     assert_true(net_now_us() < abort_us + 5000000);
-    assert_in_range(run.records.count, 11, 5000);
+    assert_in_range(run.records.count, 600, 199999);
     assert_true(count_outcome(&run, RECORD_ANSWERED) >= 1);
     assert_int_equal(count_outcome(&run, RECORD_CUT), 4);
-    assert_true(count_outcome(&run, RECORD_UNSENT) >= 5);
+    assert_true(count_outcome(&run, RECORD_UNSENT) >= 100);
     for (size_t i = 0; i < run.records.count; i++)
         assert_true(run.records.at[i].due_us < net_now_us() && run.records.at[i].end_us > 0);
     run_clear(&run);
@@ -279,19 +288,23 @@ static void the_others_do_not_wait_for_a_dead_generator_at_the_barrier(void **st
 {
     (void)state;
     struct work work;
-    struct run run;
+    struct run run = {.good = false};
+    struct herd *herd = NULL;
     pid_t pids[GENERATORS];
     burst_of(&work, 100, "/ok");
-    work.round_count = 6;
-    work.every_ms = 100;
-    struct herd *herd = run_begin(&work, &run);
-    wait_until_sent(herd, &run, 100);
+    work.round_count = 3;
+    assert_true(herd_start(&work, &herd, run.why));
+    wait_until_connected(herd, &run);
     assert_int_equal(find_generators(getpid(), pids), GENERATORS);
+    assert_int_equal(kill(pids[0], SIGSTOP), 0);
+    assert_true(herd_release(herd, &run.begin_us, run.why));
+    wait_until(herd, &run, &run.progress.answered, 50); /* the other one has done its round, and waits */
     assert_int_equal(kill(pids[0], SIGKILL), 0);
     run_watch(herd, &run);
     run_end(herd, &run);
     assert_false(run.good);
-    assert_in_range(run.records.count, 350, 550); /* six rounds of one, some of the other */
+    assert_int_equal(run.records.count, 150);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 150);
     run_clear(&run);
 }
 

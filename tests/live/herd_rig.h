@@ -89,14 +89,30 @@ static void run_watch(struct herd *herd, struct run *run)
     assert_true(run->progress.finished);
 }
 
-static void wait_until_sent(struct herd *herd, struct run *run, uint64_t count)
+/* Watches until one of run->progress's counters is that large. */
+static void wait_until(struct herd *herd, struct run *run, const uint64_t *counter, uint64_t count)
 {
     uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
     do {
         net_pause_ms(1);
         herd_watch(herd, &run->progress);
-    } while (run->progress.sent < count && net_now_us() < end_us);
-    assert_true(run->progress.sent >= count);
+    } while (*counter < count && net_now_us() < end_us);
+    assert_true(*counter >= count);
+}
+
+static void wait_until_sent(struct herd *herd, struct run *run, uint64_t count)
+{
+    wait_until(herd, run, &run->progress.sent, count);
+}
+
+static void wait_until_connected(struct herd *herd, struct run *run)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    do {
+        net_pause_ms(1);
+        herd_watch(herd, &run->progress);
+    } while (!run->progress.connected && net_now_us() < end_us);
+    assert_true(run->progress.connected);
 }
 
 static void run_end(struct herd *herd, struct run *run)

@@ -45,11 +45,7 @@ static void everybody_is_connected_before_anybody_asks(void **state)
     struct herd *herd = NULL;
     burst_of(&work, 300, "/ok");
     assert_true(herd_start(&work, &herd, run.why));
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
-    do
-        herd_watch(herd, &run.progress);
-    while (!run.progress.connected && net_now_us() < end_us);
-    assert_true(run.progress.connected);
+    wait_until_connected(herd, &run);
     assert_int_equal(run.progress.open_connections, 300);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
     assert_true(herd_release(herd, &run.begin_us, run.why));
@@ -117,6 +113,22 @@ static void connections_that_the_server_closes_are_made_again_for_the_next_round
     run_all(&work, &run);
     assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
+    run_clear(&run);
+}
+
+static void connections_that_time_out_before_the_barrier_are_made_again(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 50, "/ok");
+    work.target_count = 0;
+    add_target(&work, server.ports[HERD_SERVER_IMPATIENT]);
+    work.round_count = 2;
+    work.pause_ms = 5 * HERD_SERVER_PATIENCE_MS;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    assert_true(atomic_load(&server.seen->accepted[HERD_SERVER_IMPATIENT]) > 4 * 50);
     run_clear(&run);
 }
 
@@ -258,6 +270,8 @@ static void requests_are_due_at_even_distances_from_the_barrier_on(void **state)
         assert_true(record->sent_us > 0 && record->sent_us <= record->end_us);
         assert_int_equal(record->generator, i % 2);
     }
+    assert_true(run.strain.late_max_us >= run.strain.late_p99_us && run.strain.late_max_us > 0);
+    assert_true(run.strain.busiest > 0);
     run_clear(&run);
 }
 
@@ -316,18 +330,35 @@ static void a_request_may_have_a_connection_of_its_own(void **state)
     run_clear(&run);
 }
 
-static void one_connection_serves_two_targets_in_turn(void **state)
+static void an_idle_connection_gives_way_to_one_for_another_target(void **state)
 {
     (void)state;
     struct work work;
     struct run run;
-    rate_of(&work, 400, 250, "/ok");
+    rate_of(&work, 10, 200, "/ok"); /* the second is due long after the first is answered */
+    add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
+    work.connection_count = work.generator_count = 1;
+    work.request_limit_ms = 5000;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 2);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 1);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 1);
+    run_clear(&run);
+}
+
+static void one_connection_serves_all_who_wait_whatever_their_target(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 100000, 1, "/ok");
     add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
     work.connection_count = work.generator_count = 1;
     run_all(&work, &run);
     assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 50);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 50);
+    assert_true(run.strain.waited_count > 0);
     run_clear(&run);
 }
 
@@ -486,6 +517,7 @@ int main(void)
         cmocka_unit_test(rounds_use_the_same_connections_and_do_not_overlap),
         cmocka_unit_test(rounds_begin_as_far_apart_as_told),
         cmocka_unit_test(connections_that_the_server_closes_are_made_again_for_the_next_round),
+        cmocka_unit_test(connections_that_time_out_before_the_barrier_are_made_again),
         cmocka_unit_test(connections_follow_their_request_to_its_target),
         cmocka_unit_test(twenty_thousand_connections_ask_two_services_at_one_instant),
         cmocka_unit_test(whoever_was_due_while_the_server_stood_still_is_charged_for_it),
@@ -493,7 +525,8 @@ int main(void)
         cmocka_unit_test(random_arrivals_are_as_many_and_anywhere_in_the_run),
         cmocka_unit_test(a_rate_opens_connections_only_as_they_are_needed),
         cmocka_unit_test(a_request_may_have_a_connection_of_its_own),
-        cmocka_unit_test(one_connection_serves_two_targets_in_turn),
+        cmocka_unit_test(an_idle_connection_gives_way_to_one_for_another_target),
+        cmocka_unit_test(one_connection_serves_all_who_wait_whatever_their_target),
         cmocka_unit_test(who_cannot_leave_within_the_limit_is_unsent),
         cmocka_unit_test(a_request_says_what_it_was_told_to),
         cmocka_unit_test(everything_that_can_become_of_a_request_has_its_outcome),

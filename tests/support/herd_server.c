@@ -18,11 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 8192, REQUEST_BYTES = 1024, BACKLOG = 4096 };
+enum { FILES_MAX = 8192, REQUEST_BYTES = 1024, BACKLOG = 4096, TURN_MS = 50 };
 
 /* By descriptor. */
 struct caller {
     enum herd_server_port port;
+    uint64_t until_us; /* on port IMPATIENT; 0: as long as it likes */
     size_t count;
     char request[REQUEST_BYTES];
 };
@@ -123,13 +124,19 @@ static bool take_request(int fd, struct caller *caller)
     return answer(fd, path) || closes;
 }
 
+static void hang_up(int fd)
+{
+    here.callers[fd].until_us = 0;
+    close(fd);
+}
+
 static void hear(int fd)
 {
     struct caller *caller = &here.callers[fd];
     ssize_t count =
         recv(fd, caller->request + caller->count, REQUEST_BYTES - caller->count - 1, MSG_DONTWAIT);
     if (count <= 0) {
-        close(fd);
+        hang_up(fd);
         return;
     }
     caller->count += (size_t)count;
@@ -139,7 +146,7 @@ static void hear(int fd)
     else if (caller->port == HERD_SERVER_TLS)
         say(fd, "\x15\x03\x03\x01\x02\x02\x16");
     else if (strstr(caller->request, "\r\n\r\n") != NULL && take_request(fd, caller))
-        close(fd);
+        hang_up(fd);
 }
 
 static void take_caller(enum herd_server_port port)
@@ -158,7 +165,18 @@ static void take_caller(enum herd_server_port port)
     }
     here.callers[fd].port = port;
     here.callers[fd].count = 0;
+    here.callers[fd].until_us =
+        port == HERD_SERVER_IMPATIENT ? net_now_us() + HERD_SERVER_PATIENCE_MS * 1000 : 0;
     epoll_ctl(here.epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void hang_up_on_the_silent(void)
+{
+    uint64_t now_us = net_now_us();
+    for (int fd = 0; fd < FILES_MAX; fd++) {
+        if (here.callers[fd].until_us != 0 && here.callers[fd].until_us <= now_us)
+            hang_up(fd);
+    }
 }
 
 static _Noreturn void serve(pid_t parent)
@@ -169,8 +187,10 @@ static _Noreturn void serve(pid_t parent)
     signal(SIGINT, SIG_IGN);
     for (;;) {
         struct epoll_event event;
-        if (epoll_wait(here.epoll, &event, 1, -1) != 1)
+        if (epoll_wait(here.epoll, &event, 1, TURN_MS) != 1) {
+            hang_up_on_the_silent();
             continue;
+        }
         size_t port = 0;
         while (port < HERD_SERVER_PORTS && here.listeners[port] != event.data.fd)
             port++;

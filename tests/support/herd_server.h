@@ -11,7 +11,7 @@
  *     anything else  404
  *
  * Other ports of the same process: RUBBISH says something that is not HTTP, TLS what a TLS server says to
- * plain HTTP, CLOSING closes every connection at once.
+ * plain HTTP, CLOSING closes every connection at once, IMPATIENT those that are older than HERD_SERVER_PATIENCE_MS.
  *
  * It is gone when the thread that started it is.
  */
@@ -23,12 +23,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { HERD_SERVER_PATIENCE_MS = 250 };
+
 enum herd_server_port {
     HERD_SERVER_HTTP = 0,
     HERD_SERVER_HTTP_TOO, /* the same once more */
     HERD_SERVER_RUBBISH,
     HERD_SERVER_TLS,
     HERD_SERVER_CLOSING,
+    HERD_SERVER_IMPATIENT,
     HERD_SERVER_PORTS
 };
 
