@@ -36,7 +36,7 @@ struct witness_postgres {
     struct witness_sample *samples; /* owned until they go into a view */
     size_t sample_count, sample_room;
     uint32_t peak_running, gaps;
-    uint64_t retry_us;
+    uint64_t gap_from_us, retry_us; /* gap_from_us: 0 while it answers */
 };
 
 static uint64_t end_after(uint32_t limit_ms)
@@ -85,7 +85,7 @@ static const char visible[] = WITNESS_OURS " */ SELECT pg_has_role('pg_read_all_
 static const char sample[] = WITNESS_OURS
     " */ SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND backend_type = 'client "
     "backend'"
-    " AND pid <> pg_backend_pid() AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
+    " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
 
 static const char extension[] =
     WITNESS_OURS " */ SELECT quote_ident(nspname), to_regclass(quote_ident(nspname) || "
@@ -209,13 +209,20 @@ static bool add_sample(struct witness_postgres *postgres, uint64_t at_us, uint32
 }
 
 /* Each sample that was due while nobody answered is a gap. */
-static void count_gaps(struct witness_postgres *postgres, uint64_t begin_us)
+static void close_gap(struct witness_postgres *postgres, uint64_t now_us)
 {
-    uint64_t now_us = net_now_us();
+    if (postgres->gap_from_us != 0)
+        postgres->gaps += 1 + (uint32_t)((now_us - postgres->gap_from_us) / (WITNESS_SAMPLE_EVERY_MS * 1000));
+    postgres->gap_from_us = 0;
+}
+
+static void open_gap(struct witness_postgres *postgres, uint64_t begin_us)
+{
     if (net_wait(postgres->ticker.end_fd, POLLIN, 0)) /* it was not the server that took so long */
         return;
-    postgres->gaps += 1 + (uint32_t)((now_us - begin_us) / (WITNESS_SAMPLE_EVERY_MS * 1000));
-    postgres->retry_us = now_us + (uint64_t)RETRY_MS * 1000;
+    if (postgres->gap_from_us == 0)
+        postgres->gap_from_us = begin_us;
+    postgres->retry_us = net_now_us() + (uint64_t)RETRY_MS * 1000;
 }
 
 static void take_sample(void *context, bool is_last)
@@ -224,19 +231,19 @@ static void take_sample(void *context, bool is_last)
     struct witness_answer answer;
     uint64_t begin_us = net_now_us(), running = 0;
     if (is_last)
+        close_gap(postgres, begin_us);
+    if (is_last || begin_us < postgres->retry_us)
         return;
     postgres->session.end_fd = postgres->ticker.end_fd;
-    if (begin_us < postgres->retry_us) {
-        postgres->gaps++;
-        return;
-    }
     enum witness_outcome outcome =
         witness_session_ask(&postgres->session, sample, &postgres->options.statement, 1,
                             begin_us + (uint64_t)SAMPLE_LIMIT_MS * 1000, &answer);
     uint64_t at_us = begin_us + (net_now_us() - begin_us) / 2;
-    if (outcome != WITNESS_ANSWERED || !whole_number(answer.cells[0], &running) ||
-        !add_sample(postgres, at_us, (uint32_t)running))
-        count_gaps(postgres, begin_us);
+    if (outcome == WITNESS_ANSWERED && whole_number(answer.cells[0], &running) &&
+        add_sample(postgres, at_us, (uint32_t)running))
+        close_gap(postgres, begin_us);
+    else
+        open_gap(postgres, begin_us);
 }
 
 /* ---- begin, end ---- */
@@ -246,7 +253,7 @@ bool witness_postgres_begin(struct witness_postgres *postgres, char why[static W
     bool counts = postgres->options.way == WITNESS_STATEMENTS || postgres->options.way == WITNESS_SQL;
     postgres->sample_count = 0;
     postgres->peak_running = postgres->gaps = 0;
-    postgres->retry_us = 0;
+    postgres->gap_from_us = postgres->retry_us = 0;
     if (counts && !take_count(postgres, end_after(BEGIN_LIMIT_MS), &postgres->count_before,
                               postgres->epoch_before, why))
         return false;
