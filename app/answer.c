@@ -52,6 +52,7 @@ static const struct {
 static const char *const SOURCES[] = {
     [GUARD_FROM_NOWHERE] = "",        [GUARD_FROM_CACHE] = "; hit",       [GUARD_FROM_STALE] = "; fwd=stale",
     [GUARD_FROM_LOAD] = "; fwd=miss", [GUARD_FROM_FLIGHT] = "; fwd=miss", [GUARD_FROM_FLEET] = "; fwd=miss",
+    [GUARD_FROM_NEAR] = "; hit",
 };
 
 static bool was_collapsed(enum guard_source source)
@@ -132,6 +133,8 @@ static const char *cache_detail(const struct guard_result *result)
         return guard_failure_name(result->failure);
     case GUARD_OK:
     case GUARD_ABSENT:
+        if (result->source == GUARD_FROM_NEAR)
+            return "near";
         return result->source == GUARD_FROM_FLEET ? "fleet" : NULL;
     case GUARD_SHED:
     case GUARD_TIMEOUT:

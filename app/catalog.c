@@ -342,6 +342,7 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         .deadline_ms = settings->deadline_ms,
         .soft_ms = settings->soft_ms,
         .early_percent = settings->early_percent,
+        .near_ms = settings->near_ms,
     };
     for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK) {

@@ -10,6 +10,8 @@ enum {
     LEASE_MAX_MS = 3600000, /* seven digits in a token */
     VALUE_MAX_MS = 2000000000,
     EARLY_MAX_PERCENT = 10000,
+    NEAR_MAX_MS = 60000,
+    NEAR_LEAST_BYTES = 65536,
 };
 
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
@@ -67,6 +69,8 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         {"max_value_bytes", config->max_value_bytes, 1, CHECK_VALUE_MAX_BYTES, ""},
         {"max_lease_ms", config->max_lease_ms, 10, LEASE_MAX_MS, ""},
         {"max_value_ms", config->max_value_ms, 1, VALUE_MAX_MS, ""},
+        {"near_bytes", config->near_bytes, config->near_bytes == 0 ? 0 : NEAR_LEAST_BYTES, UINT32_MAX,
+         "or 0 for none"},
     };
     return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);
 }
@@ -95,6 +99,8 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"soft_ms", policy->soft_ms, 0, policy->stale_ms > 0 ? policy->deadline_ms : 0,
          "at most deadline_ms, and 0 without stale_ms: there is nothing to answer with"},
         {"early_percent", policy->early_percent, 0, EARLY_MAX_PERCENT, "100 is the beta of the paper, 1"},
+        {"near_ms", policy->near_ms, 0, NEAR_MAX_MS,
+         "its end is the bound of what other processes may see late"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
 }
