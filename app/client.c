@@ -367,8 +367,11 @@ static enum MHD_Result submit(struct client *client, const char *path)
 {
     client->job->done = written;
     client->job->context = client;
-    client->job->result.outcome = writer_submit(writer_of(client), client->job);
-    return client->job->result.outcome == WRITE_DONE ? park(client) : send_written(client, path);
+    const enum write_outcome outcome = writer_submit(writer_of(client), client->job);
+    if (outcome == WRITE_DONE)
+        return park(client); /* the job is the writer's now */
+    client->job->result.outcome = outcome;
+    return send_written(client, path);
 }
 
 static enum MHD_Result start_upload(struct client *client, const char *path)
