@@ -28,8 +28,8 @@
 
 enum {
     BATCH_ROWS = 500,
-    PAY_LIMIT_MS = 4000, /* of the guard's attempts for one batch */
-    CLAIM_MS = 6000,     /* longer than that, so that nobody tries the same meanwhile */
+    PAY_LIMIT_MS = 1500, /* of the guard's attempts for one batch */
+    CLAIM_MS = 3000,     /* longer than that, so that nobody tries the same meanwhile */
     CONNECT_LIMIT_MS = 2000,
     CONNECT_PAUSE_MS = 500,
     SETTLE_MAX = 4096, /* transactions; those beyond come due, and are paid once more */

@@ -18,8 +18,9 @@
 #include <uv.h>
 
 enum {
-    INVALIDATE_LIMIT_MS = 1000, /* then the answer goes out without Redis */
-    PAYS_MS = 2 * INVALIDATE_LIMIT_MS,
+    INVALIDATE_LIMIT_MS = 500, /* at least; then the answer goes out without Redis */
+    INVALIDATE_COMMANDS = 2,   /* and at least so many attempts of REDIS_LIMIT_MS */
+    PAYS_SLACK_MS = 1000,      /* what a write may take beside, before others pay for it */
     OWED_LIMIT_MS = 500,
     ROWS_BYTES_MAX = 1 << 20,
 };
@@ -28,7 +29,7 @@ struct writer {
     struct guard *guard;   /* lent */
     struct store *store;   /* owned */
     struct outbox *outbox; /* owned */
-    uint32_t limit_ms, queue_max;
+    uint32_t limit_ms, queue_max, invalidate_limit_ms;
     pthread_t *threads; /* owned */
     size_t thread_count;
 
@@ -106,7 +107,8 @@ static void confirmed(void *context, const struct guard_invalidated *result)
 static void invalidate(struct write_job *job, const char *key)
 {
     atomic_fetch_add(&job->unconfirmed, 1);
-    if (guard_invalidate(job->writer->guard, key, INVALIDATE_LIMIT_MS, confirmed, job) == GUARD_OK)
+    if (guard_invalidate(job->writer->guard, key, job->writer->invalidate_limit_ms, confirmed, job) ==
+        GUARD_OK)
         return;
     atomic_store(&job->missed, true);
     confirm(job);
@@ -280,7 +282,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
         .connection_count = (size_t)settings->write_workers + 1, /* the outbox's */
         .limit_ms = settings->write_limit_ms,
         .lock_limit_ms = settings->write_lock_ms,
-        .pays_ms = PAYS_MS,
+        .pays_ms = writer->invalidate_limit_ms + OWED_LIMIT_MS + PAYS_SLACK_MS,
     };
 
     if (!store_open(&store, &writer->store))
@@ -306,6 +308,9 @@ struct writer *writer_open(const struct settings *settings, struct guard *guard)
     writer->guard = guard;
     writer->limit_ms = settings->write_limit_ms;
     writer->queue_max = settings->write_queue;
+    writer->invalidate_limit_ms = settings->redis_limit_ms * INVALIDATE_COMMANDS;
+    if (writer->invalidate_limit_ms < INVALIDATE_LIMIT_MS)
+        writer->invalidate_limit_ms = INVALIDATE_LIMIT_MS;
     if (!open_parts(writer, settings)) {
         log_event(LOG_LEVEL_ERROR, "writer", "reason=\"no memory, descriptor or thread\"");
         writer_close(&writer);
