@@ -177,9 +177,7 @@ static bool batch_wait(struct outbox *outbox, struct batch *batch)
 
     while (poll(fds, 2, -1) <= 0)
         continue; /* the guard answers within PAY_LIMIT_MS, or when it closes */
-    if (fds[0].revents != 0)
-        return true;
-    pthread_mutex_lock(&batch->lock);
+    pthread_mutex_lock(&batch->lock); /* also so that what the callbacks wrote is seen */
     const bool all = batch->unanswered == 0;
     batch->is_left = !all;
     pthread_mutex_unlock(&batch->lock);

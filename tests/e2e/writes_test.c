@@ -152,10 +152,10 @@ static void a_purchase_that_is_repeated_under_its_key_is_made_once(void **state)
     struct fleet *fleet = *state;
     enum { REPEATS = 50 };
     struct write_asked asked[REPEATS];
+    char key[64];
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
     const uint32_t id = product(fleet);
     for (int stock = 1; stock <= 5; stock += 4) { /* the last piece, and one of several */
-        char key[64];
         set_stock(fleet, id, stock);
         snprintf(key, sizeof key, "Idempotency-Key: order-%" PRIu32 "-%d\r\n", id, stock);
         for (size_t i = 0; i < REPEATS; i++)
