@@ -113,8 +113,8 @@ static void batch_free(struct batch *batch)
     free(batch);
 }
 
-/* One less who will come; the last one tells the thread, or cleans up after it. */
-static void batch_answer(struct batch *batch)
+/* One less who will come; the last one tells the thread. True: it is gone, and the batch is the caller's. */
+static bool batch_answer(struct batch *batch)
 {
     pthread_mutex_lock(&batch->lock);
     const bool last = --batch->unanswered == 0;
@@ -122,17 +122,18 @@ static void batch_answer(struct batch *batch)
     if (last && !is_left)
         eventfd_write(batch->done_fd, 1); /* under the lock: afterwards the batch may be gone */
     pthread_mutex_unlock(&batch->lock);
-    if (last && is_left)
-        batch_free(batch);
+    return last && is_left;
 }
 
 /* The guard's callback, on its thread. */
 static void confirmed(void *context, const struct guard_invalidated *result)
 {
     struct batch_row *row = context;
+    struct batch *batch = row->batch;
 
     row->paid = result->status == GUARD_OK;
-    batch_answer(row->batch);
+    if (batch_answer(batch))
+        batch_free(batch);
 }
 
 static void batch_ask(struct batch *batch, size_t at, const char *key, struct guard *guard)
@@ -175,8 +176,9 @@ static bool batch_wait(struct outbox *outbox, struct batch *batch)
     struct pollfd fds[2] = {{.fd = batch->done_fd, .events = POLLIN},
                             {.fd = outbox->stop_fd, .events = POLLIN}};
 
+    /* the guard answers within PAY_LIMIT_MS, or when it closes */
     while (poll(fds, 2, -1) <= 0)
-        continue; /* the guard answers within PAY_LIMIT_MS, or when it closes */
+        continue;
     pthread_mutex_lock(&batch->lock); /* also so that what the callbacks wrote is seen */
     const bool all = batch->unanswered == 0;
     batch->is_left = !all;
