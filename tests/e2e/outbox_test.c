@@ -236,6 +236,21 @@ static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(v
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
+static void what_could_not_be_paid_stays_owed(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    stack_redis_pause(&fleet->redis);
+    change_by_hand(fleet, id);
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_unpaid_total", 2)); /* a whole round in vain */
+    assert_int_equal(writes_number(fleet, OWED), 2);
+    stack_redis_resume(&fleet->redis);
+    assert_everybody_sees(fleet, id, 2);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
 static void changes_made_while_redis_is_dead_are_paid_when_it_lives_again(void **state)
 {
     struct fleet *fleet = *state;
@@ -296,6 +311,7 @@ int main(void)
         cmocka_unit_test_teardown(what_a_killed_writer_owed_is_paid_by_another_process, fleet_end),
         cmocka_unit_test_teardown(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back,
                                   fleet_end),
+        cmocka_unit_test_teardown(what_could_not_be_paid_stays_owed, fleet_end),
         cmocka_unit_test_teardown(changes_made_while_redis_is_dead_are_paid_when_it_lives_again, fleet_end),
         cmocka_unit_test_teardown(what_a_killed_payer_had_claimed_is_paid_by_another, fleet_end),
         cmocka_unit_test_teardown(what_no_reader_asks_for_is_thrown_away, fleet_end),

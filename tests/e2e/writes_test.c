@@ -274,6 +274,37 @@ static void a_row_held_for_long_fails_its_write_and_nothing_else(void **state)
     assert_int_equal(column_of(fleet, other, "stock"), 4);
 }
 
+/* Both have found the key unused and stand in line for the last piece. */
+static void the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold(void **state)
+{
+    struct fleet *fleet = *state;
+    struct background twins[PROCESSES];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    char path[64];
+    snprintf(path, sizeof path, "%s", purchase_path(id));
+    for (int stock = 1; stock <= 2; stock++) { /* the last one, and one more than that */
+        char key[64];
+        snprintf(key, sizeof key, "Idempotency-Key: twins-%d\r\n", stock);
+        set_stock(fleet, id, stock);
+        PGconn *holder = hold_row(fleet, id);
+        for (size_t i = 0; i < PROCESSES; i++) {
+            twins[i] = (struct background){.fleet = fleet};
+            twins[i].asked = (struct write_asked){
+                .process = i, .method = "POST", .path = path, .headers = key, .body = "{\"quantity\":1}"};
+            assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_in_background, &twins[i]), 0);
+        }
+        assert_true(writes_wait_number(fleet, PROCESSES, HELD_UP));
+        PQfinish(holder);
+        for (size_t i = 0; i < PROCESSES; i++) {
+            pthread_join(twins[i].thread, NULL);
+            assert_int_equal(twins[i].asked.status, 200);
+            assert_int_equal(twins[i].asked.stock, stock - 1);
+        }
+        assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+    }
+}
+
 static void a_write_whose_connection_is_lost_is_of_unknown_outcome(void **state)
 {
     struct fleet *fleet = *state;
@@ -404,6 +435,7 @@ int main(void)
         cmocka_unit_test_teardown(a_purchase_that_is_repeated_under_its_key_is_made_once, fleet_end),
         cmocka_unit_test_teardown(a_purchase_shows_in_the_listing_of_its_category, fleet_end),
         cmocka_unit_test_teardown(a_row_held_for_long_fails_its_write_and_nothing_else, fleet_end),
+        cmocka_unit_test_teardown(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold, fleet_end),
         cmocka_unit_test_teardown(a_write_whose_connection_is_lost_is_of_unknown_outcome, fleet_end),
         cmocka_unit_test_teardown(a_database_that_is_away_fails_writes_without_doubt, fleet_end),
         cmocka_unit_test_teardown(a_write_under_way_is_finished_when_the_process_is_told_to_end, fleet_end),
