@@ -1,7 +1,8 @@
 # stampede-guard - one load per cache key, fleet-wide.
 #
-#   make              build/catalogd, the service, and build/demo, the stampede tester
+#   make              build/catalogd, the service, and build/stampede, the stampede tester
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
+#   make scenarios    stampedes and faults, each judged (2 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads schema and seed data: DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these
@@ -16,6 +17,9 @@
 #   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
 #   make model        the protocol in the model checker spin, sown bugs too
 #   make bench        the measurements the README quotes
+#   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
+#   make lab          the Redis locks of the literature and what breaks each (2 minutes): T="redisson guard changed"
+#                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
@@ -55,7 +59,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench lint format install clean help
+.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -110,6 +114,10 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
 LOAD_OBJECTS := $(call objects,$(filter-out $(LOAD_MAINS),$(wildcard load/*.c)))
+PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
+PEERS := $(BUILD)/peers
+LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
+LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
@@ -122,8 +130,8 @@ CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 LOAD_PROGRAMS := $(LOAD_MAINS:load/%.c=$(BUILD)/%)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
-# build/catalogd and build/demo are the ones built last, of whichever variant.
-all: $(CATALOGD) $(LOAD_PROGRAMS)
+# build/catalogd and build/stampede are the ones built last, of whichever variant.
+all: $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
 $(BUILD)/%.o: %.c
@@ -141,7 +149,8 @@ $(BUILD)/libapp.a: $(APP_OBJECTS)
 $(BUILD)/libload.a: $(LOAD_OBJECTS)
 $(BUILD)/libsupport.a: $(SUPPORT_OBJECTS)
 $(BUILD)/libchaos.a: $(CHAOS_OBJECTS)
-$(BUILD)/libapp.a $(BUILD)/libload.a $(BUILD)/libsupport.a $(BUILD)/libchaos.a:
+$(BUILD)/libpeers.a: $(PEERS_OBJECTS)
+$(BUILD)/libapp.a $(BUILD)/libload.a $(BUILD)/libsupport.a $(BUILD)/libchaos.a $(BUILD)/libpeers.a:
 	@mkdir -p $(@D)
 	rm -f $@
 	$(AR) rcs $@ $^
@@ -154,6 +163,14 @@ $(LOAD_PROGRAMS): $(BUILD)/%: $(BUILD)/load/%.o $(BUILD)/libload.a
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
+$(PEERS): $(BUILD)/load/peers/peers.o $(BUILD)/libpeers.a $(BUILD)/libload.a
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
+$(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
+	@echo "  LINK $@"
+	$(LINK) $^ $(LIBRARIES)
+
 # Everything a test may include comes from an archive, so it is linked with what it uses and no more.
 # In tests/fail every call of these from an object of ours goes to the test first.
 FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
@@ -161,9 +178,13 @@ $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc callo
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
-$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS)
+$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@echo "  LINK $@"
-	$(LINK) $(WRAPPED) $^ $(LIBS_cmocka) $(LIBRARIES)
+	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LIBRARIES)
+
+# Programs of their own below load/ have names of their own, too: only their tests link them.
+$(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
+$(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
 $(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"
@@ -177,12 +198,26 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 
 -include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
 	$(LOAD_MAINS:%.c=$(BUILD)/%.o) $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
+	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
 
 # ---- what one does with it ----
 
-demo run: all
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/demo $@ --scale $(SCALE)
+chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
+
+demo: all
+	@sh load/deps.sh page || echo "the page is left out" >&2
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo --scale $(SCALE)
+
+run: all
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE)
+
+# The example for a service of one's own needs one: it runs only when it is named.
+SCENARIOS := $(wildcard load/scenarios/*.scenario)
+SCENARIOS := $(if $(T),$(foreach file,$(SCENARIOS),$(if $(call chosen,$(notdir $(file))),$(file))),$(filter-out %/own-service.scenario,$(SCENARIOS)))
+scenarios: all
+	@sh load/deps.sh page
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede scenario $(SCENARIOS) --json build/scenarios --html build/scenarios
 
 db:
 	@test -n "$(DATABASE_URL)" || { echo "make db DATABASE_URL=postgres://user@host/database [SCALE=$(SCALE)]" >&2; exit 2; }
@@ -191,7 +226,6 @@ db:
 
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM)
 
-chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
@@ -253,8 +287,17 @@ bench: all $(BUILD)/bench
 	@sh load/deps.sh bench
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/bench
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*.h tests/*/*.h)
+# What cannot be installed is reported as not run.
+peers: all
+	@sh load/peers/install.sh build/peers_node
+	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
+
+# Exits with 1 where ours does not keep what it promises.
+lab: all
+	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
+
+SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/peers/*.c load/lab/*.c tests/*/*.c guard/example/*.c)
+HEADERS = $(wildcard guard/*.h app/*.h load/*.h load/peers/*.h load/lab/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
 	@sh load/deps.sh lint

@@ -59,6 +59,7 @@ static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
 static const char *const SOURCES[] = {
     [GUARD_FROM_NOWHERE] = "",        [GUARD_FROM_CACHE] = "; hit",       [GUARD_FROM_STALE] = "; hit",
     [GUARD_FROM_LOAD] = "; fwd=miss", [GUARD_FROM_FLIGHT] = "; fwd=miss", [GUARD_FROM_FLEET] = "; fwd=miss",
+    [GUARD_FROM_NEAR] = "; hit",
 };
 
 static bool was_collapsed(enum guard_source source)
@@ -148,6 +149,8 @@ static const char *cache_detail(const struct guard_result *result)
         return guard_failure_name(result->failure);
     case GUARD_OK:
     case GUARD_ABSENT:
+        if (result->source == GUARD_FROM_NEAR)
+            return "near";
         return result->source == GUARD_FROM_FLEET ? "fleet" : NULL;
     case GUARD_SHED:
     case GUARD_TIMEOUT:

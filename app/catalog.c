@@ -320,6 +320,7 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         .max_hold_ms = settings->max_hold_ms,
         .load_limit_ms = settings->load_limit_ms,
         .deadline_ms = settings->deadline_ms,
+        .near_ms = settings->near_ms,
     };
     for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK) {

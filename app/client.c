@@ -325,6 +325,9 @@ static enum MHD_Result ask(struct client *client, const char *path)
                                           .context = client};
 
     route_key(&client->route, key);
+    if (loop->phase == LOOP_RUNNING &&
+        guard_near(loop->shared->config->guard, request.kind, key, &client->result))
+        return send_result(client, &client->result, path);
     const enum guard_status status =
         loop->guard != NULL ? guard_loop_get(loop->guard, &request, &client->ticket) : GUARD_CLOSING;
     if (status != GUARD_OK)

@@ -28,6 +28,7 @@ enum {
     POOL_BYTES = 8192,
     STUCK_MS = 5000, /* a server loop or a guard that has not turned for so long is stuck */
     INVALIDATE_LIMIT_MS = 1000,
+    HOT_SHOWN = 20,
 };
 
 static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -98,8 +99,9 @@ static const struct refusal NOT_DONE = {MHD_HTTP_INTERNAL_SERVER_ERROR, "Not inv
 static const struct refusal BAD_KEY = {
     MHD_HTTP_BAD_REQUEST, "Not a key",
     "Give one: ?key=catalog, category:{id}, category:{id}:after:{id} or product:{id}.", NULL, NULL};
-static const struct refusal UNKNOWN_PATH = {
-    MHD_HTTP_NOT_FOUND, "No such path", "There are /healthz, /readyz, /metrics and /invalidate.", NULL, NULL};
+static const struct refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
+                                            "There are /healthz, /readyz, /metrics, /hot and /invalidate.",
+                                            NULL, NULL};
 static const struct refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                         "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
                                         MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
@@ -203,6 +205,27 @@ static bool metrics(struct ops *ops, struct MHD_Connection *connection)
     return queued;
 }
 
+static json_t *heat(const struct ops *ops, enum guard_hot_by by, uint64_t unit)
+{
+    struct guard_hot_key keys[HOT_SHOWN];
+    const size_t count = guard_hot(ops->guard, by, keys, HOT_SHOWN);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "key", keys[i].key, "weight",
+                                              (json_int_t)(keys[i].weight / unit), "too_high_by_at_most",
+                                              (json_int_t)(keys[i].error / unit)));
+    return list;
+}
+
+static bool hot(struct ops *ops, struct MHD_Connection *connection)
+{
+    return send_state(connection, MHD_HTTP_OK,
+                      json_pack("{s:s, s:o, s:o}", "about", "this process; weights halve every minute",
+                                "loads_saved", heat(ops, GUARD_HOT_COLLAPSED, 1), "waited_ms",
+                                heat(ops, GUARD_HOT_WAIT, 1000)));
+}
+
 static bool send_invalidated(struct MHD_Connection *connection, const char *key,
                              const struct guard_invalidated *result)
 {
@@ -244,9 +267,8 @@ static const struct {
     bool needs_token;
     bool (*answer)(struct ops *ops, struct MHD_Connection *connection);
 } TABLE[] = {
-    {MHD_HTTP_METHOD_GET, "/healthz", false, healthz},
-    {MHD_HTTP_METHOD_GET, "/readyz", false, readyz},
-    {MHD_HTTP_METHOD_GET, "/metrics", true, metrics},
+    {MHD_HTTP_METHOD_GET, "/healthz", false, healthz},       {MHD_HTTP_METHOD_GET, "/readyz", false, readyz},
+    {MHD_HTTP_METHOD_GET, "/metrics", true, metrics},        {MHD_HTTP_METHOD_GET, "/hot", true, hot},
     {MHD_HTTP_METHOD_POST, "/invalidate", true, invalidate},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };

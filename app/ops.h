@@ -8,6 +8,8 @@
  *                                      process is not shutting down. Redis away, or refusing us, is
  *                                      "degraded": right but uncached
  *     GET  /metrics                    Prometheus text; with the token, if there is one
+ *     GET  /hot                        the keys whose loads the guard saved most of, and those that were waited
+ *                                      for longest, as JSON; with the token, if there is one
  *     POST /invalidate?key=product:7   drops an entry and voids its running load; with the token, if there is
  *                                      one. 503: not confirmed, do it again
  *

@@ -20,6 +20,7 @@ enum {
     NAME_BYTES = 32,     /* longest name, flag or environment */
     ALLOWED_BYTES = 160, /* longest "what is allowed" */
     DAY_MS = 86400000,
+    NEAR_LEAST_BYTES = 65536,
     HOUR_MS = 3600000,
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
@@ -262,6 +263,12 @@ static const struct setting table[] = {
      "client connections at a time", false},
     {"MAX_VALUE_BYTES", &number, offsetof(struct settings, max_value_bytes), "1048576", 1, 64 << 20, "bytes",
      "larger documents are answered but not cached", false},
+    {"NEAR_BYTES", &number, offsetof(struct settings, near_bytes), "0", 0, UINT32_MAX, "bytes",
+     "values also kept in this process's memory; 0: none, otherwise at least 65536", false},
+    {"NEAR_MS", &number, offsetof(struct settings, near_ms), "1000", 1, 60000, "ms",
+     "such a value is answered without asking Redis for this long; other processes' changes may be seen so "
+     "late",
+     false},
     {"SERVER_LOOPS", &number, offsetof(struct settings, server_loops), "0", 0, 256, "threads",
      "event loops that serve HTTP; 0: one per core", false},
     {"DRAIN_MS", &number, offsetof(struct settings, drain_ms), "5000", 0, HOUR_MS, "ms",
@@ -311,6 +318,11 @@ static bool waiters_fit_connections(const struct settings *s)
     return s->max_waiters <= s->max_connections;
 }
 
+static bool near_is_useful(const struct settings *s)
+{
+    return s->near_bytes == 0 || s->near_bytes >= NEAR_LEAST_BYTES;
+}
+
 static bool lock_limit_fits_write(const struct settings *s)
 {
     return s->write_lock_ms <= s->write_limit_ms;
@@ -344,6 +356,7 @@ static const struct rule rules[] = {
      "at most DEADLINE_MS, or a slow Redis alone uses a request up", false},
     {"MAX_WAITERS", "MAX_CONNECTIONS", waiters_fit_connections,
      "at most MAX_CONNECTIONS, for a waiting request holds a connection", true},
+    {"NEAR_BYTES", "NEAR_MS", near_is_useful, "0 (no near cache) or at least 65536", false},
     {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", lock_limit_fits_write,
      "at most WRITE_LIMIT_MS, which ends every write", true},
     {"OPS_LISTEN", "LISTEN", listeners_differ, "an address of its own, not the one of LISTEN", false},

@@ -38,9 +38,10 @@ struct settings {
     uint32_t max_waiters, max_connections, max_value_bytes;
     uint32_t server_loops; /* as configured; 0: one per core */
     uint32_t drain_ms;
-    bool prepare;               /* off: for a pooler that cannot keep prepared statements */
-    const char *ops_token_file; /* "": the operations listener asks for no token */
-    uint32_t load_delay_ms;     /* PostgreSQL sleeps this long inside every load */
+    bool prepare;                 /* off: for a pooler that cannot keep prepared statements */
+    const char *ops_token_file;   /* "": the operations listener asks for no token */
+    uint32_t near_bytes, near_ms; /* the near cache; 0 bytes: none */
+    uint32_t load_delay_ms;       /* PostgreSQL sleeps this long inside every load */
 };
 
 enum settings_verdict {

@@ -9,6 +9,8 @@
 enum {
     LEASE_MAX_MS = 3600000, /* seven digits in a token */
     VALUE_MAX_MS = 2000000000,
+    NEAR_MAX_MS = 60000,
+    NEAR_LEAST_BYTES = 65536,
 };
 
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
@@ -66,6 +68,8 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         {"max_value_bytes", config->max_value_bytes, 1, CHECK_VALUE_MAX_BYTES, ""},
         {"max_lease_ms", config->max_lease_ms, 10, LEASE_MAX_MS, ""},
         {"max_value_ms", config->max_value_ms, 1, VALUE_MAX_MS, ""},
+        {"near_bytes", config->near_bytes, config->near_bytes == 0 ? 0 : NEAR_LEAST_BYTES, UINT32_MAX,
+         "or 0 for none"},
     };
     return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);
 }
@@ -91,6 +95,8 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"max_hold_ms", policy->max_hold_ms, policy->lease_ms, LEASE_MAX_MS, "at least lease_ms"},
         {"load_limit_ms", policy->load_limit_ms, 1, policy->max_hold_ms, "at most max_hold_ms"},
         {"deadline_ms", policy->deadline_ms, 1, LEASE_MAX_MS, ""},
+        {"near_ms", policy->near_ms, 0, NEAR_MAX_MS,
+         "its end is the bound of what other processes may see late"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
 }

@@ -70,6 +70,7 @@ static uint64_t *count_of_answered(struct guard_stats *stats, const struct guard
         return &stats->collapsed_process;
     case GUARD_FROM_FLEET:
         return &stats->collapsed_fleet;
+    case GUARD_FROM_NEAR: /* never reaches the core */
     case GUARD_FROM_NOWHERE:
         break;
     }

@@ -24,6 +24,8 @@ static void free_guard(struct guard *guard)
         free(kind);
     }
     pthread_mutex_destroy(&guard->mutex);
+    pthread_mutex_destroy(&guard->hot_mutex);
+    near_free(&guard->near);
     free((char *)(uintptr_t)guard->config.name_space);
     redis_address_clear(&guard->address);
     free(guard);
@@ -35,6 +37,7 @@ static struct guard *new_guard(const struct guard_config *config)
     if (guard == NULL)
         return NULL;
     pthread_mutex_init(&guard->mutex, NULL);
+    pthread_mutex_init(&guard->hot_mutex, NULL);
     guard->config = *config;
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
     guard->config.name_space = strdup(config->name_space);
@@ -48,6 +51,9 @@ static enum guard_status start(struct guard *guard, const struct guard_config *c
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (!redis_address_parse(config->redis_url, &guard->address, error))
         return GUARD_INVALID;
+    if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF &&
+        (guard->near = near_new(config->near_bytes, guard->hash_key)) == NULL)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory for the near cache");
     protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
                   config->max_value_ms);
     if (shell_start(guard) != GUARD_OK)
@@ -165,6 +171,33 @@ void guard_cancel(struct guard *guard, guard_ticket ticket)
     pthread_mutex_unlock(&guard->mutex);
 }
 
+/* ---- the near cache ---- */
+
+bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *key,
+                struct guard_result *result)
+{
+    char encoded[KEY_ENCODED_MAX + 1];
+    struct near_entry entry;
+    if (guard->near == NULL || kind == NULL || kind->policy.near_ms == 0 || key == NULL ||
+        atomic_load_explicit(&guard->refusing, memory_order_relaxed))
+        return false;
+    size_t bytes = strnlen(key, KEY_BYTES_MAX + 1);
+    if (!key_valid(key, bytes))
+        return false;
+    uint64_t now_us = clock_now_us();
+    if (!near_get(guard->near, encoded, key_encode(key, bytes, encoded), now_us, &entry))
+        return false;
+    *result = (struct guard_result){
+        .status = entry.value != NULL ? GUARD_OK : GUARD_ABSENT,
+        .source = GUARD_FROM_NEAR,
+        .value = entry.value != NULL ? &entry.value->public : NULL,
+        .age_ms = (uint32_t)((now_us - entry.born_us) / 1000),
+        .left_ms = (uint32_t)((entry.fresh_until_us - now_us) / 1000),
+        .stored = true,
+    };
+    return true;
+}
+
 /* ---- the blocking forms ---- */
 
 struct blocking {
@@ -226,6 +259,8 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     *result = (struct guard_result){.status = GUARD_INVALID};
     if (request == NULL)
         return GUARD_INVALID;
+    if (guard_near(guard, request->kind, request->key, result))
+        return result->status;
     struct guard_request own = *request;
     blocking_init(&blocking);
     blocking.got = result;
@@ -361,6 +396,19 @@ static void add_loop(struct guard_stats *stats, const struct loop_counters *coun
             atomic_load_explicit(&counters->duration_count[i], memory_order_relaxed);
 }
 
+static void add_near(struct guard_stats *stats, struct near *near)
+{
+    struct near_counters counters;
+    near_count(near, &counters);
+    stats->near_hit = counters.hit;
+    stats->near_miss = counters.miss;
+    stats->near_evicted = counters.evicted;
+    stats->near_dropped = counters.dropped;
+    stats->near_cleared = counters.cleared;
+    stats->near_entries = counters.entries;
+    stats->near_bytes = counters.bytes;
+}
+
 static void add_redis(struct guard_stats *stats, struct redis_counters *counters)
 {
     stats->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
@@ -384,6 +432,18 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
     out->beat_age_ms = now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
     out->shed += atomic_load_explicit(&guard->shed, memory_order_relaxed);
     add_redis(out, &guard->redis_counters);
+    if (guard->near != NULL)
+        add_near(out, guard->near);
+}
+
+size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
+{
+    if (by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT)
+        return 0;
+    pthread_mutex_lock(&guard->hot_mutex);
+    size_t count = hot_top(&guard->hot[by], out, max);
+    pthread_mutex_unlock(&guard->hot_mutex);
+    return count;
 }
 
 const char *guard_status_name(enum guard_status status)
@@ -400,7 +460,8 @@ const char *guard_source_name(enum guard_source source)
 {
     static const char *const NAMES[] = {
         [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
-        [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet"};
+        [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
+        [GUARD_FROM_NEAR] = "near"};
     return (size_t)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : "?";
 }
 

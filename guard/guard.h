@@ -87,6 +87,7 @@ enum guard_source {
     GUARD_FROM_LOAD,        /* this request started the load */
     GUARD_FROM_FLIGHT,      /* collapsed: another request of this process loaded it */
     GUARD_FROM_FLEET,       /* collapsed: another process loaded it while this request waited */
+    GUARD_FROM_NEAR,        /* from this process's memory: see guard_near() */
 };
 
 /* Why a load failed. Travels through Redis to the waiters of other processes. */
@@ -175,13 +176,14 @@ struct guard_policy {
     uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
     uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
     uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
+    uint32_t near_ms;        /* guard_near() may answer for so long without asking Redis; 0 = never */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
     {                                                                                                        \
         .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
         .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
-        .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000                                   \
+        .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .near_ms = 0                     \
     }
 
 /* ---- the guard ---- */
@@ -211,6 +213,7 @@ struct guard_config {
     uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
     guard_log *log;            /* NULL: silent */
     void *log_context;         /* lent until guard_close() has returned */
+    uint32_t near_bytes;       /* bound of the near cache, its overhead included; 0 = there is none */
 };
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \
@@ -218,7 +221,7 @@ struct guard_config {
         .struct_size = sizeof(struct guard_config), .redis_url = "redis://127.0.0.1:6379/0",                 \
         .name_space = "default", .mode = GUARD_MODE_FLEET, .redis_limit_ms = 250, .connect_limit_ms = 1000,  \
         .load_workers = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,             \
-        .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL                    \
+        .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL, .near_bytes = 0   \
     }
 
 /*
@@ -293,6 +296,19 @@ GUARD_API enum guard_status guard_loop_get(struct guard_loop *loop, const struct
                                            guard_ticket *ticket);
 GUARD_API void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket);
 
+/* ---- the near cache ---- */
+
+/*
+ * Answers from this process's memory, at once: no Redis, no callback, no allocation. True: *result is set, its value
+ * yours (guard_value_unref()). False: ask with one of the functions above, which look in Redis and keep what they find
+ * there for near_ms. guard_get_wait() looks here by itself.
+ *
+ * What it costs in freshness: an invalidation is seen at once by the process that made it, and by another one when its
+ * message arrives, but after near_ms at the latest. Without the subscription nothing is kept. OK or ABSENT only.
+ */
+GUARD_API bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *key,
+                          struct guard_result *result);
+
 /* ---- invalidating ---- */
 
 struct guard_invalidated {
@@ -356,6 +372,9 @@ struct guard_stats {
     /* Redis */
     uint64_t redis_commands, redis_round_trips, redis_timeouts, redis_errors, redis_connects;
     uint64_t breaker_opened;
+    /* the near cache; near_hit is one more outcome of a get */
+    uint64_t near_hit, near_miss, near_evicted, near_dropped, near_cleared;
+    uint64_t near_entries, near_bytes; /* now */
     /* gauges */
     uint32_t waiters, flights, loads_running, loads_queued;
     uint32_t beat_age_ms; /* since the guard's thread last had a free moment; it has one every 500 ms */
@@ -364,6 +383,23 @@ struct guard_stats {
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
+
+/* Which keys the guard works for. Weights are of this process and halve every minute. */
+enum guard_hot_by {
+    GUARD_HOT_COLLAPSED = 0, /* gets that were answered by somebody else's load: queries saved */
+    GUARD_HOT_WAIT,          /* microseconds that gets have waited for a load or a lease */
+};
+
+enum { GUARD_HOT_KEY_BYTES = 96 };
+
+struct guard_hot_key {
+    char key[GUARD_HOT_KEY_BYTES]; /* a longer one is cut */
+    uint64_t weight;               /* never too low ... */
+    uint64_t error;                /* ... and too high by this at most */
+};
+
+/* The heaviest first, at most `max` of them; returns how many. There are 64 at the most. */
+GUARD_API size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max);
 
 #ifdef __cplusplus
 }

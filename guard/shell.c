@@ -163,12 +163,28 @@ static void put_in_outbox(struct get *get, struct guard_loop **told)
     DL_APPEND(loop->outbox, get);
 }
 
+static void note_heat(struct guard *guard, uint64_t now_us, const struct get *get)
+{
+    enum guard_source source = get->waiter.result.source;
+    if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
+        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, 1);
+    if (now_us > get->waiter.start_us)
+        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, now_us - get->waiter.start_us);
+}
+
 static void tell_answered(struct guard *guard)
 {
     struct guard_loop *told = NULL;
-    for (struct core_waiter *waiter = core_next_answer(guard->core); waiter != NULL;
-         waiter = core_next_answer(guard->core))
+    struct core_waiter *waiter = core_next_answer(guard->core);
+    if (waiter == NULL)
+        return;
+    uint64_t now_us = clock_now_us();
+    pthread_mutex_lock(&guard->hot_mutex);
+    for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
+        note_heat(guard, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
+    }
+    pthread_mutex_unlock(&guard->hot_mutex);
     while (told != NULL) { /* a loop may be gone once it has its answers */
         struct guard_loop *loop = told;
         struct get *list = loop->outbox;
@@ -178,9 +194,18 @@ static void tell_answered(struct guard *guard)
     }
 }
 
+static void drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes)
+{
+    if (guard->near != NULL)
+        near_drop(guard->near, encoded, encoded_bytes);
+}
+
+/* The second drop of a key: between the first, when it was accepted, and the deletion in Redis somebody may have
+ * looked the old value up and kept it. */
 static void end_invalidation(struct guard *guard, struct invalidation *invalidation,
                              const struct guard_invalidated *result)
 {
+    drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);
@@ -268,6 +293,7 @@ static enum guard_status admit_invalidation(const struct guard *guard)
 
 enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation)
 {
+    drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = admit_invalidation(guard);
     if (status == GUARD_OK) {
@@ -430,6 +456,8 @@ static void on_async(uv_async_t *async)
 static void on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
+    if (message->kind == MESSAGE_INVALIDATED)
+        drop_near(guard, message->subject, message->subject_bytes);
     core_woken(guard->core, clock_now_us(), message->subject, message->subject_bytes,
                message->kind == MESSAGE_INVALIDATED);
     after_events(guard);
@@ -446,6 +474,8 @@ static void on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
     shell_log(guard, "wake-ups: %s", text);
+    if (guard->near != NULL)
+        near_listen(guard->near, wake_state(guard->wake) == GUARD_REDIS_UP);
     after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
 }
 

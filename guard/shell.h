@@ -14,7 +14,9 @@
 #ifndef GUARD_SHELL_H
 #define GUARD_SHELL_H
 
+#include "hot.h"
 #include "loop.h"
+#include "near.h"
 #include "protocol.h"
 #include "wake.h"
 #include "workers.h"
@@ -40,6 +42,7 @@ struct guard {
     _Atomic uint64_t shed;  /* gets refused before they were anybody's */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
+    struct near *near; /* NULL: none */
 
     /* any thread, under the mutex */
     pthread_mutex_t mutex;
@@ -53,6 +56,10 @@ struct guard {
     struct guard_stats published;
     bool draining, closing_asked, ended;
     uint32_t drain_ms;
+
+    /* the guard's thread writes, any reads */
+    pthread_mutex_t hot_mutex; /* the innermost of all */
+    struct hot hot[GUARD_HOT_WAIT + 1];
 
     /* the guard's thread */
     pthread_t thread;

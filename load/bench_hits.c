@@ -4,7 +4,8 @@
  * the same body from its own cache.
  *
  * One hot product is kind to the guard: requests for it that arrive within one turn of the loop share a
- * lookup. So there is a second run over a thousand products in turn, where hardly any does.
+ * lookup. So there is a second run over a thousand products in turn, where hardly any does. A second service has
+ * a near cache and hardly asks Redis at all.
  *
  * One server loop, one nginx worker, one thread of wrk, the same connections for all. The ratios are made
  * within a repetition, so what slows the whole machine down cancels out. Throughput depends on who shares
@@ -20,16 +21,31 @@
 #include <string.h>
 
 enum { CONNECTIONS = 64, SECONDS = 2, REPETITIONS = 5, ASK_LIMIT_MS = 5000, MANY = 1000 };
-enum contender { CONSTANT, HIT, MANY_HITS, NGINX, CONTENDER_COUNT };
+enum contender { CONSTANT, HIT, MANY_HITS, NEAR, MANY_NEAR, NGINX, CONTENDER_COUNT };
 
 struct contest {
-    struct stack_catalogd catalogd;
+    struct stack_catalogd catalogd, near;
     struct nginx nginx;
     char path[BURST_PATH_BYTES];
     uint32_t first; /* of the thousand products */
     struct samples rates[CONTENDER_COUNT], cpu_us[CONTENDER_COUNT], redis_us[CONTENDER_COUNT];
     struct samples hit_to_constant, hit_to_nginx, cpu_to_constant;
+    struct samples near_to_constant, near_to_nginx, near_cpu_of_constant;
 };
+
+static uint16_t port_of(const struct contest *contest, enum contender who)
+{
+    if (who == NGINX)
+        return contest->nginx.port;
+    return who == NEAR || who == MANY_NEAR ? contest->near.port : contest->catalogd.port;
+}
+
+static pid_t pid_of(const struct contest *contest, enum contender who)
+{
+    if (who == NGINX)
+        return contest->nginx.pid;
+    return who == NEAR || who == MANY_NEAR ? contest->near.pid : contest->catalogd.pid;
+}
 
 static bool same_body(const struct contest *contest)
 {
@@ -60,12 +76,13 @@ static double origin_count(const struct contest *contest)
 static struct wrk_options options_of(const struct contest *contest, enum contender who)
 {
     const char *const paths[CONTENDER_COUNT] = {
-        [CONSTANT] = "/ping", [HIT] = contest->path, [MANY_HITS] = "/products/", [NGINX] = contest->path};
-    struct wrk_options options = {.port = who == NGINX ? contest->nginx.port : contest->catalogd.port,
+        [CONSTANT] = "/ping",   [HIT] = contest->path,      [MANY_HITS] = "/products/",
+        [NEAR] = contest->path, [MANY_NEAR] = "/products/", [NGINX] = contest->path};
+    struct wrk_options options = {.port = port_of(contest, who),
                                   .path = paths[who],
                                   .connection_count = CONNECTIONS,
                                   .seconds = SECONDS};
-    if (who == MANY_HITS) {
+    if (who == MANY_HITS || who == MANY_NEAR) {
         options.first = contest->first;
         options.last = contest->first + MANY - 1;
     }
@@ -74,7 +91,7 @@ static struct wrk_options options_of(const struct contest *contest, enum contend
 
 static bool run_one(struct bench *bench, struct contest *contest, enum contender who)
 {
-    pid_t pid = who == NGINX ? contest->nginx.pid : contest->catalogd.pid;
+    pid_t pid = pid_of(contest, who);
     const struct wrk_options options = options_of(contest, who);
     struct wrk_result result;
     uint64_t cpu_us = usage_cpu_us(pid), redis_us = usage_cpu_us(bench->redis.pid);
@@ -105,11 +122,15 @@ static bool repeat(struct bench *bench, struct contest *contest)
     for (size_t i = 0; i < REPETITIONS; i++) {
         progress_repetition(i + 1);
         if (!run_one(bench, contest, CONSTANT) || !run_one(bench, contest, HIT) ||
-            !run_one(bench, contest, MANY_HITS) || !run_nginx(bench, contest))
+            !run_one(bench, contest, MANY_HITS) || !run_one(bench, contest, NEAR) ||
+            !run_one(bench, contest, MANY_NEAR) || !run_nginx(bench, contest))
             return false;
         samples_add(&contest->hit_to_constant, rates[HIT].at[i] / rates[CONSTANT].at[i]);
         samples_add(&contest->hit_to_nginx, rates[HIT].at[i] / rates[NGINX].at[i]);
         samples_add(&contest->cpu_to_constant, cpu_us[CONSTANT].at[i] / cpu_us[HIT].at[i]);
+        samples_add(&contest->near_to_constant, rates[NEAR].at[i] / rates[CONSTANT].at[i]);
+        samples_add(&contest->near_to_nginx, rates[NEAR].at[i] / rates[NGINX].at[i]);
+        samples_add(&contest->near_cpu_of_constant, cpu_us[NEAR].at[i] / cpu_us[CONSTANT].at[i]);
     }
     return true;
 }
@@ -121,15 +142,23 @@ static void report(const struct contest *contest)
     report_row("constant (/ping)", "1/s", 0, &contest->rates[CONSTANT], none);
     report_row("hit in Redis (/products/ID)", "1/s", 0, &contest->rates[HIT], none);
     report_row("hits in Redis, 1 000 products in turn", "1/s", 0, &contest->rates[MANY_HITS], none);
+    report_row("near hit (/products/ID)", "1/s", 0, &contest->rates[NEAR], none);
+    report_row("near hits, 1 000 products in turn", "1/s", 0, &contest->rates[MANY_NEAR], none);
     report_row("nginx proxy_cache, same body, 1 worker", "1/s", 0, &contest->rates[NGINX], none);
     report_row("hit / constant", "", 2, &contest->hit_to_constant, (struct goal){GOAL_AT_LEAST, 0.6});
     report_row("hit / nginx", "", 2, &contest->hit_to_nginx, (struct goal){GOAL_AT_LEAST, 1.0});
+    report_row("near hit / constant", "", 2, &contest->near_to_constant, (struct goal){GOAL_AT_LEAST, 0.95});
+    report_row("near hit / nginx", "", 2, &contest->near_to_nginx, (struct goal){GOAL_AT_LEAST, 1.6});
+    report_row("CPU of a near hit / constant's", "", 2, &contest->near_cpu_of_constant,
+               (struct goal){GOAL_AT_MOST, 1.08});
     report_row("the same by CPU: constant's / hit's, catalogd", "", 2, &contest->cpu_to_constant, none);
     report_row("CPU per request: constant", "us", 2, &contest->cpu_us[CONSTANT], none);
     report_row("CPU per request: hit, catalogd", "us", 2, &contest->cpu_us[HIT], none);
     report_row("CPU per request: hit, Redis", "us", 2, &contest->redis_us[HIT], none);
     report_row("CPU per request: 1 000 products, catalogd", "us", 2, &contest->cpu_us[MANY_HITS], none);
     report_row("CPU per request: 1 000 products, Redis", "us", 2, &contest->redis_us[MANY_HITS], none);
+    report_row("CPU per request: near hit", "us", 2, &contest->cpu_us[NEAR], none);
+    report_row("CPU per request: near, 1 000 products", "us", 2, &contest->cpu_us[MANY_NEAR], none);
     report_row("CPU per request: nginx", "us", 2, &contest->cpu_us[NGINX], none);
 }
 
@@ -150,7 +179,9 @@ static bool warm_up(struct bench *bench, struct contest *contest)
 static bool start(struct bench *bench, struct contest *contest)
 {
     static const char *const settings[] = {"SERVER_LOOPS=1", NULL};
+    static const char *const near_settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", NULL};
     return bench_service_start(bench, &contest->catalogd, settings) &&
+           bench_service_start(bench, &contest->near, near_settings) &&
            nginx_start(&contest->nginx, contest->catalogd.port) && warm_up(bench, contest) &&
            same_body(contest);
 }
@@ -161,6 +192,7 @@ bool measure_hits(struct bench *bench)
     progress_begin("hits, beside a constant and nginx:");
     bool good = start(bench, &contest) && repeat(bench, &contest);
     nginx_stop(&contest.nginx);
+    stack_catalogd_stop(&contest.near);
     stack_catalogd_stop(&contest.catalogd);
     if (good)
         report(&contest);

@@ -5,6 +5,8 @@
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench  what these targets need on top
+#   sh load/deps.sh page | page-test   what draws the plots of a report; what looks at its page in the tests
+#   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
 # A need is met by a command, header or server binary that is there, however it came; only what is absent
@@ -50,6 +52,23 @@ bench_needs='
 nginx nginx
 wrk   wrk
 '
+page_needs='
+gnuplot-nox gnuplot
+'
+page_test_needs='
+chromium chromium
+'
+peers_needs='
+wrk                   wrk
+nginx                 nginx
+varnish               varnishd
+nodejs                node
+npm                   npm
+python3               /usr/bin/python3
+python3-redis         /usr/lib/python3/dist-packages/redis/__init__.py
+python3-waitress      /usr/lib/python3/dist-packages/waitress/__init__.py
+python3-dogpile.cache /usr/lib/python3/dist-packages/dogpile/cache/__init__.py
+'
 
 # is_met COMMAND-OR-PATTERN
 is_met() {
@@ -68,7 +87,10 @@ needs_of() {
     valgrind) echo "$valgrind_needs" ;;
     model) echo "$model_needs" ;;
     bench) echo "$bench_needs" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench)" >&2; exit 2 ;;
+    page) echo "$page_needs" ;;
+    page-test) echo "$page_test_needs" ;;
+    peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, page, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
@@ -133,7 +155,7 @@ install() {
 }
 install "$@" || { apt-get -qq update && install "$@"; }
 
-for service in redis-server nginx; do
+for service in redis-server nginx varnish; do
     case " $* " in
     *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
     esac

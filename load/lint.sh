@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # lint.sh - who may include whom: guard/ nothing of ours outside its own folder, app/ only guard/guard.h of
-# guard/ and nothing of load/, load/ nothing of the two.
+# guard/ and nothing of load/, load/ nothing of the two; load/lab/ alone sets guard/guard.h beside other locks.
 set -u
 
 found=0
@@ -18,4 +18,6 @@ forbid guard '\.\./' "$none" 'guard/ must be copyable: nothing above it'
 forbid app 'guard/' 'guard/guard\.h' 'app/ may use only guard/guard.h of guard/'
 forbid app '(load|tests)/' "$none" 'app/ may not include load/ or tests/'
 forbid load '(guard|app|tests)/' "$none" 'load/ speaks HTTP, Redis and SQL only'
+forbid load/lab 'guard/' 'guard/guard\.h' 'load/lab/ may use only guard/guard.h of guard/'
+forbid load/lab '(app|tests)/' "$none" 'load/lab/ may not include app/ or tests/'
 exit $found

@@ -43,21 +43,26 @@ static const char configuration[] = "daemon off;\n"
                                     "            proxy_set_header Connection \"\";\n"
                                     "            proxy_cache bench;\n"
                                     "            proxy_cache_key $uri;\n"
-                                    "            proxy_cache_valid 200 10m;\n"
+                                    "            proxy_cache_valid 200 %us;\n"
                                     "            proxy_ignore_headers Cache-Control Expires;\n"
                                     "            proxy_cache_lock on;\n"
+                                    "%s"
                                     "        }\n"
                                     "    }\n"
                                     "}\n";
 
-static bool write_configuration(const struct nginx *nginx, uint16_t origin_port)
+static const char stale_configuration[] = "            proxy_cache_use_stale updating;\n"
+                                          "            proxy_cache_background_update on;\n";
+
+static bool write_configuration(const struct nginx *nginx, const struct nginx_options *options)
 {
     char path[PROC_PATH_BYTES + 16];
     snprintf(path, sizeof path, "%s/nginx.conf", nginx->folder);
     FILE *file = fopen(path, "we");
     if (file == NULL)
         return false;
-    fprintf(file, configuration, (unsigned)origin_port, (unsigned)nginx->port);
+    fprintf(file, configuration, (unsigned)options->origin_port, (unsigned)nginx->port,
+            (unsigned)options->valid_s, options->serves_stale ? stale_configuration : "");
     return fclose(file) == 0 && chmod(path, 0644) == 0;
 }
 
@@ -85,17 +90,17 @@ static bool wait_until_up(struct nginx *nginx)
     return false;
 }
 
-static bool launch(struct nginx *nginx, uint16_t origin_port)
+static bool launch(struct nginx *nginx, const struct nginx_options *options)
 {
     static const char installed[] = "/usr/sbin/nginx"; /* not everybody's PATH has this folder */
     const char *program = access(installed, X_OK) == 0 ? installed : "nginx";
     const char *const argv[] = {program, "-p", nginx->folder, "-e", "log", "-c", "nginx.conf", NULL};
     nginx->port = net_free_port();
-    if (!write_configuration(nginx, origin_port))
+    if (!write_configuration(nginx, options))
         return false;
-    const struct proc_options options = {
+    const struct proc_options process = {
         .argv = argv, .output_path = nginx->log_path, .user = proc_plain_user(), .end_signal = SIGTERM};
-    nginx->pid = proc_start(&options);
+    nginx->pid = proc_start(&process);
     if (nginx->pid > 0 && wait_until_up(nginx))
         return true;
     if (nginx->pid > 0)
@@ -104,19 +109,25 @@ static bool launch(struct nginx *nginx, uint16_t origin_port)
     return false;
 }
 
-bool nginx_start(struct nginx *nginx, uint16_t origin_port)
+bool nginx_start_with(struct nginx *nginx, const struct nginx_options *options)
 {
     *nginx = (struct nginx){.pid = 0};
     if (!proc_folder("nginx", proc_plain_user(), nginx->folder))
         return false;
     snprintf(nginx->log_path, sizeof nginx->log_path, "%s/output", nginx->folder);
     for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
-        if (launch(nginx, origin_port))
+        if (launch(nginx, options))
             return true;
     }
     fprintf(stderr, "nginx: did not start; its log ends:\n");
     proc_show_tail(nginx->log_path);
     return false;
+}
+
+bool nginx_start(struct nginx *nginx, uint16_t origin_port)
+{
+    const struct nginx_options options = {.origin_port = origin_port, .valid_s = 600};
+    return nginx_start_with(nginx, &options);
 }
 
 void nginx_stop(struct nginx *nginx)

@@ -3,8 +3,8 @@
  * nginx.h - a private nginx whose proxy_cache stands before one server: what most people would put there.
  *
  * One worker, proxy_cache_lock on, kept-alive connections on both sides, nothing logged, everything in a
- * temporary folder that goes with this program (see proc.h). What came with 200 is cached for ten minutes
- * whatever its Cache-Control says.
+ * temporary folder that goes with this program (see proc.h). What came with 200 is cached for ten minutes, or as
+ * long as the options say, whatever its Cache-Control says.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -23,8 +23,15 @@ struct nginx {
     char log_path[PROC_PATH_BYTES + 16];
 };
 
+struct nginx_options {
+    uint16_t origin_port;
+    uint32_t valid_s;  /* what came with 200 is cached so long */
+    bool serves_stale; /* an expired document is served while one request renews it in the background */
+};
+
 /* Returns when it answers. */
 bool nginx_start(struct nginx *nginx, uint16_t origin_port);
+bool nginx_start_with(struct nginx *nginx, const struct nginx_options *options);
 /* Accepts a struct that is all zeros. */
 void nginx_stop(struct nginx *nginx);
 

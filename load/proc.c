@@ -318,21 +318,35 @@ struct tree {
     size_t count;
 };
 
-static pid_t parent_of(const char *name)
+/* The line of /proc/PID/stat from its state on: "S 1 ..."; false: there is no such process. */
+static bool read_state(pid_t pid, char *state, size_t state_bytes)
 {
     char path[64], stat[512];
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", name);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return 0;
+        return false;
     size_t count = fread(stat, 1, sizeof stat - 1, file);
     fclose(file);
     stat[count] = '\0';
     const char *after_name = strrchr(stat, ')');
-    if (after_name == NULL || sscanf(after_name, ") %*c %d", &parent) != 1)
+    return after_name != NULL && snprintf(state, state_bytes, "%s", after_name + 2) > 0;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char state[64];
+    int parent = 0;
+    if (!read_state(pid, state, sizeof state) || sscanf(state, "%*c %d", &parent) != 1)
         return 0;
     return (pid_t)parent;
+}
+
+/* One that is dead and not reaped has given everything back; whoever adopted it may take his time. */
+static bool is_alive(pid_t pid)
+{
+    char state[64];
+    return kill(pid, 0) == 0 && (!read_state(pid, state, sizeof state) || state[0] != 'Z');
 }
 
 static bool tree_has(const struct tree *tree, pid_t pid)
@@ -354,7 +368,7 @@ static bool tree_grow(struct tree *tree)
         return false;
     while ((entry = readdir(proc)) != NULL && tree->count < TREE_MAX) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && !tree_has(tree, pid) && tree_has(tree, parent_of(entry->d_name)))
+        if (pid > 0 && !tree_has(tree, pid) && tree_has(tree, parent_of(pid)))
             tree->pids[tree->count++] = pid;
     }
     closedir(proc);
@@ -392,7 +406,7 @@ void proc_kill_tree(pid_t *pid)
     proc_wait(*pid, KILL_LIMIT_MS, NULL);
     uint64_t end_us = net_now_us() + (uint64_t)KILL_LIMIT_MS * 1000;
     for (size_t i = 1; i < tree.count; i++) {
-        while (kill(tree.pids[i], 0) == 0 && net_now_us() < end_us)
+        while (is_alive(tree.pids[i]) && net_now_us() < end_us)
             net_pause_ms(1);
     }
     *pid = 0;

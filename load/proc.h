@@ -46,7 +46,7 @@ bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms);
 /* Signals the child and all its descendants, in whatever process groups they are. */
 void proc_signal_tree(pid_t pid, int signal);
 
-/* SIGKILL to the child and its descendants; returns when all of them are gone. Sets 0. */
+/* SIGKILL to the child and its descendants; returns when all of them are dead. Sets 0. */
 void proc_kill_tree(pid_t *pid);
 
 /* A number of /proc/PID/status by its name: "VmRSS" (KiB), "Threads", ...; 0 if there is none. */

@@ -9,6 +9,7 @@
 #ifndef LOAD_RECORD_H
 #define LOAD_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,10 +18,11 @@ enum record_outcome {
     RECORD_REFUSED,      /* no connection: refused, unreachable, no address left */
     RECORD_UNCONNECTED,  /* no connection within connect_limit_ms */
     RECORD_RESET,        /* the connection ended before the response did */
-    RECORD_TIMEOUT,      /* no whole response within request_limit_ms */
+    RECORD_TIMEOUT,      /* no whole response within request_limit_ms of due_us */
     RECORD_RUBBISH,      /* what came is not HTTP */
     RECORD_LEFT,         /* hung up, as told by the work */
-    RECORD_UNSENT,       /* the run ended before it could leave: the generator or the server was too slow */
+    RECORD_UNSENT,       /* could not leave within request_limit_ms, or before the run was aborted */
+    RECORD_CUT,          /* under way when the run was aborted or its generator died: nobody knows */
     RECORD_OUTCOMES
 };
 
@@ -38,8 +40,9 @@ enum record_cache {
 
 struct record {
     uint64_t due_us;
-    uint32_t sent_us, first_us,
-        end_us; /* after due_us: last byte written, first byte read, the end; 0: never */
+    uint32_t sent_us;  /* after due_us, like the next two, and 0 for never: just before it was written */
+    uint32_t first_us; /* the first byte read */
+    uint32_t end_us;   /* the last byte read, or the failure */
     uint32_t body_bytes;
     uint32_t key;     /* the number that stood for {...} in the URL; 0 where it has none */
     uint32_t version; /* the number that follows work.version_after in the body; 0: none */
@@ -51,7 +54,7 @@ struct record {
     uint8_t generator;
 };
 
-_Static_assert(sizeof(struct record) == 40, "records are written to files that generators share");
+_Static_assert(sizeof(struct record) == 40, "generators and the program share memory full of them");
 
 struct records {
     struct record *at; /* owned; by due_us */
@@ -61,6 +64,9 @@ struct records {
 /* "answered", "refused", ...: the words of reports and JSON. */
 const char *record_outcome_name(enum record_outcome outcome);
 const char *record_cache_name(enum record_cache cache);
+
+/* Several that are each by due_us become one; the parts stay the caller's. False: no memory. */
+bool records_merge(const struct records *parts, size_t part_count, struct records *out);
 
 void records_clear(struct records *records);
 

@@ -2,15 +2,19 @@
 /*
  * result.h - everything that one run showed, and a report: several of them, side by side.
  *
- *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c  the terminal
- *                                                                ^           +--> result_json.c   a file
- *                                                                +-----------+--> page.c          one HTML page
+ *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c    the terminal
+ *                                                                ^           +--> result_json.c     a file
+ *                                                                |           +--> result_compare.c  then and now
+ *                                                                +-----------+--> page.c            one HTML page
  *
- * No I/O, no clock in result.c. What is written to JSON can be read back: tables, pages and comparisons are made
+ * No I/O, no clock in result_make(). What is written to JSON can be read back: tables, pages and comparisons are made
  * from the file as well as from the run.
  *
  * Percentiles are exact: nearest rank over all answered requests, no sampling, no buckets. Instants in a result
  * are milliseconds or microseconds since the barrier of its run.
+ *
+ * Texts may come from anybody (a service's keys, a user's words): result_make(), result_mark() and report_read()
+ * keep valid UTF-8 without control characters; tables and pages clean and escape what they print once more.
  */
 #ifndef LOAD_RESULT_H
 #define LOAD_RESULT_H
@@ -26,7 +30,10 @@
 
 enum {
     RESULT_TEXT_BYTES = 160,
-    RESULT_SLICE_MS = 100,  /* of the series */
+    RESULT_CAVEAT_BYTES = 320,
+    RESULT_SLICES_MAX = 300, /* of the series */
+    RESULT_BLOCKS_MAX = 20,  /* of the noise */
+    RESULT_BUCKETS = 896,
     RESULT_CURVE_MAX = 256, /* points of the distribution */
     RESULT_MARKS_MAX = 512,
     RESULT_CHECKS_MAX = 64,
@@ -47,9 +54,10 @@ struct result_point {
     uint64_t us;
 };
 
-/* RESULT_SLICE_MS of the run. Requests belong to the slice in which they were due. */
+/* slice_ms of the run. Requests belong to the slice in which they were due. */
 struct result_slice {
-    uint32_t due, answered, failed; /* failed: no answer, or 5xx */
+    uint32_t due, answered, failed; /* failed: see result_failed() */
+    uint32_t waiting;               /* due, and neither answered nor given up when the slice ended */
     uint32_t p50_us, p99_us, max_us;
     uint32_t loads;   /* that began; LOG only */
     uint32_t running; /* the most that ran at once in a sample */
@@ -85,21 +93,29 @@ struct result {
 
     uint64_t requests;
     uint64_t outcomes[RECORD_OUTCOMES];
-    uint64_t statuses[600];
+    uint64_t statuses[600]; /* [0]: those of 600 and more */
     uint64_t caches[RECORD_CACHES];
-    uint64_t
-        stale_answers; /* older than a version whose write was over before the request was sent; see writes */
     bool has_writes;
+    uint64_t stale_answers; /* older than a version whose write was over before the request was sent */
     struct result_quantiles all, errors; /* all answered; those of them with 5xx */
     struct result_quantiles by_cache[RECORD_CACHES];
     struct result_point curve[RESULT_CURVE_MAX];
     size_t curve_count;
+    uint32_t slice_ms;           /* 1, 2, 5, 10, ...: short enough to see something, long enough for a p99 */
     struct result_slice *slices; /* owned */
     size_t slice_count;
 
+    /*
+     * How the latency varied within the run: it is cut into blocks (rounds of a burst, equal spans of a rate), and
+     * of each the answers are counted by latency, in buckets 3 % wide. Only for judging noise; see result_compare.c.
+     */
+    uint32_t (*blocks)[RESULT_BUCKETS]; /* owned; NULL without */
+    size_t block_count;
+
     /* the database's side */
     bool has_loads, has_samples, has_redis;
-    char way[24], caveat[192];
+    char way[24]; /* "log", "statements", "sql" */
+    char caveat[RESULT_CAVEAT_BYTES];
     uint64_t loads;
     uint64_t loaded_keys;    /* different ones; LOG only */
     uint32_t ttl_ms;         /* as told; 0: unknown, and then a key counts as one expiry */
@@ -114,15 +130,15 @@ struct result {
 
     struct herd_strain strain;
     struct result_mark marks[RESULT_MARKS_MAX]; /* by at_ms */
-    size_t mark_count;
+    size_t mark_count, marks_left_out;
     struct result_check checks[RESULT_CHECKS_MAX];
     size_t check_count;
 };
 
-/* A write whose new version must be seen by every request that is sent after over_us. */
+/* A write whose new version must be seen by every request that is sent after over_us. CLOCK_MONOTONIC. */
 struct result_write {
     uint32_t key, version;
-    uint64_t over_us; /* CLOCK_MONOTONIC */
+    uint64_t begun_us, over_us; /* begun_us 0: as over_us */
 };
 
 /* What result_make() is made from; everything is lent until it returns. */
@@ -143,20 +159,30 @@ struct result_source {
 
 /*
  * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
- * unless at least ttl_ms, less the jitter, has passed since the group's first. Groups are expiries: the value had
- * to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group is a mark
- * (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one group; a
- * way of counting that knows no keys makes one group of everything.
+ * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
+ * parameter of the statement) has begun since the group's first and did not begin a group yet. Groups are expiries:
+ * the value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
+ * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
+ * group but for writes; a way of counting that knows no keys makes one group of everything, and the caveat says so.
  *
- * False: no memory.
+ * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */
 bool result_make(const struct result_source *source, struct result *out);
 void result_clear(struct result *result);
 
+/* Kept in order. Expiries make room for the others when there are too many; marks_left_out counts. */
 void result_mark(struct result *result, enum result_mark_kind kind, uint32_t at_ms, uint32_t until_ms,
                  const char *text);
+const char *result_mark_name(enum result_mark_kind kind);
 
-/* Several runs under one title: one scenario in several variants, or today's and an earlier one. */
+/* A percentile in parts of 10 000 (9990: p99.9). Its nearest rank among `count`, from 1; 0 of none. */
+uint64_t result_rank(uint64_t count, uint32_t per_10000);
+/* False: too few for it, it would only repeat the maximum; tables then print "-". */
+bool result_supports(uint64_t count, uint32_t per_10000);
+/* No answer, or 5xx; not who left as told, nor what an interrupted run left under way. */
+uint64_t result_failed(const struct result *result);
+
+/* Several runs under one title: one scenario in several variants, or today's and an earlier one. {0} is empty. */
 struct report {
     char title[RESULT_TEXT_BYTES];
     char about[1024];                           /* what was done and what had to hold, in words */
@@ -166,7 +192,7 @@ struct report {
     size_t result_count;
 };
 
-/* The result is the report's from now on. False: too many. */
+/* The result, from malloc(), is the report's from now on. False: too many, it is still yours. */
 bool report_add(struct report *report, struct result *result);
 bool report_held(const struct report *report); /* every check of every result */
 void report_clear(struct report *report);
@@ -177,12 +203,12 @@ void report_table(const struct report *report, FILE *out, bool is_terminal);
 /* ---- result_json.c ---- */
 /* Written to a temporary name first, then renamed: there is never half a file. */
 bool report_write(const struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
-/* Names file, place and reason when it is not one of ours. */
+/* Into an empty report. Names file, place and reason when it is not one of ours; *report is empty again then. */
 bool report_read(struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
 
-/* ---- result_compare.c ---- */
+/* ---- result_compare.c, which says how it is judged ---- */
 /* One line per figure that both have (results are matched by name), with the ratio; what the noise of one run can
- * explain is not called a change. True: nothing that matters became worse. */
+ * explain is not called a change. True: nothing that matters became worse. False also if no name matches. */
 bool report_compare(const struct report *now, const struct report *earlier, FILE *out);
 
 #endif

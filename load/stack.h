@@ -37,6 +37,7 @@ struct stack_redis {
     char folder[PROC_PATH_BYTES];
     char log_path[PROC_PATH_BYTES + 16];
     const char *const *arguments; /* further ones, "--maxmemory", "1mb", ..., NULL; lent until ..._stop() */
+    uint16_t primary_port;        /* of the Redis it follows, also after a restart; 0: it is a primary */
     struct redisContext *context; /* owned: the connection of stack_redis_command() */
 };
 
@@ -47,6 +48,18 @@ void stack_redis_kill(struct stack_redis *redis);
 void stack_redis_pause(struct stack_redis *redis);
 void stack_redis_resume(struct stack_redis *redis);
 void stack_redis_stop(struct stack_redis *redis);
+
+/*
+ * A Redis that follows `primary`, with its arguments (but without its password: it must have none). It has all
+ * that the primary had when this was called.
+ */
+bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_redis *primary);
+
+/* Waits until the replica has all that the primary has done by now; false after limit_ms. */
+bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms);
+
+/* Makes it a primary, as a failover does; the other one, if it lives, knows nothing of it. */
+bool stack_redis_promote(struct stack_redis *redis);
 
 /* Blocks for at most 5 s; the format is hiredis's; freeReplyObject() is yours. NULL: no answer. */
 struct redisReply *stack_redis_command(struct stack_redis *redis, const char *format, ...);
@@ -71,8 +84,8 @@ struct stack_postgres {
 };
 
 /*
- * A new cluster that accepts queries. It logs the start of every statement, and of nothing else, as one
- * line, before the statement runs: what stack_postgres_count() counts. It is not safe against power loss.
+ * A new cluster that accepts queries. It logs every statement when it starts, with its parameters: what
+ * stack_postgres_count() counts. It is not safe against power loss.
  */
 bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections);
 bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data */
@@ -87,7 +100,8 @@ bool stack_postgres_load(const char *url, uint32_t scale);
 /* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes);
 
-/* Where the statement log ends now, and how many statements with this text in them started since. */
+/* Where the statement log ends now, and how many statements with this text in them started since: each once, however
+ * often it has the text and however it ended. What a statement is, witness_log.h says. */
 uint64_t stack_postgres_mark(const struct stack_postgres *postgres);
 uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text);
 
@@ -109,6 +123,8 @@ struct stack_catalogd {
  * /healthz answers. The program is $CATALOGD, build/catalogd without it.
  */
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
+/* The same ports again, after SIGTERM if it still runs. */
+bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);
 void stack_catalogd_kill(struct stack_catalogd *catalogd);
 void stack_catalogd_pause(struct stack_catalogd *catalogd);
 void stack_catalogd_resume(struct stack_catalogd *catalogd);

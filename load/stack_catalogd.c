@@ -46,8 +46,6 @@ static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
     char listen[40], ops_listen[40];
     const char *all[SETTINGS_MAX + 3] = {listen, ops_listen};
     size_t count = 2;
-    catalogd->port = net_free_port();
-    catalogd->ops_port = net_free_port();
     snprintf(listen, sizeof listen, "LISTEN=127.0.0.1:%u", (unsigned)catalogd->port);
     snprintf(ops_listen, sizeof ops_listen, "OPS_LISTEN=127.0.0.1:%u", (unsigned)catalogd->ops_port);
     for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX + 2; i++)
@@ -64,6 +62,13 @@ static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
     return false;
 }
 
+static bool complain(const struct stack_catalogd *catalogd)
+{
+    fprintf(stderr, "stack: catalogd did not start; its log ends:\n");
+    proc_show_tail(catalogd->log_path);
+    return false;
+}
+
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings)
 {
     *catalogd = (struct stack_catalogd){.pid = 0};
@@ -71,12 +76,19 @@ bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *se
         return false;
     snprintf(catalogd->log_path, sizeof catalogd->log_path, "%s/log", catalogd->folder);
     for (int i = 0; i < START_TRIES; i++) { /* somebody may take a port first */
+        catalogd->port = net_free_port();
+        catalogd->ops_port = net_free_port();
         if (launch(catalogd, settings))
             return true;
     }
-    fprintf(stderr, "stack: catalogd did not start; its log ends:\n");
-    proc_show_tail(catalogd->log_path);
-    return false;
+    return complain(catalogd);
+}
+
+bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings)
+{
+    if (catalogd->pid > 0)
+        proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);
+    return launch(catalogd, settings) || complain(catalogd);
 }
 
 void stack_catalogd_kill(struct stack_catalogd *catalogd)

@@ -73,18 +73,39 @@ static bool wait_until_up(struct stack_redis *redis)
     return false;
 }
 
+/* The delay is what a primary waits for further replicas before it sends the first one its data. */
 static bool launch(struct stack_redis *redis)
 {
-    char port[8];
+    char port[8], primary_port[8];
     snprintf(port, sizeof port, "%u", (unsigned)redis->port);
+    snprintf(primary_port, sizeof primary_port, "%u", (unsigned)redis->primary_port);
     const char *argv[ARGUMENTS_MAX + 1] = {
-        "redis-server",     "--port", port,     "--bind", "127.0.0.1",    "--unixsocket", redis->socket_path,
-        "--unixsocketperm", "777",    "--save", "",       "--appendonly", "no",           "--dir",
+        "redis-server",
+        "--port",
+        port,
+        "--bind",
+        "127.0.0.1",
+        "--unixsocket",
+        redis->socket_path,
+        "--unixsocketperm",
+        "777",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
         redis->folder,
+        "--repl-diskless-sync-delay",
+        "0",
     };
     size_t count = 0;
     while (argv[count] != NULL)
         count++;
+    if (redis->primary_port != 0) {
+        argv[count++] = "--replicaof";
+        argv[count++] = "127.0.0.1";
+        argv[count++] = primary_port;
+    }
     for (size_t i = 0; redis->arguments != NULL && redis->arguments[i] != NULL && count < ARGUMENTS_MAX; i++)
         argv[count++] = redis->arguments[i];
     const struct proc_options options = {
@@ -105,9 +126,8 @@ static bool complain(const struct stack_redis *redis)
     return false;
 }
 
-bool stack_redis_start(struct stack_redis *redis, const char *const *arguments)
+static bool start(struct stack_redis *redis)
 {
-    *redis = (struct stack_redis){.arguments = arguments};
     if (!proc_folder("redis", proc_plain_user(), redis->folder))
         return false;
     snprintf(redis->socket_path, sizeof redis->socket_path, "%s/redis.sock", redis->folder);
@@ -120,6 +140,12 @@ bool stack_redis_start(struct stack_redis *redis, const char *const *arguments)
             return true;
     }
     return complain(redis);
+}
+
+bool stack_redis_start(struct stack_redis *redis, const char *const *arguments)
+{
+    *redis = (struct stack_redis){.arguments = arguments};
+    return start(redis);
 }
 
 bool stack_redis_restart(struct stack_redis *redis)
@@ -154,6 +180,77 @@ void stack_redis_stop(struct stack_redis *redis)
         proc_remove(redis->folder);
     *redis = (struct stack_redis){.pid = 0};
 }
+
+/* ---- a replica ---- */
+
+/* A number of INFO replication by its name; "up" is 1. -1: there is none, or no answer. */
+static long long replication_number(struct stack_redis *redis, const char *name)
+{
+    char wanted[64];
+    long long number = -1;
+    struct redisReply *reply = stack_redis_command(redis, "INFO replication");
+    snprintf(wanted, sizeof wanted, "\n%s:", name);
+    const char *found =
+        reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, wanted) : NULL;
+    if (found != NULL) {
+        const char *value = found + strlen(wanted);
+        number = strncmp(value, "up\r", 3) == 0 ? 1 : strtoll(value, NULL, 10);
+    }
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return number;
+}
+
+static bool wait_until_follows(struct stack_redis *replica)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
+    while (replication_number(replica, "master_link_status") != 1) {
+        if (net_now_us() >= end_us)
+            return false;
+        net_pause_ms(2);
+    }
+    return true;
+}
+
+bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_redis *primary)
+{
+    *replica = (struct stack_redis){.arguments = primary->arguments, .primary_port = primary->port};
+    if (!start(replica))
+        return false;
+    if (wait_until_follows(replica))
+        return true;
+    fprintf(stderr, "stack: this Redis does not follow the one on port %u; its log ends:\n",
+            (unsigned)primary->port);
+    proc_show_tail(replica->log_path);
+    return false;
+}
+
+bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    long long wanted = replication_number(primary, "master_repl_offset");
+    while (wanted >= 0 && replication_number(replica, "slave_repl_offset") < wanted) {
+        if (net_now_us() >= end_us)
+            return false;
+        net_pause_ms(1);
+    }
+    return wanted >= 0;
+}
+
+bool stack_redis_promote(struct stack_redis *redis)
+{
+    struct redisReply *reply = stack_redis_command(redis, "REPLICAOF NO ONE");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (!good)
+        fprintf(stderr, "stack: REPLICAOF NO ONE: %s\n", reply != NULL ? reply->str : "no answer");
+    else
+        redis->primary_port = 0;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+/* ---- counting ---- */
 
 /* Sums "cmdstat_NAME:calls=N," over the lines wanted. */
 static uint64_t sum_calls(const char *info, const char *command)

@@ -8,31 +8,22 @@
  * reading as slow as a database would be. Port 0 takes a free one; either way a line on stdout names it. Each
  * load is a line on stderr. SIGTERM and SIGINT let what runs finish.
  *
- *   main: accept -> thread: serve() -> guard_get_wait() -> load worker: load_file() -> every waiting thread
+ *   main: accept -> thread: serve() -> guard_get_wait() -> load worker: files_load() -> every waiting thread
  */
-#include "guard.h"
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
+#include "files.h"
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { REQUEST_BYTES = 4096, NAME_BYTES = 256, IDLE_S = 5, DRAIN_MS = 5000 };
+enum { IDLE_S = 5, DRAIN_MS = 5000 };
 
 struct server {
-    const char *folder;
-    int delay_ms;
-    struct guard *guard;
-    struct guard_kind *files;
+    struct files files;
 
     pthread_mutex_t mutex;
     pthread_cond_t left;
@@ -43,50 +34,6 @@ struct connection {
     struct server *server;
     int fd;
 };
-
-/* ---- the source: what happens once per key, however many ask ---- */
-
-static void load_open_file(struct guard_load *load, int fd)
-{
-    struct stat about;
-    char version[48];
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        guard_load_fail(load, GUARD_FAILURE_REJECTED);
-        return;
-    }
-    size_t bytes = (size_t)about.st_size;
-    char *body = malloc(bytes + 1);
-    if (body == NULL || read(fd, body, bytes) != (ssize_t)bytes) {
-        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
-    } else {
-        snprintf(version, sizeof version, "\"%lld\"", (long long)about.st_mtime);
-        guard_load_done(load, body, bytes, version);
-    }
-    free(body);
-}
-
-static void load_file(struct guard_load *load, void *context)
-{
-    const struct server *server = context;
-    const char *name = guard_load_key(load) + strlen("file:");
-    char path[4096];
-    struct pollfd cancelled = {guard_load_cancel_fd(load), POLLIN, 0};
-    fprintf(stderr, "load %s\n", name);
-    if (poll(&cancelled, 1, server->delay_ms) > 0) {
-        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
-        return;
-    }
-    snprintf(path, sizeof path, "%s/%s", server->folder, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0) {
-        load_open_file(load, fd);
-        close(fd);
-    } else if (errno == ENOENT) {
-        guard_load_absent(load);
-    } else {
-        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
-    }
-}
 
 /* ---- a connection ---- */
 
@@ -113,11 +60,11 @@ static void answer(int fd, const char *status, const char *source, const char *b
 
 static void serve(struct server *server, int fd, const char *name)
 {
-    char key[REQUEST_BYTES];
+    char key[FILES_KEY_BYTES];
     struct guard_result result;
     snprintf(key, sizeof key, "file:%s", name);
-    struct guard_request request = {.kind = server->files, .key = key};
-    guard_get_wait(server->guard, &request, &result);
+    struct guard_request request = {.kind = server->files.kind, .key = key};
+    guard_get_wait(server->files.guard, &request, &result);
     const char *source = guard_source_name(result.source);
     if (result.status == GUARD_OK)
         answer(fd, "200 OK", source, result.value->body, result.value->body_bytes);
@@ -128,25 +75,11 @@ static void serve(struct server *server, int fd, const char *name)
     guard_value_unref(&result.value);
 }
 
-/* The name in "GET /name HTTP/1.x", or NULL: letters, digits, ".", "_" and "-", no dot in front. */
-static const char *requested_name(char *request)
-{
-    static const char LEGAL[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    char *name = request + strlen("GET /");
-    if (strncmp(request, "GET /", strlen("GET /")) != 0)
-        return NULL;
-    size_t bytes = strspn(name, LEGAL);
-    if (bytes == 0 || bytes > NAME_BYTES || name[0] == '.' || name[bytes] != ' ')
-        return NULL;
-    name[bytes] = '\0';
-    return name;
-}
-
-static bool read_request(int fd, char request[REQUEST_BYTES])
+static bool read_request(int fd, char request[FILES_REQUEST_BYTES])
 {
     size_t bytes = 0;
-    while (bytes < REQUEST_BYTES - 1) {
-        ssize_t got = recv(fd, request + bytes, REQUEST_BYTES - 1 - bytes, 0);
+    while (bytes < FILES_REQUEST_BYTES - 1) {
+        ssize_t got = recv(fd, request + bytes, FILES_REQUEST_BYTES - 1 - bytes, 0);
         if (got <= 0)
             return false;
         bytes += (size_t)got;
@@ -161,9 +94,9 @@ static void *run_connection(void *context)
 {
     struct connection *connection = context;
     struct server *server = connection->server;
-    char request[REQUEST_BYTES];
+    char request[FILES_REQUEST_BYTES];
     if (read_request(connection->fd, request)) {
-        const char *name = requested_name(request);
+        const char *name = files_requested(request);
         if (name != NULL)
             serve(server, connection->fd, name);
         else
@@ -212,52 +145,6 @@ static void accept_one(struct server *server, int listener)
     pthread_mutex_unlock(&server->mutex);
 }
 
-static int listen_on(uint16_t port)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int on = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1024) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
-        perror("fileserver: listen");
-        exit(1);
-    }
-    printf("listening on 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
-    fflush(stdout);
-    return fd;
-}
-
-/* Blocked before any thread exists, so that all inherit it: the signals come out of this descriptor only. */
-static int catch_signals(void)
-{
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ending, NULL);
-    return signalfd(-1, &ending, SFD_CLOEXEC);
-}
-
-static void open_guard(struct server *server, const char *redis_url)
-{
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
-    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
-    struct guard_error error;
-    config.name_space = "fileserver";
-    if (redis_url != NULL)
-        config.redis_url = redis_url;
-    policy.loader = load_file;
-    policy.context = server;
-    if (guard_open(&config, &server->guard, &error) != GUARD_OK ||
-        guard_kind_add(server->guard, &policy, &server->files, &error) != GUARD_OK) {
-        fprintf(stderr, "fileserver: %s\n", error.text);
-        exit(1);
-    }
-}
-
 static void run(struct server *server, int listener, int signals)
 {
     struct pollfd fds[] = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
@@ -270,12 +157,12 @@ static void run(struct server *server, int listener, int signals)
 /* Those who still wait are answered, then nobody uses the guard any more, then it closes. */
 static int end(struct server *server)
 {
-    guard_drain(server->guard);
+    guard_drain(server->files.guard);
     pthread_mutex_lock(&server->mutex);
     while (server->connections > 0)
         pthread_cond_wait(&server->left, &server->mutex);
     pthread_mutex_unlock(&server->mutex);
-    return guard_close(&server->guard, DRAIN_MS) == GUARD_OK ? 0 : 1;
+    return guard_close(&server->files.guard, DRAIN_MS) == GUARD_OK ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -285,11 +172,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: fileserver PORT FOLDER [REDIS_URL [DELAY_MS]]\n");
         return 2;
     }
-    server.folder = argv[2];
-    server.delay_ms = argc > 4 ? atoi(argv[4]) : 0;
-    int signals = catch_signals();
-    open_guard(&server, argc > 3 ? argv[3] : NULL);
-    int listener = listen_on((uint16_t)atoi(argv[1]));
+    server.files.folder = argv[2];
+    server.files.delay_ms = argc > 4 ? atoi(argv[4]) : 0;
+    int signals = files_signals();
+    if (!files_open(&server.files, "fileserver", argc > 3 ? argv[3] : NULL))
+        return 1;
+    int listener = files_listen((uint16_t)atoi(argv[1]));
     run(&server, listener, signals);
     close(listener);
     return end(&server);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* proxy_test.c - each fault of the proxy, seen from both ends of a connection. */
-#include "tests/chaos/proxy.h"
-
 #include "load/net.h"
+#include "load/proxy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,11 +12,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LIMIT_MS = 5000, QUIET_MS = 60, BIG_BYTES = 1000000 };
@@ -53,18 +54,26 @@ static int accept_server(struct rig *rig)
     return fd;
 }
 
+static int listen_somewhere(uint16_t *port)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof any;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&any, &bytes), 0);
+    *port = ntohs(any.sin_port);
+    return fd;
+}
+
 static int rig_up(void **state)
 {
     static struct rig rig;
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof any;
-    rig = (struct rig){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    uint16_t port;
+    rig = (struct rig){.listener = listen_somewhere(&port)};
     *state = &rig;
-    assert_int_equal(bind(rig.listener, (struct sockaddr *)&any, sizeof any), 0);
-    assert_int_equal(listen(rig.listener, 16), 0);
-    assert_int_equal(getsockname(rig.listener, (struct sockaddr *)&any, &bytes), 0);
     assert_true(proxy_open(1, &rig.proxy));
-    assert_true(proxy_add(rig.proxy, ntohs(any.sin_port), &rig.route));
+    assert_true(proxy_add(rig.proxy, port, &rig.route));
     rig.client = connect_client(&rig);
     rig.server = accept_server(&rig);
     return 0;
@@ -343,6 +352,70 @@ static void a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends(v
     assert_int_equal(proxy_hits(rig->proxy, PROXY_LATE), 0);
 }
 
+/* ---- another server ---- */
+
+static void after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server(void **state)
+{
+    struct rig *rig = *state;
+    uint16_t port;
+    say(rig->client, "hello");
+    hear(rig->server, "hello");
+    close(rig->listener);
+    rig->listener = listen_somewhere(&port);
+    proxy_retarget(rig->proxy, rig->route, port);
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    close(rig->client);
+    close(rig->server);
+    rig->client = connect_client(rig);
+    rig->server = accept_server(rig); /* of the other listener: the first one is closed */
+    bytes_pass_in_both_directions(state);
+}
+
+static void a_failover_leaves_other_routes_alone_and_the_fault_in_place(void **state)
+{
+    struct rig *rig = *state;
+    uint16_t port;
+    size_t other;
+    int listener = listen_somewhere(&port);
+    assert_true(proxy_add(rig->proxy, port, &other));
+    proxy_set(rig->proxy, other, PROXY_FREEZE_REQUESTS, 0);
+    proxy_retarget(rig->proxy, other, port);
+    bytes_pass_in_both_directions(state);
+    rig->route = other;
+    int client = connect_client(rig);
+    say(client, "frozen");
+    assert_true(net_wait(listener, POLLIN, end_us(LIMIT_MS)));
+    int server = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    hear_nothing(server);
+    proxy_set(rig->proxy, other, PROXY_NONE, 0);
+    hear(server, "frozen");
+    close(client);
+    close(server);
+    close(listener);
+}
+
+/* Generators are forked from us and keep what was open then for as long as they live. */
+static void a_reset_is_heard_although_a_child_has_a_copy_of_the_connection(void **state)
+{
+    struct rig *rig = *state;
+    int ends[2];
+    bytes_pass_in_both_directions(state); /* the proxy has it */
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(ends[0]);
+    set(rig, PROXY_RESET, 0);
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    close(ends[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, rig_up, rig_down)
 
 int main(void)
@@ -365,6 +438,9 @@ int main(void)
         CASE(a_client_that_leaves_a_frozen_connection_is_noticed),
         CASE(a_late_request_arrives_after_its_client_has_gone),
         CASE(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends),
+        CASE(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server),
+        CASE(a_failover_leaves_other_routes_alone_and_the_fault_in_place),
+        CASE(a_reset_is_heard_although_a_child_has_a_copy_of_the_connection),
     };
     return cmocka_run_group_tests_name("proxy", tests, NULL, NULL);
 }

@@ -249,7 +249,7 @@ bool scene_wait_quiet(struct scene *scene, uint32_t limit_ms)
 /* ---- all of it ---- */
 
 /*
- * Durations end loads in the log, DETAIL has their parameters. The cluster commits without waiting for its own
+ * Durations end loads in the log. The cluster commits without waiting for its own
  * log, so a SIGKILL can take back what was committed last: the checkpoint keeps it from taking this. Writers see
  * to their own commits.
  */
@@ -257,7 +257,6 @@ static bool prepare_postgres(struct scene *scene)
 {
     static const char *const statements[] = {
         "ALTER DATABASE postgres SET log_duration = on",
-        "ALTER DATABASE postgres SET log_error_verbosity = 'default'",
         "CHECKPOINT",
     };
     if (!stack_postgres_start(&scene->postgres, SCENE_CONNECTIONS) ||

@@ -14,8 +14,7 @@
 #ifndef TESTS_CHAOS_SCENE_H
 #define TESTS_CHAOS_SCENE_H
 
-#include "tests/chaos/proxy.h"
-
+#include "load/proxy.h"
 #include "load/stack.h"
 
 #include <stdatomic.h>

@@ -114,6 +114,8 @@ static const struct {
     {"MAX_WAITERS", {"", "0", "1000001"}},
     {"MAX_CONNECTIONS", {"", "0", "1000001"}},
     {"MAX_VALUE_BYTES", {"", "0", "67108865", "1M"}},
+    {"NEAR_BYTES", {"", "1", "65535", "4294967296", "64M"}},
+    {"NEAR_MS", {"", "0", "60001", "1s"}},
     {"SERVER_LOOPS", {"", "257", "auto"}},
     {"DRAIN_MS", {"", "-5", "3600001"}},
     {"LOAD_DELAY_MS", {"", "-1", "3600001"}},

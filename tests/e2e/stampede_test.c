@@ -74,6 +74,29 @@ static void write_path(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, "%s", (const char *)context);
 }
 
+/* Each process names the product of the first burst among the keys it worked for. */
+static void assert_hot(const struct fleet *fleet, const char *path)
+{
+    char key[BURST_PATH_BYTES + 32];
+    snprintf(key, sizeof key, "\"key\":\"product:%s\"", path + strlen("/products/"));
+    for (size_t i = 0; i < PROCESSES; i++) {
+        struct http_answer answer;
+        const struct http_request request = {.host = "127.0.0.1",
+                                             .port = fleet->catalogd[i].ops_port,
+                                             .path = "/hot",
+                                             .deadline_ms = FLEET_LIMIT_MS};
+        assert_true(http_ask(&request, &answer));
+        assert_int_equal(answer.status, 200);
+        const char *saved = strstr(answer.body, "\"loads_saved\""),
+                   *waited = strstr(answer.body, "\"waited_ms\"");
+        assert_non_null(saved);
+        assert_non_null(waited);
+        assert_non_null(strstr(saved, key));
+        assert_non_null(strstr(waited, key));
+        http_answer_clear(&answer);
+    }
+}
+
 static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
 {
     struct fleet *fleet = *state;
@@ -94,6 +117,8 @@ static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
         assert_int_equal(summary.bodies, 1);
         assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), i);
         assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "fwd=miss; stored; ttl="), 1);
+        if (i == 1)
+            assert_hot(fleet, path);
     }
     burst_close(&burst);
     assert_int_equal(fleet_sum(fleet, "guard_loads_duplicate_total"), 0);

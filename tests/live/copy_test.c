@@ -157,13 +157,13 @@ static bool read_port(struct example *example)
     return port != 0;
 }
 
-static void example_start(struct example *example, unsigned number, const struct stack_redis *redis,
-                          const char *delay_ms)
+static void example_start(struct example *example, const char *name, unsigned number,
+                          const struct stack_redis *redis, const char *delay_ms)
 {
     char program[PROC_PATH_BYTES + 32], files[PROC_PATH_BYTES + 16];
-    snprintf(program, sizeof program, "%s/guard/example/fileserver", folder);
+    snprintf(program, sizeof program, "%s/guard/example/%s", folder, name);
     snprintf(files, sizeof files, "%s/files", folder);
-    snprintf(example->out_path, sizeof example->out_path, "%s/out%u", folder, number);
+    snprintf(example->out_path, sizeof example->out_path, "%s/%s%u", folder, name, number);
     const char *argv[] = {program, "0", files, redis->url, delay_ms, NULL};
     example->pid = proc_start(&(struct proc_options){.argv = argv, .output_path = example->out_path});
     assert_true(example->pid > 0);
@@ -219,17 +219,16 @@ static void ask(const struct example *example, const char *request, const char *
         fail_msg("%s answered %s", request, client.answer);
 }
 
-static void many_clients_of_two_processes_cost_one_load(void **state)
+static void many_clients_cost_one_load(const char *name)
 {
     static struct client clients[CLIENTS];
     struct stack_redis redis = {.pid = 0};
     struct example examples[2];
     unsigned whole = 0, loads = 0;
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell("mkdir -p files; echo 'a slow page' >files/page.txt"));
     for (unsigned i = 0; i < 2; i++)
-        example_start(&examples[i], i, &redis, "300");
+        example_start(&examples[i], name, i, &redis, "300");
     for (size_t i = 0; i < CLIENTS; i++) {
         clients[i] =
             (struct client){.port = examples[i % 2].port, .request = "GET /page.txt HTTP/1.0\r\n\r\n"};
@@ -257,15 +256,50 @@ static void many_clients_of_two_processes_cost_one_load(void **state)
     stack_redis_stop(&redis);
 }
 
-static void the_example_ends_in_order_while_a_client_waits(void **state)
+static void many_clients_of_two_processes_with_threads_cost_one_load(void **state)
+{
+    (void)state;
+    many_clients_cost_one_load("fileserver");
+}
+
+static void many_clients_of_two_processes_with_an_event_loop_cost_one_load(void **state)
+{
+    (void)state;
+    many_clients_cost_one_load("eventserver");
+}
+
+/* One hangs up while it waits, one never asks: the others are answered, and the process ends. */
+static void the_event_loop_outlives_clients_that_leave(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct example example;
+    int status = -1;
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    example_start(&example, "eventserver", 3, &redis, "300");
+    int leaving = connect_to(example.port), silent = connect_to(example.port);
+    assert_true(leaving >= 0 && silent >= 0);
+    assert_true(send(leaving, "GET /page.txt HTTP/1.0\r\n\r\n", 26, MSG_NOSIGNAL) == 26);
+    for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    close(leaving);
+    ask(&example, "GET /page.txt HTTP/1.0\r\n\r\n", "HTTP/1.0 200 ");
+    assert_int_equal(stack_log_count(example.out_path, 0, "load page.txt"), 1);
+    assert_int_equal(kill(example.pid, SIGTERM), 0);
+    assert_true(proc_wait(example.pid, WAIT_MS, &status));
+    assert_int_equal(status, 0);
+    close(silent);
+    stack_redis_stop(&redis);
+}
+
+static void ends_in_order_while_a_client_waits(const char *name)
 {
     struct stack_redis redis = {.pid = 0};
     struct example example;
     struct client client = {.request = "GET /page.txt HTTP/1.0\r\n\r\n"};
     int status = -1;
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
-    example_start(&example, 2, &redis, "700");
+    example_start(&example, name, 2, &redis, "700");
     client.port = example.port;
     assert_int_equal(pthread_create(&client.thread, NULL, client_run, &client), 0);
     for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
@@ -278,6 +312,13 @@ static void the_example_ends_in_order_while_a_client_waits(void **state)
     stack_redis_stop(&redis);
 }
 
+static void both_examples_end_in_order_while_a_client_waits(void **state)
+{
+    (void)state;
+    ends_in_order_while_a_client_waits("fileserver");
+    ends_in_order_while_a_client_waits("eventserver");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,8 +327,10 @@ int main(void)
         cmocka_unit_test(a_host_may_use_any_name_for_itself),
         cmocka_unit_test(the_program_of_the_readme_compiles_and_runs),
         cmocka_unit_test(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags),
-        cmocka_unit_test(many_clients_of_two_processes_cost_one_load),
-        cmocka_unit_test(the_example_ends_in_order_while_a_client_waits),
+        cmocka_unit_test(many_clients_of_two_processes_with_threads_cost_one_load),
+        cmocka_unit_test(many_clients_of_two_processes_with_an_event_loop_cost_one_load),
+        cmocka_unit_test(the_event_loop_outlives_clients_that_leave),
+        cmocka_unit_test(both_examples_end_in_order_while_a_client_waits),
     };
     return cmocka_run_group_tests(tests, copy_and_build, remove_copy);
 }

@@ -250,7 +250,7 @@ static inline void fleet_open(struct fleet *fleet, size_t count)
 static inline uint64_t answers_of(const struct guard_stats *s)
 {
     return s->hit + s->stale + s->absent_hit + s->failed_hit + s->loaded + s->collapsed_process +
-           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed;
+           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed + s->near_hit;
 }
 
 static inline uint64_t answers_counted(struct guard *guard)

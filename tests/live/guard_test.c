@@ -42,6 +42,16 @@ static void a_missing_key_is_loaded_once_for_the_whole_fleet(void **state)
     assert_int_equal(FLEET_SUM(&fleet, collapsed_fleet), CROWD);
     assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1);
     assert_false(is_leased(&fleet, "product:7"));
+    uint64_t saved = 0;
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_hot_key key;
+        assert_int_equal(guard_hot(fleet.guards[i], GUARD_HOT_WAIT, &key, 1), 1);
+        assert_string_equal(key.key, "product:7");
+        assert_int_equal(guard_hot(fleet.guards[i], GUARD_HOT_COLLAPSED, &key, 1), 1);
+        assert_string_equal(key.key, "product:7");
+        saved += key.weight;
+    }
+    assert_int_equal(saved, 2 * CROWD - 1);
     fleet_close(&fleet);
 }
 

@@ -3,6 +3,7 @@
 #include "load/http.h"
 #include "load/net.h"
 #include "load/proc.h"
+#include "load/proxy.h"
 #include "load/stack.h"
 
 #include <setjmp.h>
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -261,6 +263,63 @@ static void redis_takes_further_arguments(void **state)
     stack_redis_stop(&redis);
 }
 
+static void a_replica_has_what_its_primary_had_and_what_it_does(void **state)
+{
+    struct stack_redis *primary = *state;
+    struct stack_redis replica;
+    expect(primary, "OK", "SET before 1");
+    assert_true(stack_redis_start_replica(&replica, primary));
+    expect(&replica, "1", "GET before");
+    for (int i = 0; i < 200; i++)
+        freeReplyObject(stack_redis_command(primary, "SET after %d", i));
+    assert_true(stack_redis_wait_in_sync(&replica, primary, LIMIT_MS));
+    expect(&replica, "199", "GET after");
+    struct redisReply *reply = stack_redis_command(&replica, "SET not here");
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+
+    stack_redis_kill(&replica);
+    assert_true(stack_redis_restart(&replica)); /* follows again */
+    assert_true(stack_redis_wait_in_sync(&replica, primary, LIMIT_MS));
+    expect(&replica, "199", "GET after");
+    stack_redis_stop(&replica);
+}
+
+/* The virtual address is a route of the proxy. */
+static void a_promoted_replica_takes_over_behind_the_same_address(void **state)
+{
+    (void)state;
+    struct stack_redis primary, replica;
+    struct proxy *proxy;
+    size_t route = 0;
+    assert_true(stack_redis_start(&primary, NULL) && stack_redis_start_replica(&replica, &primary));
+    assert_true(proxy_open(1, &proxy) && proxy_add(proxy, primary.port, &route));
+    struct redisContext *client = redisConnect("127.0.0.1", proxy_port(proxy, route));
+    struct redisReply *reply = redisCommand(client, "SET kept yes");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    assert_true(stack_redis_wait_in_sync(&replica, &primary, LIMIT_MS));
+
+    stack_redis_kill(&primary);
+    assert_true(stack_redis_promote(&replica));
+    proxy_retarget(proxy, route, replica.port);
+    assert_null(redisCommand(client, "GET kept"));
+    assert_int_equal(redisReconnect(client), REDIS_OK);
+    reply = redisCommand(client, "GET kept");
+    assert_string_equal(reply->str, "yes");
+    freeReplyObject(reply);
+    reply = redisCommand(client, "SET kept still");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+
+    assert_true(stack_redis_restart(&primary)); /* nobody follows it, and it follows nobody */
+    expect(&replica, "still", "GET kept");
+    redisFree(client);
+    proxy_close(&proxy);
+    stack_redis_stop(&replica);
+    stack_redis_stop(&primary);
+}
+
 static int redis_up(void **state)
 {
     static struct stack_redis redis;
@@ -291,6 +350,30 @@ static void statements_are_counted_when_they_start_however_they_end(void **state
     assert_int_equal(stack_postgres_count(postgres, stack_postgres_mark(postgres), "/* count me */"), 0);
     assert_true(stack_postgres_wait(postgres, mark, "/* not me */", 1, 0));
     assert_false(stack_postgres_wait(postgres, mark, "/* not me */", 2, 10));
+}
+
+/* What the log says beside it, parameters and causes, is not a second one. */
+static void a_statement_is_counted_once_whatever_else_the_log_says_of_it(void **state)
+{
+    struct stack_postgres *postgres = *state;
+    static const char *const function = "CREATE FUNCTION fails() RETURNS int LANGUAGE plpgsql AS 'BEGIN "
+                                        "PERFORM /* count me too */ 1 / 0; END'";
+    static const char *const values[] = {"/* count me too */", "7"};
+    PGconn *connection = PQconnectdb(postgres->url);
+    uint64_t mark = stack_postgres_mark(postgres);
+    PQclear(PQexec(connection, function));
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 1);
+    PQclear(PQexec(connection, "SELECT fails() /* count\nthis */")); /* its CONTEXT has the text */
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 1);
+    PQclear(PQprepare(connection, "p1", "SELECT $1::text,\n /* count me too */ $2::int", 2, NULL));
+    assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        PQclear(PQexecPrepared(connection, "p1", 2, values, NULL, NULL, 0));
+        assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 2 + i);
+    }
+    assert_int_equal(
+        stack_log_count(postgres->log_path, mark, "parameters: $1 = '/* count me too */', $2 = '7'"), 3);
+    PQfinish(connection);
 }
 
 static void the_catalog_is_loaded_to_scale_and_always_the_same(void **state)
@@ -421,16 +504,19 @@ static void a_service_that_refuses_its_settings_is_no_running_one(void **state)
     stack_catalogd_stop(&catalogd);
 }
 
-/* The program `make demo` runs, small. It exits with 0 only if the fleet made one query. */
+/* What `make demo` runs, small. It exits with 0 only if the fleet made one query. */
 static void the_demo_shows_one_query_for_the_fleet(void **state)
 {
     (void)state;
-    char program[256];
+    char program[256], folder[PROC_PATH_BYTES], json[PROC_PATH_BYTES + 16], html[PROC_PATH_BYTES + 16];
     const char *service = getenv("CATALOGD");
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
-    strcpy(strrchr(program, '/'), "/demo");
-    const char *const argv[] = {program, "demo",    "--scale", "300", "--requests",
-                                "60",    "--delay", "100",     NULL};
+    strcpy(strrchr(program, '/'), "/stampede");
+    assert_true(proc_folder("demo", NULL, folder));
+    snprintf(json, sizeof json, "%s/demo.json", folder);
+    snprintf(html, sizeof html, "%s/demo.html", folder);
+    const char *const argv[] = {program, "demo",   "--scale", "300",    "--requests", "60", "--delay",
+                                "100",   "--json", json,      "--html", html,         NULL};
     assert_true(proc_run(&(struct proc_options){.argv = argv}, 5 * LIMIT_MS));
 }
 
@@ -451,9 +537,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(redis_comes_back_empty_on_the_same_port),
         cmocka_unit_test(redis_hangs_while_it_is_paused),
         cmocka_unit_test(redis_takes_further_arguments),
+        cmocka_unit_test(a_replica_has_what_its_primary_had_and_what_it_does),
+        cmocka_unit_test(a_promoted_replica_takes_over_behind_the_same_address),
     };
     const struct CMUnitTest postgres[] = {
         cmocka_unit_test(statements_are_counted_when_they_start_however_they_end),
+        cmocka_unit_test(a_statement_is_counted_once_whatever_else_the_log_says_of_it),
         cmocka_unit_test(the_catalog_is_loaded_to_scale_and_always_the_same),
         cmocka_unit_test(postgres_keeps_its_data_over_a_kill),
         cmocka_unit_test(postgres_sleeps_with_all_its_sessions),

@@ -95,7 +95,7 @@ enum mutant {
 
 extern const char *const mutant_names[MUTANTS];
 extern const char *const status_names[GUARD_NO_MEMORY + 1];
-extern const char *const source_names[GUARD_FROM_FLEET + 1];
+extern const char *const source_names[GUARD_FROM_NEAR + 1];
 
 /* ---- events ---- */
 

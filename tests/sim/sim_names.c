@@ -43,7 +43,8 @@ const char *const status_names[GUARD_NO_MEMORY + 1] = {
     [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no memory",
 };
 
-const char *const source_names[GUARD_FROM_FLEET + 1] = {
+const char *const source_names[GUARD_FROM_NEAR + 1] = {
     [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
     [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
+    [GUARD_FROM_NEAR] = "near",
 };

@@ -25,8 +25,8 @@
  *
  * Threads: all functions from one thread, except proxy_hits(): any.
  */
-#ifndef TESTS_CHAOS_PROXY_H
-#define TESTS_CHAOS_PROXY_H
+#ifndef LOAD_PROXY_H
+#define LOAD_PROXY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,6 +59,13 @@ uint16_t proxy_port(const struct proxy *proxy, size_t route);
 
 /* Has happened to every connection of the route when it returns. */
 void proxy_set(struct proxy *proxy, size_t route, enum proxy_fault fault, uint32_t amount_ms);
+
+/*
+ * What a failover looks like to clients behind an address that moves: when it returns, every connection of the
+ * route has been reset, and new ones go to this port of 127.0.0.1. What faults kept of the old ones is lost; the
+ * fault stays.
+ */
+void proxy_retarget(struct proxy *proxy, size_t route, uint16_t target_port);
 
 /* How many connections this fault has touched on all routes: delayed, dropped, ... something of them. For LATE:
  * those whose requests were delivered after the client had gone. */

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * eventserver.c - the guard in a backend with an event loop of its own: one thread, epoll, nothing that blocks.
+ *
+ *     eventserver PORT FOLDER [REDIS_URL [DELAY_MS]]
+ *
+ * Does what fileserver does, see files.h. A connection:
+ *
+ *     READING --request--> ASKING --on_answered()--> WRITING --> closed
+ *                            |                          ^
+ *                            +--- the client hangs up: guard_cancel(), on_answered() comes all the same
+ *
+ * Threads: everything runs on the loop's thread but on_answered(), which the guard calls on its own: it puts the
+ * connection into `answered` and wakes the loop through an eventfd. While ASKING the connection belongs to the
+ * guard's callback: the loop may cancel, but frees it only after on_answered().
+ */
+#include "files.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+enum { EVENTS_AT_ONCE = 64, HEAD_BYTES = 256, DRAIN_MS = 5000, IDLE_S = 5, SWEEP_MS = 1000 };
+
+enum state { READING = 0, ASKING, WRITING };
+
+struct connection {
+    struct server *server;
+    struct connection *prev, *next;   /* in `all` */
+    struct connection *next_answered; /* in `answered` */
+    time_t since;                     /* when it last did something */
+    enum state state;
+    int fd;
+    char request[FILES_REQUEST_BYTES];
+    size_t request_bytes;
+    guard_ticket ticket;
+    struct guard_result result; /* while WRITING; its value is ours: guard_value_unref() */
+    char head[HEAD_BYTES];
+    size_t head_bytes, written;
+};
+
+struct server {
+    struct files files;
+    int epoll, listener, signals, wake;
+    struct connection *all;
+    bool ending;
+
+    pthread_mutex_t mutex;
+    struct connection *answered; /* under the mutex */
+};
+
+/* ---- the guard's thread ---- */
+
+static void on_answered(void *context, const struct guard_result *result)
+{
+    struct connection *connection = context;
+    struct server *server = connection->server;
+    connection->result = *result;
+    if (result->value != NULL)
+        connection->result.value = guard_value_ref(result->value); /* the lent one ends with this call */
+    pthread_mutex_lock(&server->mutex);
+    connection->next_answered = server->answered;
+    server->answered = connection;
+    pthread_mutex_unlock(&server->mutex);
+    eventfd_write(server->wake, 1);
+}
+
+/* ---- a connection, on the loop's thread ---- */
+
+static time_t now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static void watch(struct server *server, int operation, int fd, uint32_t events, void *data)
+{
+    struct epoll_event event = {.events = events, .data.ptr = data};
+    epoll_ctl(server->epoll, operation, fd, &event);
+}
+
+static void end_connection(struct connection *connection)
+{
+    DL_DELETE(connection->server->all, connection);
+    close(connection->fd);
+    guard_value_unref(&connection->result.value);
+    free(connection);
+}
+
+static void write_on(struct connection *connection)
+{
+    const struct guard_value *value = connection->result.value;
+    size_t body_bytes = value != NULL ? value->body_bytes : 0;
+    while (connection->written < connection->head_bytes + body_bytes) {
+        size_t at = connection->written;
+        bool in_head = at < connection->head_bytes;
+        const char *bytes = in_head ? connection->head + at : value->body + (at - connection->head_bytes);
+        size_t count = in_head ? connection->head_bytes - at : body_bytes - (at - connection->head_bytes);
+        ssize_t sent = send(connection->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            watch(connection->server, EPOLL_CTL_MOD, connection->fd, EPOLLOUT | EPOLLONESHOT, connection);
+            return; /* a broken connection shows as EPOLLERR */
+        }
+        connection->written += (size_t)sent;
+    }
+    end_connection(connection);
+}
+
+static void answer(struct connection *connection, const char *status, const char *from)
+{
+    const struct guard_value *value = connection->result.value;
+    connection->state = WRITING;
+    connection->head_bytes =
+        (size_t)snprintf(connection->head, sizeof connection->head,
+                         "HTTP/1.0 %s\r\nContent-Length: %zu\r\nX-From: %s\r\nConnection: close\r\n\r\n",
+                         status, value != NULL ? value->body_bytes : 0, from);
+    write_on(connection);
+}
+
+/* Refused at once: on_answered() will never come. */
+static void ask(struct connection *connection, const char *name)
+{
+    char key[FILES_KEY_BYTES];
+    snprintf(key, sizeof key, "file:%s", name);
+    struct guard_request request = {
+        .kind = connection->server->files.kind, .key = key, .answered = on_answered, .context = connection};
+    connection->state = ASKING;
+    watch(connection->server, EPOLL_CTL_MOD, connection->fd, EPOLLRDHUP | EPOLLONESHOT, connection);
+    enum guard_status status = guard_get(connection->server->files.guard, &request, &connection->ticket);
+    if (status != GUARD_OK)
+        answer(connection, "503 Service Unavailable", guard_status_name(status));
+}
+
+static void read_on(struct connection *connection)
+{
+    char *at = connection->request + connection->request_bytes;
+    size_t room = sizeof connection->request - 1 - connection->request_bytes;
+    ssize_t got = recv(connection->fd, at, room, MSG_DONTWAIT);
+    if (got <= 0) {
+        end_connection(connection);
+        return;
+    }
+    connection->request_bytes += (size_t)got;
+    at[got] = '\0';
+    if (strstr(connection->request, "\r\n\r\n") == NULL && (size_t)got < room) {
+        watch(connection->server, EPOLL_CTL_MOD, connection->fd, EPOLLIN | EPOLLONESHOT, connection);
+        return;
+    }
+    const char *name = files_requested(connection->request);
+    if (name != NULL)
+        ask(connection, name);
+    else
+        answer(connection, "400 Bad Request", "nowhere");
+}
+
+static void on_connection(struct connection *connection)
+{
+    connection->since = now_s();
+    if (connection->state == READING)
+        read_on(connection);
+    else if (connection->state == ASKING)
+        guard_cancel(connection->server->files.guard, connection->ticket); /* hung up */
+    else if (connection->result.status == GUARD_CANCELLED)
+        end_connection(connection);
+    else
+        write_on(connection);
+}
+
+static void finish(struct connection *connection)
+{
+    const struct guard_result *result = &connection->result;
+    connection->since = now_s();
+    if (result->status == GUARD_CANCELLED)
+        end_connection(connection);
+    else if (result->status == GUARD_OK)
+        answer(connection, "200 OK", guard_source_name(result->source));
+    else if (result->status == GUARD_ABSENT)
+        answer(connection, "404 Not Found", guard_source_name(result->source));
+    else
+        answer(connection, "503 Service Unavailable", guard_status_name(result->status));
+}
+
+/* ---- the loop ---- */
+
+static void take_answers(struct server *server)
+{
+    eventfd_t count;
+    eventfd_read(server->wake, &count);
+    pthread_mutex_lock(&server->mutex);
+    struct connection *answered = server->answered;
+    server->answered = NULL;
+    pthread_mutex_unlock(&server->mutex);
+    while (answered != NULL) {
+        struct connection *connection = answered;
+        answered = connection->next_answered;
+        finish(connection);
+    }
+}
+
+static void accept_one(struct server *server)
+{
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct connection *connection = fd >= 0 ? calloc(1, sizeof *connection) : NULL;
+    if (connection == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    connection->server = server;
+    connection->fd = fd;
+    connection->since = now_s();
+    DL_APPEND(server->all, connection);
+    watch(server, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, connection);
+}
+
+/* No new connections; who waits is answered. */
+static void begin_to_end(struct server *server)
+{
+    server->ending = true;
+    guard_drain(server->files.guard);
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->signals, NULL);
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->listener, NULL);
+    close(server->listener);
+}
+
+static void on_event(struct server *server, void *data)
+{
+    if (data == &server->listener)
+        accept_one(server);
+    else if (data == &server->wake)
+        take_answers(server);
+    else if (data == &server->signals)
+        begin_to_end(server);
+    else
+        on_connection(data);
+}
+
+/* Whoever does not send or read for too long, or has not even asked when the end comes, must go. */
+static void sweep(struct server *server)
+{
+    struct connection *connection = NULL, *next = NULL;
+    time_t now = now_s();
+    DL_FOREACH_SAFE (server->all, connection, next) {
+        bool idle = connection->state != ASKING && now - connection->since >= IDLE_S;
+        if (idle || (server->ending && connection->state == READING))
+            end_connection(connection);
+    }
+}
+
+/* A connection is watched once at a time (EPOLLONESHOT), so no event of a batch outlives what it points to. */
+static void run(struct server *server)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    while (!server->ending || server->all != NULL) {
+        int count = epoll_wait(server->epoll, events, EVENTS_AT_ONCE, SWEEP_MS);
+        bool woken = false;
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.ptr == &server->wake)
+                woken = true; /* answers free connections: last of all */
+            else
+                on_event(server, events[i].data.ptr);
+        }
+        if (woken)
+            on_event(server, &server->wake);
+        sweep(server);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    if (argc < 3) {
+        fprintf(stderr, "usage: eventserver PORT FOLDER [REDIS_URL [DELAY_MS]]\n");
+        return 2;
+    }
+    server.files.folder = argv[2];
+    server.files.delay_ms = argc > 4 ? atoi(argv[4]) : 0;
+    server.signals = files_signals();
+    server.epoll = epoll_create1(EPOLL_CLOEXEC);
+    server.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (server.signals < 0 || server.epoll < 0 || server.wake < 0) {
+        perror("eventserver");
+        return 1;
+    }
+    if (!files_open(&server.files, "eventserver", argc > 3 ? argv[3] : NULL))
+        return 1;
+    server.listener = files_listen((uint16_t)atoi(argv[1]));
+    watch(&server, EPOLL_CTL_ADD, server.listener, EPOLLIN, &server.listener);
+    watch(&server, EPOLL_CTL_ADD, server.wake, EPOLLIN, &server.wake);
+    watch(&server, EPOLL_CTL_ADD, server.signals, EPOLLIN, &server.signals);
+    run(&server);
+    bool closed = guard_close(&server.files.guard, DRAIN_MS) == GUARD_OK;
+    close(server.signals);
+    close(server.wake);
+    close(server.epoll);
+    return closed ? 0 : 1;
+}

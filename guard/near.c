@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* near.c - see near.h. */
+#include "near.h"
+#include "digest.h"
+#include "table.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { SLOTS = 256, LARGEST_SHARE = 4, CACHE_LINE = 64 };
+
+struct item {
+    UT_hash_handle hh;
+    struct item *prev, *next; /* in the shard's queue, oldest first */
+    struct value *value;      /* one reference is ours; NULL: absent */
+    uint64_t born_us, fresh_until_us, until_us;
+    size_t bytes; /* charged */
+    bool visited; /* since the hand last came by */
+    bool unlisted;
+    size_t key_bytes;
+    char key[];
+};
+
+struct shard {
+    _Alignas(CACHE_LINE) pthread_mutex_t mutex;
+    struct item *table, *queue, *hand;
+    size_t bytes, max_bytes;
+    uint32_t generation; /* moves on when the shard is emptied */
+    bool listening;
+    uint32_t epochs[SLOTS];
+    struct near_counters counters;
+};
+
+struct near {
+    struct shard shards[NEAR_SHARDS];
+    uint8_t hash_key[DIGEST_KEY_BYTES];
+};
+
+/* ---- where a key lives ---- */
+
+struct place {
+    struct shard *shard;
+    unsigned bucket;
+    uint32_t *epoch;
+};
+
+static struct place place_of(struct near *near, const char *key, size_t key_bytes)
+{
+    uint64_t hash = digest_siphash(near->hash_key, key, key_bytes);
+    struct shard *shard = &near->shards[hash >> 60];
+    _Static_assert(NEAR_SHARDS == 16, "four bits of the hash choose the shard");
+    return (struct place){shard, (unsigned)hash, &shard->epochs[(hash >> 32) % SLOTS]};
+}
+
+static struct item *find(const struct place *place, const char *key, size_t key_bytes)
+{
+    struct item *item = NULL;
+    HASH_FIND_BYHASHVALUE(hh, place->shard->table, key, key_bytes, place->bucket, item);
+    return item;
+}
+
+/* ---- leaving: under the mutex; the caller frees what it gets when the mutex is released ---- */
+
+static struct item *detach(struct shard *shard, struct item *item)
+{
+    if (shard->hand == item)
+        shard->hand = item->next;
+    HASH_DELETE(hh, shard->table, item);
+    DL_DELETE(shard->queue, item);
+    shard->bytes -= item->bytes;
+    shard->counters.entries--;
+    return item;
+}
+
+static void free_item(struct item *item)
+{
+    if (item == NULL)
+        return;
+    value_unref(&item->value);
+    free(item);
+}
+
+static void free_list(struct item *list)
+{
+    while (list != NULL) {
+        struct item *item = list;
+        list = item->next;
+        free_item(item);
+    }
+}
+
+/* SIEVE: the hand spares the visited; it ends, for each that it spares is not visited any more. */
+static struct item *evict(struct shard *shard)
+{
+    struct item *hand = shard->hand != NULL ? shard->hand : shard->queue;
+    while (hand->visited) {
+        hand->visited = false;
+        hand = hand->next != NULL ? hand->next : shard->queue;
+    }
+    shard->hand = hand;
+    shard->counters.evicted++;
+    return detach(shard, hand);
+}
+
+static struct item *make_room(struct shard *shard, size_t bytes)
+{
+    struct item *gone = NULL;
+    while (shard->queue != NULL && shard->bytes + bytes > shard->max_bytes) {
+        struct item *item = evict(shard);
+        item->next = gone;
+        gone = item;
+    }
+    return gone;
+}
+
+/* ---- the functions of the header ---- */
+
+struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
+{
+    struct near *near = aligned_alloc(CACHE_LINE, (sizeof *near + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    if (near == NULL)
+        return NULL;
+    memset(near, 0, sizeof *near);
+    memcpy(near->hash_key, hash_key, sizeof near->hash_key);
+    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+        pthread_mutex_init(&near->shards[i].mutex, NULL);
+        near->shards[i].max_bytes = max_bytes / NEAR_SHARDS;
+        near->shards[i].generation = 1; /* no token is NEAR_TOKEN_NONE */
+    }
+    return near;
+}
+
+static struct item *empty(struct shard *shard)
+{
+    struct item *gone = shard->queue;
+    shard->counters.cleared += shard->counters.entries;
+    HASH_CLEAR(hh, shard->table);
+    shard->queue = shard->hand = NULL;
+    shard->bytes = shard->counters.entries = 0;
+    shard->generation++;
+    return gone;
+}
+
+void near_free(struct near **near)
+{
+    struct near *old = *near;
+    *near = NULL;
+    if (old == NULL)
+        return;
+    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+        free_list(empty(&old->shards[i]));
+        pthread_mutex_destroy(&old->shards[i].mutex);
+    }
+    free(old);
+}
+
+void near_listen(struct near *near, bool listening)
+{
+    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+        struct shard *shard = &near->shards[i];
+        pthread_mutex_lock(&shard->mutex);
+        struct item *gone = listening ? NULL : empty(shard);
+        shard->listening = listening;
+        pthread_mutex_unlock(&shard->mutex);
+        free_list(gone);
+    }
+}
+
+bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out)
+{
+    struct place place = place_of(near, key, key_bytes);
+    struct shard *shard = place.shard;
+    struct item *gone = NULL;
+    pthread_mutex_lock(&shard->mutex);
+    struct item *item = find(&place, key, key_bytes);
+    if (item != NULL && now_us >= item->until_us) {
+        gone = detach(shard, item);
+        item = NULL;
+    }
+    if (item != NULL) {
+        item->visited = true;
+        *out = (struct near_entry){item->value != NULL ? value_ref(item->value) : NULL, item->born_us,
+                                   item->fresh_until_us};
+    }
+    shard->counters.hit += item != NULL;
+    shard->counters.miss += item == NULL;
+    pthread_mutex_unlock(&shard->mutex);
+    free_item(gone);
+    return item != NULL;
+}
+
+static uint64_t token_of(const struct place *place)
+{
+    return (uint64_t)place->shard->generation << 32 | *place->epoch;
+}
+
+uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
+{
+    struct place place = place_of(near, key, key_bytes);
+    pthread_mutex_lock(&place.shard->mutex);
+    uint64_t token = place.shard->listening ? token_of(&place) : NEAR_TOKEN_NONE;
+    pthread_mutex_unlock(&place.shard->mutex);
+    return token;
+}
+
+static size_t bytes_of(const struct near_entry *entry, size_t key_bytes)
+{
+    size_t bytes = sizeof(struct item) + key_bytes + 1;
+    if (entry->value != NULL)
+        bytes += sizeof *entry->value + entry->value->public.body_bytes + entry->value->validator_bytes + 2;
+    return bytes;
+}
+
+static struct item *new_item(const char *key, size_t key_bytes, uint64_t until_us,
+                             const struct near_entry *entry)
+{
+    struct item *item = calloc(1, sizeof *item + key_bytes + 1);
+    if (item == NULL)
+        return NULL;
+    item->value = entry->value != NULL ? value_ref(entry->value) : NULL;
+    item->born_us = entry->born_us;
+    item->fresh_until_us = entry->fresh_until_us;
+    item->until_us = until_us < entry->fresh_until_us ? until_us : entry->fresh_until_us;
+    item->bytes = bytes_of(entry, key_bytes);
+    item->key_bytes = key_bytes;
+    memcpy(item->key, key, key_bytes);
+    return item;
+}
+
+/* Under the mutex. False: no memory for the table. */
+static bool attach(const struct place *place, struct item *item)
+{
+    struct shard *shard = place->shard;
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, shard->table, item->key, item->key_bytes, place->bucket, item);
+    if (item->unlisted)
+        return false;
+    DL_APPEND(shard->queue, item);
+    shard->bytes += item->bytes;
+    shard->counters.entries++;
+    shard->counters.put++;
+    return true;
+}
+
+void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
+              const struct near_entry *entry)
+{
+    struct place place = place_of(near, key, key_bytes);
+    struct shard *shard = place.shard;
+    if (token == NEAR_TOKEN_NONE || bytes_of(entry, key_bytes) > shard->max_bytes / LARGEST_SHARE)
+        return;
+    struct item *item = new_item(key, key_bytes, until_us, entry), *gone = NULL, *old = NULL;
+    if (item == NULL)
+        return;
+    pthread_mutex_lock(&shard->mutex);
+    bool timely = shard->listening && token == token_of(&place);
+    shard->counters.late += !timely;
+    old = timely ? find(&place, key, key_bytes) : NULL;
+    if (old != NULL && old->born_us > item->born_us) { /* two lookups, answered in the other order */
+        old = NULL;
+        timely = false;
+    }
+    if (timely) {
+        if (old != NULL)
+            detach(shard, old);
+        gone = make_room(shard, item->bytes);
+        if (attach(&place, item))
+            item = NULL;
+    }
+    pthread_mutex_unlock(&shard->mutex);
+    free_item(item);
+    free_item(old);
+    free_list(gone);
+}
+
+void near_drop(struct near *near, const char *key, size_t key_bytes)
+{
+    struct place place = place_of(near, key, key_bytes);
+    struct shard *shard = place.shard;
+    pthread_mutex_lock(&shard->mutex);
+    struct item *item = find(&place, key, key_bytes);
+    if (item != NULL) {
+        detach(shard, item);
+        shard->counters.dropped++;
+    }
+    ++*place.epoch;
+    pthread_mutex_unlock(&shard->mutex);
+    free_item(item);
+}
+
+void near_count(struct near *near, struct near_counters *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+        struct shard *shard = &near->shards[i];
+        pthread_mutex_lock(&shard->mutex);
+        const struct near_counters *counters = &shard->counters;
+        out->hit += counters->hit;
+        out->miss += counters->miss;
+        out->put += counters->put;
+        out->late += counters->late;
+        out->evicted += counters->evicted;
+        out->dropped += counters->dropped;
+        out->cleared += counters->cleared;
+        out->entries += counters->entries;
+        out->bytes += shard->bytes;
+        pthread_mutex_unlock(&shard->mutex);
+    }
+}

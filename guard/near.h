@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * near.h - the near cache: values of this process, answered without asking Redis.
+ *
+ *     near_token() ---> the lookup is sent, its reply comes ---> near_put(token) ---> near_get() ... ---> gone
+ *
+ * An entry goes when its time is up, when it is evicted, when its key is dropped (near_drop()) and when the
+ * subscription is lost (near_listen(false)): nobody would hear of an invalidation any more. What was looked up
+ * before a drop is not put in after it: the token has the epoch of the key's slot, which every drop moves on.
+ * Slots are shared by keys; a drop of one may cost a neighbour an insert, never the other way round.
+ *
+ * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
+ * hand that moves from the oldest to the newest, spares who was asked for since it last came by, and evicts the
+ * first who was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU and
+ * about as many as S3-FIFO, which needs three queues: near_test.c measures all of them.
+ *
+ * Threads  any. Locking: a mutex per shard, held for a few memory accesses; no value is freed under it.
+ * Time     now_us is the guard's clock.
+ */
+#ifndef GUARD_NEAR_H
+#define GUARD_NEAR_H
+
+#include "value.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NEAR_SHARDS = 16, NEAR_TOKEN_NONE = 0 };
+
+struct near;
+
+/* What an entry answers. */
+struct near_entry {
+    struct value *value;     /* NULL: there is no such row */
+    uint64_t born_us;        /* when it was filled, no later */
+    uint64_t fresh_until_us; /* its end in Redis */
+};
+
+struct near_counters {
+    uint64_t hit, miss, put, late; /* late: an insert whose key was dropped meanwhile */
+    uint64_t evicted, dropped, cleared;
+    uint64_t entries, bytes; /* now */
+};
+
+/* Nobody listens yet, so that nothing is kept. max_bytes: of all shards together, overhead included. NULL: no
+ * memory. */
+struct near *near_new(size_t max_bytes, const uint8_t hash_key[16]);
+void near_free(struct near **near);
+
+/* Whether invalidations are heard. False empties it. */
+void near_listen(struct near *near, bool listening);
+
+/* A reference to out->value is yours on a hit. */
+bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out);
+
+/* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */
+uint64_t near_token(struct near *near, const char *key, size_t key_bytes);
+
+/* Keeps it for until_us at the longest; refers to the value. Nothing happens if the token is of another epoch, or
+ * if the value is larger than a quarter of its shard. */
+void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
+              const struct near_entry *entry);
+
+/* Invalidated: an entry goes, an insert under way comes too late. */
+void near_drop(struct near *near, const char *key, size_t key_bytes);
+
+void near_count(struct near *near, struct near_counters *out);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* client.c - what schemes are made of; see lab.h. */
+#include "load/lab/lab.h"
+
+#include "load/lab/note.h"
+#include "load/lab/source.h"
+#include "load/net.h"
+
+#include <hiredis/hiredis.h>
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/time.h>
+
+extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_constant, scheme_uuid, scheme_lua,
+    scheme_script, scheme_redisson, scheme_guard;
+
+const struct scheme *const schemes[] = {
+    &scheme_none, &scheme_setnx,  &scheme_expire,   &scheme_constant, &scheme_uuid,
+    &scheme_lua,  &scheme_script, &scheme_redisson, &scheme_guard,    NULL,
+};
+
+enum { RECONNECT_PAUSE_MS = 2, BODY_BYTES = 128 };
+static const struct timeval connect_limit = {.tv_sec = 1}, command_limit = {.tv_sec = 5};
+static const char version_mark[] = "version=";
+
+const char *lab_step_name(enum lab_step step)
+{
+    static const char *const names[LAB_STEPS] = {"none", "looked", "claimed", "held", "loaded", "releasing"};
+    return names[step];
+}
+
+static void join(char name[LAB_NAME_BYTES], const char *prefix, const char *key, const char *suffix)
+{
+    snprintf(name, LAB_NAME_BYTES, "%s%s%s", prefix != NULL ? prefix : "", key, suffix != NULL ? suffix : "");
+}
+
+void lab_names(const struct scheme *scheme, const char *key, char value_name[static LAB_NAME_BYTES],
+               char lock_name[static LAB_NAME_BYTES])
+{
+    join(value_name, scheme->value_prefix, key, scheme->value_suffix);
+    join(lock_name, scheme->lock_prefix, key, scheme->lock_suffix);
+}
+
+void lab_body(const char *key, int32_t version, char *body, size_t body_bytes)
+{
+    snprintf(body, body_bytes, "%s %s%" PRId32, key, version_mark, version);
+}
+
+int32_t lab_body_version(const char *bytes, size_t count)
+{
+    const char *mark = memmem(bytes, count, version_mark, strlen(version_mark));
+    int32_t version = LAB_FAILED;
+    if (mark == NULL)
+        return LAB_FAILED;
+    for (const char *digit = mark + strlen(version_mark);
+         digit < bytes + count && *digit >= '0' && *digit <= '9'; digit++)
+        version = version * 10 + (*digit - '0');
+    return version;
+}
+
+/* ---- telling, and stopping ---- */
+
+void lab_took(const struct lab_client *client)
+{
+    note_send(client->link, NOTE_HELD, 0);
+}
+
+void lab_gave(const struct lab_client *client)
+{
+    note_send(client->link, NOTE_RELEASED, 0);
+}
+
+void lab_step(struct lab_client *client, enum lab_step step)
+{
+    if (client->stop_at != step)
+        return;
+    client->stop_at = STEP_NONE;
+    note_send(client->link, NOTE_STOPPED, (int32_t)step);
+    raise(SIGSTOP);
+}
+
+/* ---- Redis ---- */
+
+struct redisContext *lab_redis_open(const struct lab_client *client)
+{
+    struct redisContext *redis = redisConnectWithTimeout("127.0.0.1", client->redis_port, connect_limit);
+    if (redis != NULL && redis->err == 0 && redisSetTimeout(redis, command_limit) == REDIS_OK)
+        return redis;
+    if (redis != NULL)
+        redisFree(redis);
+    return NULL;
+}
+
+/* The controller must know which of Redis's clients we are. */
+static void tell_address(const struct lab_client *client)
+{
+    struct sockaddr_in address;
+    socklen_t bytes = sizeof address;
+    if (getsockname(client->redis->fd, (struct sockaddr *)&address, &bytes) == 0)
+        note_send(client->link, NOTE_ADDRESS, ntohs(address.sin_port));
+}
+
+static void reconnect(struct lab_client *client, uint64_t end_us)
+{
+    if (client->redis != NULL)
+        redisFree(client->redis);
+    while ((client->redis = lab_redis_open(client)) == NULL) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "lab: no Redis on port %u for %d ms\n", (unsigned)client->redis_port,
+                    (int)RECONNECT_LIMIT_MS);
+            exit(1);
+        }
+        net_pause_ms(RECONNECT_PAUSE_MS);
+    }
+    tell_address(client);
+}
+
+static struct redisReply *command(struct lab_client *client, const char *format, va_list arguments)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)RECONNECT_LIMIT_MS * 1000;
+    struct redisReply *reply = NULL;
+    while (reply == NULL) {
+        va_list again;
+        if (client->redis == NULL || client->redis->err != 0)
+            reconnect(client, end_us);
+        va_copy(again, arguments);
+        reply = redisvCommand(client->redis, format, again);
+        va_end(again);
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        fprintf(stderr, "lab: %s: Redis answers: %s\n", format, reply->str);
+        exit(1);
+    }
+    return reply;
+}
+
+struct redisReply *lab_command(struct lab_client *client, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(client, format, arguments);
+    va_end(arguments);
+    return reply;
+}
+
+long long lab_integer(struct lab_client *client, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(client, format, arguments);
+    va_end(arguments);
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+bool lab_ok(struct lab_client *client, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(client, format, arguments);
+    va_end(arguments);
+    bool is_ok = reply->type == REDIS_REPLY_STATUS;
+    freeReplyObject(reply);
+    return is_ok;
+}
+
+void lab_token(struct lab_client *client)
+{
+    uint16_t part[8];
+    if (getrandom(part, sizeof part, 0) != (ssize_t)sizeof part) {
+        fprintf(stderr, "lab: getrandom failed\n");
+        exit(1);
+    }
+    snprintf(client->token, sizeof client->token, "%04x%04x-%04x-4%03x-%04x-%04x%04x%04x", part[0], part[1],
+             part[2], part[3] & 0xfffU, (part[4] & 0x3fffU) | 0x8000U, part[5], part[6], part[7]);
+}
+
+/* ---- the usual request ---- */
+
+int32_t lab_look(struct lab_client *client)
+{
+    struct redisReply *reply = lab_command(client, "GET %s", client->value_name);
+    int32_t version =
+        reply->type == REDIS_REPLY_STRING ? lab_body_version(reply->str, reply->len) : LAB_FAILED;
+    freeReplyObject(reply);
+    return version;
+}
+
+int32_t lab_load(struct lab_client *client)
+{
+    int32_t version = source_load(client->postgres, client->key, client->index);
+    if (version == LAB_FAILED)
+        exit(1);
+    return version;
+}
+
+int32_t lab_load_and_fill(struct lab_client *client)
+{
+    char body[BODY_BYTES];
+    lab_step(client, STEP_HELD);
+    int32_t version = lab_load(client);
+    lab_step(client, STEP_LOADED);
+    lab_body(client->key, version, body, sizeof body);
+    lab_ok(client, "SET %s %s EX %d", client->value_name, body, (int)LAB_VALUE_S);
+    return version;
+}
+
+int32_t lab_get_polling(struct lab_client *client)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)LAB_REQUEST_LIMIT_MS * 1000;
+    for (; net_now_us() < end_us; net_pause_ms(LAB_POLL_MS)) {
+        int32_t version = lab_look(client);
+        if (version != LAB_FAILED)
+            return version;
+        lab_step(client, STEP_LOOKED);
+        if (!client->scheme->acquire(client))
+            continue;
+        lab_took(client);
+        version = lab_load_and_fill(client);
+        lab_gave(client);
+        client->scheme->release(client);
+        return version;
+    }
+    return LAB_FAILED;
+}

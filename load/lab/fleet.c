@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* fleet.c - see fleet.h. */
+#include "load/lab/fleet.h"
+
+#include "load/lab/worker.h"
+#include "load/net.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { END_LIMIT_MS = 2000, NUMBER_BYTES = 16 };
+
+/* ---- notes ---- */
+
+static void keep(struct fleet *fleet, uint32_t worker, const struct note *note)
+{
+    if (fleet->note_count == FLEET_NOTES_MAX) {
+        fprintf(stderr, "lab: a trial with more than %d notes\n", (int)FLEET_NOTES_MAX);
+        fleet->is_broken = true;
+        return;
+    }
+    fleet->notes[fleet->note_count++] = (struct fleet_note){.worker = worker, .note = *note};
+}
+
+static bool matches(const struct fleet_note *entry, enum note_kind kind, uint32_t worker)
+{
+    return entry->note.kind == kind && (worker == FLEET_ANYBODY || entry->worker == worker);
+}
+
+uint32_t fleet_count(const struct fleet *fleet, enum note_kind kind, uint32_t worker)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < fleet->note_count; i++)
+        count += matches(&fleet->notes[i], kind, worker);
+    return count;
+}
+
+const struct fleet_note *fleet_first(const struct fleet *fleet, enum note_kind kind, uint32_t worker,
+                                     uint64_t after_us)
+{
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        if (matches(&fleet->notes[i], kind, worker) && fleet->notes[i].note.at_us >= after_us)
+            return &fleet->notes[i];
+    }
+    return NULL;
+}
+
+const struct fleet_note *fleet_last(const struct fleet *fleet, enum note_kind kind, uint32_t worker)
+{
+    for (size_t i = fleet->note_count; i > 0; i--) {
+        if (matches(&fleet->notes[i - 1], kind, worker))
+            return &fleet->notes[i - 1];
+    }
+    return NULL;
+}
+
+uint32_t fleet_worker_at(const struct fleet *fleet, uint16_t port)
+{
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        if (fleet->notes[i].note.kind == NOTE_ADDRESS && fleet->notes[i].note.value == (int32_t)port)
+            return fleet->notes[i].worker;
+    }
+    return FLEET_ANYBODY;
+}
+
+/* Until when this worker, which took the lock at from_us, believed to hold it. */
+static uint64_t held_until(const struct fleet *fleet, uint32_t worker, uint64_t from_us)
+{
+    const struct fleet_note *released = fleet_first(fleet, NOTE_RELEASED, worker, from_us);
+    const struct fleet_note *killed = fleet_first(fleet, NOTE_KILLED, worker, from_us);
+    if (released != NULL)
+        return released->note.at_us;
+    return killed != NULL ? killed->note.at_us : UINT64_MAX;
+}
+
+uint32_t fleet_holders_peak(const struct fleet *fleet)
+{
+    uint32_t peak = 0;
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        if (fleet->notes[i].note.kind != NOTE_HELD)
+            continue;
+        const uint64_t now_us = fleet->notes[i].note.at_us;
+        uint32_t holders = 0;
+        for (size_t j = 0; j < fleet->note_count; j++) {
+            const struct fleet_note *other = &fleet->notes[j];
+            holders += other->note.kind == NOTE_HELD && other->note.at_us <= now_us &&
+                       held_until(fleet, other->worker, other->note.at_us) > now_us;
+        }
+        peak = holders > peak ? holders : peak;
+    }
+    return peak;
+}
+
+/* ---- reading ---- */
+
+static void hang_up(struct fleet_worker *worker)
+{
+    if (worker->fd != -1)
+        close(worker->fd);
+    worker->fd = -1;
+}
+
+static void take_note(struct fleet *fleet, uint32_t index)
+{
+    struct note note;
+    if (note_receive(fleet->workers[index].fd, &note)) {
+        keep(fleet, index, &note);
+        return;
+    }
+    hang_up(&fleet->workers[index]);
+    if (fleet->workers[index].pid == 0)
+        return; /* we killed it */
+    fprintf(stderr, "lab: worker %" PRIu32 " ended by itself; the workers' log ends:\n", index);
+    proc_show_tail(fleet->log_path);
+    fleet->is_broken = true;
+}
+
+/* Reads what there is, waiting for the first of it until end_us. */
+static void read_notes(struct fleet *fleet, uint64_t end_us)
+{
+    struct pollfd polled[FLEET_WORKERS_MAX];
+    const uint64_t now_us = net_now_us();
+    const int left_ms = now_us >= end_us ? 0 : (int)((end_us - now_us + 999) / 1000);
+    for (uint32_t i = 0; i < fleet->worker_count; i++)
+        polled[i] = (struct pollfd){.fd = fleet->workers[i].fd, .events = POLLIN};
+    if (poll(polled, fleet->worker_count, left_ms) <= 0)
+        return;
+    for (uint32_t i = 0; i < fleet->worker_count; i++) {
+        if (polled[i].revents != 0)
+            take_note(fleet, i);
+    }
+}
+
+bool fleet_await(struct fleet *fleet, enum note_kind kind, uint32_t worker, uint32_t wanted,
+                 uint32_t limit_ms)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    while (!fleet->is_broken && fleet_count(fleet, kind, worker) < wanted) {
+        const bool is_over = net_now_us() >= end_us;
+        read_notes(fleet, end_us);
+        if (is_over)
+            break;
+    }
+    return !fleet->is_broken && fleet_count(fleet, kind, worker) >= wanted;
+}
+
+/* ---- starting and ending ---- */
+
+static bool launch(struct fleet *fleet, const struct fleet_options *options, const char *socket_path)
+{
+    char port[NUMBER_BYTES], index[NUMBER_BYTES], lease[NUMBER_BYTES];
+    const char *argv[WORKER_ARGUMENTS + 1] = {
+        "/proc/self/exe", "worker", socket_path,           index, options->scheme->name,
+        options->key,     port,     options->postgres_url, lease, NULL};
+    snprintf(port, sizeof port, "%u", (unsigned)options->redis_port);
+    snprintf(lease, sizeof lease, "%" PRIu32, options->lease_s);
+    for (uint32_t i = 0; i < options->worker_count; i++) {
+        snprintf(index, sizeof index, "%" PRIu32, i);
+        fleet->workers[i].pid =
+            proc_start(&(struct proc_options){.argv = argv, .output_path = fleet->log_path});
+        if (fleet->workers[i].pid == -1) {
+            fleet->workers[i].pid = 0;
+            return false;
+        }
+        fleet->worker_count = i + 1;
+    }
+    return true;
+}
+
+/* The first note of a connection says whose it is. */
+static bool accept_one(struct fleet *fleet, uint64_t end_us)
+{
+    struct note hello;
+    int fd =
+        net_wait(fleet->listener, POLLIN, end_us) ? accept4(fleet->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    if (fd == -1 || !net_wait(fd, POLLIN, end_us) || !note_receive(fd, &hello) || hello.kind != NOTE_HELLO ||
+        (uint32_t)hello.value >= fleet->worker_count || fleet->workers[hello.value].fd != -1) {
+        fprintf(stderr, "lab: not all workers came up; their log ends:\n");
+        proc_show_tail(fleet->log_path);
+        if (fd != -1)
+            close(fd);
+        return false;
+    }
+    fleet->workers[hello.value].fd = fd;
+    return true;
+}
+
+bool fleet_start(struct fleet *fleet, const struct fleet_options *options)
+{
+    char socket_path[PROC_PATH_BYTES + 16];
+    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_START_LIMIT_MS * 1000;
+    *fleet = (struct fleet){.listener = -1};
+    for (size_t i = 0; i < FLEET_WORKERS_MAX; i++)
+        fleet->workers[i].fd = -1;
+    snprintf(socket_path, sizeof socket_path, "%s/socket", options->folder);
+    snprintf(fleet->log_path, sizeof fleet->log_path, "%s/log", options->folder);
+    fleet->listener = note_listen(socket_path);
+    if (fleet->listener == -1 || !launch(fleet, options, socket_path))
+        return false;
+    for (uint32_t i = 0; i < options->worker_count; i++) {
+        if (!accept_one(fleet, end_us))
+            return false;
+    }
+    return fleet_await(fleet, NOTE_READY, FLEET_ANYBODY, options->worker_count, FLEET_START_LIMIT_MS);
+}
+
+void fleet_stop(struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->worker_count; i++)
+        hang_up(&fleet->workers[i]);
+    const uint64_t end_us = net_now_us() + (uint64_t)END_LIMIT_MS * 1000;
+    for (uint32_t i = 0; i < fleet->worker_count; i++) {
+        pid_t *pid = &fleet->workers[i].pid;
+        const uint64_t now_us = net_now_us();
+        if (*pid > 0 && !proc_wait(*pid, now_us < end_us ? (uint32_t)((end_us - now_us) / 1000) : 0, NULL))
+            proc_stop(pid, SIGKILL, END_LIMIT_MS);
+        *pid = 0;
+    }
+    if (fleet->listener != -1)
+        close(fleet->listener);
+    fleet->listener = -1;
+    fleet->worker_count = 0;
+}
+
+/* ---- orders ---- */
+
+static bool order(struct fleet *fleet, uint32_t worker, enum order_kind kind, enum lab_step stop_at)
+{
+    const struct order what = {.kind = kind, .stop_at = (int32_t)stop_at};
+    if (fleet->is_broken || !order_send(fleet->workers[worker].fd, &what)) {
+        fleet->is_broken = true;
+        return false;
+    }
+    return true;
+}
+
+bool fleet_ask(struct fleet *fleet, uint32_t worker, enum lab_step stop_at)
+{
+    const uint32_t asked = fleet_count(fleet, NOTE_ASKED, worker);
+    return order(fleet, worker, ORDER_ASK, stop_at) &&
+           fleet_await(fleet, NOTE_ASKED, worker, asked + 1, FLEET_ORDER_LIMIT_MS);
+}
+
+bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms)
+{
+    const uint32_t asked = fleet_count(fleet, NOTE_ASKED, FLEET_ANYBODY);
+    for (uint32_t i = first; i < fleet->worker_count; i++) {
+        if (!order(fleet, i, ORDER_ASK, STEP_NONE))
+            return false;
+        if (pause_ms > 0)
+            net_pause_ms(pause_ms);
+    }
+    return fleet_await(fleet, NOTE_ASKED, FLEET_ANYBODY, asked + fleet->worker_count - first,
+                       FLEET_ORDER_LIMIT_MS);
+}
+
+/* The note comes a moment before the signal. */
+static bool wait_stopped(pid_t pid)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_ORDER_LIMIT_MS * 1000;
+    while (net_now_us() < end_us) {
+        int status;
+        if (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid)
+            return WIFSTOPPED(status);
+        net_pause_ms(1);
+    }
+    return false;
+}
+
+bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, bool *reached)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_ORDER_LIMIT_MS * 1000;
+    const uint32_t answered = fleet_count(fleet, NOTE_ANSWERED, worker);
+    *reached = false;
+    if (!order(fleet, worker, ORDER_ASK, step))
+        return false;
+    while (!fleet->is_broken && net_now_us() < end_us &&
+           fleet_count(fleet, NOTE_ANSWERED, worker) == answered) {
+        if (fleet_count(fleet, NOTE_STOPPED, worker) > 0) {
+            *reached = true;
+            return wait_stopped(fleet->workers[worker].pid);
+        }
+        read_notes(fleet, end_us);
+    }
+    return false;
+}
+
+bool fleet_invalidate(struct fleet *fleet, uint32_t worker)
+{
+    const uint32_t done = fleet_count(fleet, NOTE_INVALIDATED, worker);
+    if (!order(fleet, worker, ORDER_INVALIDATE, STEP_NONE) ||
+        !fleet_await(fleet, NOTE_INVALIDATED, worker, done + 1, FLEET_ORDER_LIMIT_MS))
+        return false;
+    if (fleet_last(fleet, NOTE_INVALIDATED, worker)->note.value == 1)
+        return true;
+    fprintf(stderr, "lab: the invalidation was not confirmed\n");
+    return false;
+}
+
+void fleet_resume(struct fleet *fleet, uint32_t worker)
+{
+    if (fleet->workers[worker].pid > 0)
+        kill(fleet->workers[worker].pid, SIGCONT);
+}
+
+uint64_t fleet_kill(struct fleet *fleet, uint32_t worker)
+{
+    const uint64_t now_us = net_now_us();
+    const pid_t pid = fleet->workers[worker].pid;
+    fleet->workers[worker].pid = 0;
+    kill(pid, SIGKILL);
+    proc_wait(pid, END_LIMIT_MS, NULL);
+    keep(fleet, worker, &(struct note){.kind = NOTE_KILLED, .at_us = now_us});
+    return now_us;
+}

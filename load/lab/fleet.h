@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fleet.h - the worker processes of one trial, and everything they have said.
+ *
+ *     fleet_start() --> all ready --> fleet_ask() ... fleet_await() ...  --> fleet_stop()
+ *                                       |--> stopped by itself at a step --> fleet_resume() or fleet_kill()
+ *
+ * Each worker is a process of its own (see worker.h) that never outlives this program (see proc.h). What it
+ * sends is kept in order; awaiting is reading on until enough of a kind has come. Every wait has its limit.
+ *
+ * Threads: one, see proc.h. Errors: false, and the reason on stderr. A worker that ends unasked spoils the
+ * trial: is_broken is set, its last words are shown, and every wait returns false at once.
+ */
+#ifndef LOAD_LAB_FLEET_H
+#define LOAD_LAB_FLEET_H
+
+#include "load/lab/lab.h"
+#include "load/lab/note.h"
+#include "load/proc.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { FLEET_WORKERS_MAX = 32, FLEET_NOTES_MAX = 4096, FLEET_ANYBODY = FLEET_WORKERS_MAX };
+enum { FLEET_START_LIMIT_MS = 20000, FLEET_ORDER_LIMIT_MS = 5000 };
+
+struct fleet_note {
+    uint32_t worker;
+    struct note note;
+};
+
+struct fleet_worker {
+    pid_t pid; /* 0: killed */
+    int fd;    /* -1: none */
+};
+
+struct fleet {
+    struct fleet_worker workers[FLEET_WORKERS_MAX];
+    uint32_t worker_count;
+    struct fleet_note notes[FLEET_NOTES_MAX];
+    size_t note_count;
+    int listener;
+    bool is_broken;
+    char log_path[PROC_PATH_BYTES + 16];
+};
+
+struct fleet_options {
+    const struct scheme *scheme;
+    const char *key, *postgres_url, *folder; /* folder: for the socket and the log; may be read and written */
+    uint16_t redis_port;
+    uint32_t worker_count, lease_s;
+};
+
+/* Returns when all workers are connected to everything. fleet_stop() in any case. */
+bool fleet_start(struct fleet *fleet, const struct fleet_options *options);
+/* Kills who does not end by itself. */
+void fleet_stop(struct fleet *fleet);
+
+/* One request, to stop at a step (STEP_NONE: nowhere); returns when it has begun. */
+bool fleet_ask(struct fleet *fleet, uint32_t worker, enum lab_step stop_at);
+/* A request to each from `first` to the last worker, pause_ms apart; returns when all have begun. */
+bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms);
+/* Asks; true: it stands still at the step. False with *reached false: answered without coming by. */
+bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, bool *reached);
+bool fleet_invalidate(struct fleet *fleet, uint32_t worker);
+
+void fleet_resume(struct fleet *fleet, uint32_t worker);
+/* SIGKILL; returns its instant. */
+uint64_t fleet_kill(struct fleet *fleet, uint32_t worker);
+
+/* Waits until so many such notes have come from this worker, or from anybody. */
+bool fleet_await(struct fleet *fleet, enum note_kind kind, uint32_t worker, uint32_t wanted,
+                 uint32_t limit_ms);
+uint32_t fleet_count(const struct fleet *fleet, enum note_kind kind, uint32_t worker);
+
+/* The first, or last, such note from `after_us` on; NULL: none. */
+const struct fleet_note *fleet_first(const struct fleet *fleet, enum note_kind kind, uint32_t worker,
+                                     uint64_t after_us);
+const struct fleet_note *fleet_last(const struct fleet *fleet, enum note_kind kind, uint32_t worker);
+
+/* The most workers that held the lock (as they believe) at the same time, from taking it to giving it back. */
+uint32_t fleet_holders_peak(const struct fleet *fleet);
+
+/* Which worker has, or had, this local port in its connection to Redis; FLEET_ANYBODY: none. */
+uint32_t fleet_worker_at(const struct fleet *fleet, uint16_t port);
+
+#endif

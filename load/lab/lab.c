@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lab.c - the locks of the literature against what breaks them, on a real Redis and a real PostgreSQL.
+ *
+ *     lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
+ *     lab --list
+ *
+ * Without a scheme or a failure named, all of them. For every failure a fleet of processes per scheme, one
+ * after the other; then a table for each failure and the matrix of both. Exits with 1 if a cell could not be run
+ * or ours did not keep what it promises, with 2 if it was called wrongly.
+ */
+#include "load/lab/lab.h"
+
+#include "load/lab/report.h"
+#include "load/lab/source.h"
+#include "load/lab/trial.h"
+#include "load/lab/worker.h"
+#include "load/net.h"
+#include "load/proc.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_CONNECTIONS = 64, LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 5 };
+
+/* ---- the servers ---- */
+
+static bool lab_start(struct lab *lab)
+{
+    return stack_redis_start(&lab->redis, NULL) && stack_postgres_start(&lab->postgres, MAX_CONNECTIONS) &&
+           proc_folder("lab", NULL, lab->folder) &&
+           (lab->source = source_open(lab->postgres.socket_url)) != NULL && source_prepare(lab->source);
+}
+
+static void lab_stop(struct lab *lab)
+{
+    source_close(&lab->source);
+    stack_postgres_stop(&lab->postgres);
+    stack_redis_stop(&lab->redis);
+}
+
+/* ---- the run ---- */
+
+/* On a terminal one line that changes, otherwise nothing: the tables come one by one. */
+static void show_progress(const struct report *report, size_t failure, size_t scheme)
+{
+    if (isatty(STDERR_FILENO) != 1)
+        return;
+    const size_t done = failure * report->scheme_count + scheme;
+    fprintf(stderr, "\r\033[K%3zu of %zu  %s: %s %s", done + 1, report->scheme_count * report->failure_count,
+            report->failures[failure]->name, report->schemes[scheme]->number, report->schemes[scheme]->name);
+}
+
+static void end_progress(void)
+{
+    if (isatty(STDERR_FILENO) == 1)
+        fprintf(stderr, "\r\033[K");
+}
+
+static void run_all(struct lab *lab, struct report *report)
+{
+    for (size_t i = 0; i < report->failure_count; i++) {
+        for (size_t j = 0; j < report->scheme_count; j++) {
+            show_progress(report, i, j);
+            trial_run(lab, report->schemes[j], report->failures[i], &report->cells[i][j]);
+        }
+        end_progress();
+        report_failure(report, i);
+    }
+}
+
+static bool run_and_report(struct lab *lab, struct report *report, FILE *json, const char *json_path)
+{
+    const uint64_t begin_us = net_now_us();
+    if (!lab_start(lab))
+        return false;
+    report_machine(report, lab);
+    run_all(lab, report);
+    report_matrix(report);
+    printf("%zu cells in %.0f s.\n", report->scheme_count * report->failure_count,
+           (double)(net_now_us() - begin_us) / 1e6);
+    const bool is_written = json == NULL || report_json(report, json, json_path);
+    return report_judge(report) && is_written;
+}
+
+static int run(struct report *report, const char *json_path)
+{
+    static struct lab lab;
+    FILE *json = json_path != NULL ? fopen(json_path, "we") : NULL; /* before two minutes are spent */
+    if (json_path != NULL && json == NULL) {
+        fprintf(stderr, "lab: %s: %s\n", json_path, strerror(errno));
+        return 2;
+    }
+    lab.lease_s = report->lease_s;
+    proc_clean_on_signals();
+    const bool good = run_and_report(&lab, report, json, json_path);
+    lab_stop(&lab);
+    if (json != NULL)
+        fclose(json);
+    return good ? 0 : 1;
+}
+
+/* ---- arguments ---- */
+
+static int list(void)
+{
+    printf("schemes (by number or name)\n");
+    for (size_t i = 0; schemes[i] != NULL; i++)
+        printf("  %-2s %-13s %-48s %s\n", schemes[i]->number, schemes[i]->name, schemes[i]->title,
+               schemes[i]->source);
+    printf("failures\n");
+    for (size_t i = 0; failures[i] != NULL; i++)
+        printf("     %-13s %s\n", failures[i]->name, failures[i]->title);
+    return 0;
+}
+
+static bool is_chosen(const void *const *chosen, size_t count, const void *one)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (chosen[i] == one)
+            return true;
+    }
+    return false;
+}
+
+/* NULL: all. False: none is called that. */
+static bool choose_scheme(struct report *report, const char *word)
+{
+    bool found = word == NULL;
+    for (size_t i = 0; schemes[i] != NULL; i++) {
+        if (word != NULL && strcmp(schemes[i]->name, word) != 0 && strcmp(schemes[i]->number, word) != 0)
+            continue;
+        found = true;
+        if (!is_chosen((const void *const *)report->schemes, report->scheme_count, schemes[i]))
+            report->schemes[report->scheme_count++] = schemes[i];
+    }
+    return found;
+}
+
+static bool choose_failure(struct report *report, const char *word)
+{
+    bool found = word == NULL;
+    for (size_t i = 0; failures[i] != NULL; i++) {
+        if (word != NULL && strcmp(failures[i]->name, word) != 0)
+            continue;
+        found = true;
+        if (!is_chosen((const void *const *)report->failures, report->failure_count, failures[i]))
+            report->failures[report->failure_count++] = failures[i];
+    }
+    return found;
+}
+
+static const char usage[] =
+    "usage: lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab --list\n";
+
+/* True: it is this option; *value is NULL if nothing follows. */
+static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)
+{
+    if (strcmp(argv[*at], name) != 0)
+        return false;
+    *value = ++*at < argc ? argv[*at] : NULL;
+    if (*value == NULL)
+        fprintf(stderr, "lab: %s wants a value\n%s", name, usage);
+    return true;
+}
+
+static bool take_lease(const char *text, uint32_t *lease_s)
+{
+    char *end;
+    const unsigned long number = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || number < LEASE_MIN_S || number > LEASE_MAX_S) {
+        fprintf(stderr, "lab: --lease %s: not a number of seconds from %d to %d\n", text, (int)LEASE_MIN_S,
+                (int)LEASE_MAX_S);
+        return false;
+    }
+    *lease_s = (uint32_t)number;
+    return true;
+}
+
+/* One word of the command line, or an option with its value. */
+static bool take_argument(int argc, char **argv, int *at, struct report *report, const char **json_path)
+{
+    const char *lease = NULL;
+    if (is_option("--json", argc, argv, at, json_path))
+        return *json_path != NULL;
+    if (is_option("--lease", argc, argv, at, &lease))
+        return lease != NULL && take_lease(lease, &report->lease_s);
+    if (choose_scheme(report, argv[*at]) || choose_failure(report, argv[*at]))
+        return true;
+    fprintf(stderr, "lab: %s: neither a scheme nor a failure (lab --list names them)\n%s", argv[*at], usage);
+    return false;
+}
+
+static bool take_arguments(int argc, char **argv, struct report *report, const char **json_path)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!take_argument(argc, argv, &i, report, json_path))
+            return false;
+    }
+    if (report->scheme_count == 0)
+        choose_scheme(report, NULL);
+    if (report->failure_count == 0)
+        choose_failure(report, NULL);
+    return true;
+}
+
+static void note_command(int argc, char **argv, struct report *report)
+{
+    size_t used = 0;
+    for (int i = 0; i < argc && used < sizeof report->command; i++)
+        used += (size_t)snprintf(report->command + used, sizeof report->command - used, i > 0 ? " %s" : "%s",
+                                 argv[i]);
+}
+
+int main(int argc, char **argv)
+{
+    static struct report report = {.lease_s = LEASE_USUAL_S};
+    const char *json_path = NULL;
+    if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
+        return worker_main(argv);
+    if (argc == 2 && strcmp(argv[1], "--list") == 0)
+        return list();
+    if (!take_arguments(argc, argv, &report, &json_path))
+        return 2;
+    note_command(argc, argv, &report);
+    return run(&report, json_path);
+}

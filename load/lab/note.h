@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * note.h - what a worker and the controller tell each other: small structs over a SOCK_SEQPACKET socket.
+ *
+ *     controller                                  worker
+ *        listens                            <---  NOTE_HELLO, NOTE_ADDRESS, NOTE_READY
+ *        ORDER_ASK [stop at this step]      --->
+ *                                           <---  NOTE_ASKED, NOTE_HELD, NOTE_STOPPED, NOTE_RELEASED ...
+ *                                           <---  NOTE_ANSWERED
+ *        ORDER_INVALIDATE                   --->
+ *                                           <---  NOTE_INVALIDATED
+ *        closes                             --->  ends
+ *
+ * A packet is whole or not there, so several threads of a worker may send. Instants are net_now_us(), the same
+ * clock in every process of a machine.
+ *
+ * Errors: false, nothing printed: the other end is gone.
+ */
+#ifndef LOAD_LAB_NOTE_H
+#define LOAD_LAB_NOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum note_kind {
+    NOTE_HELLO = 0,   /* value: the worker's index */
+    NOTE_ADDRESS,     /* value: the local port of its connection to Redis, after each connect */
+    NOTE_READY,       /* waits for orders */
+    NOTE_ASKED,       /* a request begins */
+    NOTE_HELD,        /* it took the lock */
+    NOTE_STOPPED,     /* value: the step at which it now stops itself */
+    NOTE_RELEASED,    /* it has what it took the lock for, and begins to give it back */
+    NOTE_ANSWERED,    /* value: the row's version, or LAB_FAILED */
+    NOTE_INVALIDATED, /* value: 1 confirmed, 0 not */
+    NOTE_KILLED,      /* never sent: the controller's own entry for a worker that it killed */
+};
+
+struct note {
+    enum note_kind kind;
+    int32_t value;
+    uint64_t at_us;
+};
+
+enum order_kind { ORDER_ASK = 0, ORDER_INVALIDATE };
+
+struct order {
+    enum order_kind kind;
+    int32_t stop_at; /* enum lab_step */
+};
+
+/* A descriptor; -1 with the reason on stderr. The path is that of a Unix socket. */
+int note_listen(const char *path);
+int note_connect(const char *path);
+
+bool note_send(int fd, enum note_kind kind, int32_t value);
+bool note_receive(int fd, struct note *out);
+bool order_send(int fd, const struct order *order);
+bool order_receive(int fd, struct order *out);
+
+#endif

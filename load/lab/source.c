@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* source.c - see source.h. */
+#include "load/lab/source.h"
+
+#include "load/lab/lab.h"
+#include "load/net.h"
+
+#include <libpq-fe.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATEMENT_BYTES = 512, NUMBER_BYTES = 24 };
+
+struct pg_conn *source_open(const char *url)
+{
+    PGconn *connection = PQconnectdb(url);
+    if (PQstatus(connection) == CONNECTION_OK)
+        return connection;
+    fprintf(stderr, "lab: PostgreSQL: %s", PQerrorMessage(connection));
+    PQfinish(connection);
+    return NULL;
+}
+
+void source_close(struct pg_conn **connection)
+{
+    if (*connection != NULL)
+        PQfinish(*connection);
+    *connection = NULL;
+}
+
+/* Runs one statement; the first column of the first row goes into `number` ("" if none; may be NULL). */
+static bool run(PGconn *connection, const char *statement, char number[NUMBER_BYTES])
+{
+    PGresult *result = PQexec(connection, statement);
+    ExecStatusType status = PQresultStatus(result);
+    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    if (!good)
+        fprintf(stderr, "lab: %s: %s", statement, PQerrorMessage(connection));
+    if (number != NULL)
+        snprintf(number, NUMBER_BYTES, "%s", good && PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    return good;
+}
+
+const char *source_marker(const char *key, char marker[static SOURCE_MARKER_BYTES])
+{
+    snprintf(marker, SOURCE_MARKER_BYTES, "/* lab load %s */", key);
+    return marker;
+}
+
+/* Keys are ours: letters, digits, ":" and "-". */
+int32_t source_load(struct pg_conn *connection, const char *key, uint32_t worker)
+{
+    char statement[STATEMENT_BYTES], marker[SOURCE_MARKER_BYTES], version[NUMBER_BYTES];
+    snprintf(statement, sizeof statement,
+             "%s SELECT version, pg_advisory_xact_lock_shared(hashtext('%s'), %" PRIu32
+             ") FROM lab WHERE key = '%s'",
+             source_marker(key, marker), key, worker, key);
+    return run(connection, statement, version) ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
+}
+
+bool source_prepare(struct pg_conn *connection)
+{
+    return run(connection, "CREATE TABLE lab (key text PRIMARY KEY, version integer NOT NULL)", NULL);
+}
+
+bool source_insert(struct pg_conn *connection, const char *key)
+{
+    char statement[STATEMENT_BYTES];
+    snprintf(statement, sizeof statement, "INSERT INTO lab VALUES ('%s', 1)", key);
+    return run(connection, statement, NULL);
+}
+
+bool source_change(struct pg_conn *connection, const char *key)
+{
+    char statement[STATEMENT_BYTES];
+    snprintf(statement, sizeof statement, "UPDATE lab SET version = version + 1 WHERE key = '%s'", key);
+    return run(connection, statement, NULL);
+}
+
+int32_t source_version(struct pg_conn *connection, const char *key)
+{
+    char statement[STATEMENT_BYTES], version[NUMBER_BYTES];
+    snprintf(statement, sizeof statement, "SELECT version FROM lab WHERE key = '%s'", key);
+    return run(connection, statement, version) ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
+}
+
+bool source_hold(struct pg_conn *connection, const char *key, uint32_t first, uint32_t last)
+{
+    char statement[STATEMENT_BYTES];
+    snprintf(statement, sizeof statement,
+             "SELECT pg_advisory_lock(hashtext('%s'), worker) FROM generate_series(%" PRIu32 ", %" PRIu32
+             ") AS worker",
+             key, first, last);
+    return run(connection, statement, NULL);
+}
+
+bool source_let_go(struct pg_conn *connection, const char *key, uint32_t worker)
+{
+    char statement[STATEMENT_BYTES];
+    snprintf(statement, sizeof statement, "SELECT pg_advisory_unlock(hashtext('%s'), %" PRIu32 ")", key,
+             worker);
+    return run(connection, statement, NULL);
+}
+
+bool source_let_go_all(struct pg_conn *connection)
+{
+    return run(connection, "SELECT pg_advisory_unlock_all()", NULL);
+}
+
+bool source_wait_held(struct pg_conn *connection, uint32_t wanted, uint32_t limit_ms)
+{
+    const uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    char count[NUMBER_BYTES];
+    while (
+        run(connection, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", count)) {
+        if (strtoul(count, NULL, 10) >= wanted)
+            return true;
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "lab: fewer than %" PRIu32 " loads in PostgreSQL after %" PRIu32 " ms\n", wanted,
+                    limit_ms);
+            return false;
+        }
+        net_pause_ms(1);
+    }
+    return false;
+}

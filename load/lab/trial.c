@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* trial.c - see trial.h. */
+#include "load/lab/trial.h"
+
+#include "load/lab/source.h"
+#include "load/net.h"
+
+#include <hiredis/hiredis.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what scripts are made of ---- */
+
+uint32_t trial_ms(const struct trial *trial, uint32_t quarters)
+{
+    return trial->lab->lease_s * 250 * quarters;
+}
+
+bool trial_change(struct trial *trial, uint32_t worker)
+{
+    if (!source_change(trial->lab->source, trial->key))
+        return false;
+    trial->void_from_us = net_now_us();
+    const bool good = fleet_invalidate(&trial->fleet, worker);
+    trial->void_until_us = net_now_us();
+    return good;
+}
+
+static int64_t lock_pttl_ms(struct trial *trial)
+{
+    struct redisReply *reply = stack_redis_command(&trial->lab->redis, "PTTL %s", trial->monitor.lock_name);
+    const int64_t pttl_ms = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -2;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return pttl_ms;
+}
+
+/* Requests that their worker's death has not taken along. */
+static uint32_t count_asked(const struct fleet *fleet)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < fleet->worker_count; i++)
+        count += fleet_count(fleet, fleet->workers[i].pid > 0 ? NOTE_ASKED : NOTE_ANSWERED, i);
+    return count;
+}
+
+bool trial_measure_stuck(struct trial *trial, uint64_t since_us)
+{
+    struct fleet *fleet = &trial->fleet;
+    struct cell *cell = trial->cell;
+    const uint64_t end_us = since_us + (uint64_t)trial_ms(trial, TRIAL_FOR_EVER_QUARTERS) * 1000;
+    const struct fleet_note *next = NULL;
+    while ((next = fleet_first(fleet, NOTE_ANSWERED, FLEET_ANYBODY, since_us)) == NULL) {
+        const uint64_t now_us = net_now_us();
+        const uint32_t answered = fleet_count(fleet, NOTE_ANSWERED, FLEET_ANYBODY);
+        if (now_us >= end_us || answered == count_asked(fleet) ||
+            !fleet_await(fleet, NOTE_ANSWERED, FLEET_ANYBODY, answered + 1,
+                         (uint32_t)((end_us - now_us) / 1000) + 1))
+            break;
+    }
+    cell->has_stuck = true;
+    cell->is_for_ever = next == NULL && fleet_count(fleet, NOTE_ANSWERED, FLEET_ANYBODY) < count_asked(fleet);
+    if (next != NULL)
+        cell->stuck_us = next->note.at_us - since_us;
+    if (cell->is_for_ever) {
+        cell->stuck_us = net_now_us() - since_us;
+        cell->lock_pttl_ms = lock_pttl_ms(trial);
+    }
+    return !fleet->is_broken;
+}
+
+void trial_measure_polling(struct trial *trial)
+{
+    struct fleet *fleet = &trial->fleet;
+    const uint64_t begin_us = net_now_us(), before = stack_redis_calls(&trial->lab->redis, NULL);
+    net_pause_ms(trial_ms(trial, TRIAL_COUNT_QUARTERS)); /* a span to count over, not a wait for something */
+    const uint64_t after = stack_redis_calls(&trial->lab->redis, NULL), end_us = net_now_us();
+    fleet_await(fleet, NOTE_HELD, FLEET_ANYBODY, fleet->worker_count, 0);
+    const uint32_t waiters = fleet->worker_count - fleet_count(fleet, NOTE_HELD, FLEET_ANYBODY);
+    if (waiters == 0)
+        return;
+    trial->cell->has_polling = true;
+    trial->waiter_s = (double)(end_us - begin_us) / 1e6 * waiters;
+    trial->cell->polling = (double)(after - before) / trial->waiter_s;
+    trial->monitor.count_from_us = begin_us;
+    trial->monitor.count_until_us = end_us;
+}
+
+bool trial_settle(struct trial *trial)
+{
+    struct fleet *fleet = &trial->fleet;
+    if (!source_let_go_all(trial->lab->source))
+        return false;
+    if (!trial->cell->is_for_ever)
+        fleet_await(fleet, NOTE_ANSWERED, FLEET_ANYBODY, count_asked(fleet),
+                    trial_ms(trial, TRIAL_FOR_EVER_QUARTERS));
+    return !fleet->is_broken;
+}
+
+/* ---- measuring ---- */
+
+static void count_answers(const struct fleet *fleet, struct cell *cell)
+{
+    cell->asked = count_asked(fleet);
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        const struct note *note = &fleet->notes[i].note;
+        cell->answered += note->kind == NOTE_ANSWERED && note->value != LAB_FAILED;
+        cell->failed += note->kind == NOTE_ANSWERED && note->value == LAB_FAILED;
+    }
+}
+
+/* The last answer to somebody who waited for another's load, after the value was there. */
+static void measure_wake(const struct trial *trial, struct cell *cell)
+{
+    const uint64_t filled_us = monitor_filled_us(&trial->monitor);
+    const struct fleet *fleet = &trial->fleet;
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        const struct fleet_note *entry = &fleet->notes[i];
+        const bool is_waiter = entry->note.kind == NOTE_ANSWERED && entry->note.at_us >= filled_us;
+        const struct fleet_note *held = fleet_first(fleet, NOTE_HELD, entry->worker, 0);
+        if (filled_us == 0 || !is_waiter || (held != NULL && held->note.at_us < filled_us))
+            continue;
+        cell->has_wake = true;
+        if (entry->note.at_us - filled_us > cell->wake_us)
+            cell->wake_us = entry->note.at_us - filled_us;
+    }
+}
+
+/* The version of what is cached now; LAB_FAILED: nothing is. */
+static int32_t cached_version(struct trial *trial)
+{
+    struct redisReply *reply = stack_redis_command(&trial->lab->redis, "GET %s", trial->monitor.value_name);
+    int32_t version = LAB_FAILED;
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
+        version = lab_body_version(reply->str, reply->len);
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return version;
+}
+
+/* A request that began after the invalidation was confirmed must not see what was there before. */
+static bool has_stale_answer(const struct trial *trial, int32_t current)
+{
+    const struct fleet *fleet = &trial->fleet;
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        const struct fleet_note *asked = &fleet->notes[i];
+        if (asked->note.kind != NOTE_ASKED || asked->note.at_us < trial->void_until_us)
+            continue;
+        const struct fleet_note *answer = fleet_first(fleet, NOTE_ANSWERED, asked->worker, asked->note.at_us);
+        if (answer != NULL && answer->note.value != LAB_FAILED && answer->note.value < current)
+            return true;
+    }
+    return false;
+}
+
+static bool measure(struct trial *trial, uint64_t log_mark)
+{
+    struct cell *cell = trial->cell;
+    char marker[SOURCE_MARKER_BYTES];
+    const int32_t current = source_version(trial->lab->source, trial->key), cached = cached_version(trial);
+    if (!monitor_finish(&trial->monitor, &trial->lab->redis) || current == LAB_FAILED)
+        return false;
+    if (cell->has_polling)
+        cell->calls = trial->monitor.call_count / trial->waiter_s;
+    count_answers(&trial->fleet, cell);
+    cell->load_count =
+        stack_postgres_count(&trial->lab->postgres, log_mark, source_marker(trial->key, marker));
+    cell->holders_peak = fleet_holders_peak(&trial->fleet);
+    cell->wrong_deletions =
+        monitor_wrong_deletions(&trial->monitor, &trial->fleet, trial->void_from_us, trial->void_until_us);
+    cell->is_stale = cached != LAB_FAILED && cached < current;
+    cell->is_stale_answer = trial->void_until_us > 0 && has_stale_answer(trial, current);
+    if (trial->failure->wants_wake && !cell->is_for_ever)
+        measure_wake(trial, cell);
+    return true;
+}
+
+/* ---- a trial ---- */
+
+static bool start(struct trial *trial)
+{
+    struct lab *lab = trial->lab;
+    const struct fleet_options options = {.scheme = trial->scheme,
+                                          .key = trial->key,
+                                          .postgres_url = lab->postgres.socket_url,
+                                          .folder = lab->folder,
+                                          .redis_port = lab->redis.port,
+                                          .worker_count = trial->failure->worker_count,
+                                          .lease_s = lab->lease_s};
+    return source_insert(lab->source, trial->key) &&
+           monitor_start(&trial->monitor, &lab->redis, trial->scheme, trial->key) &&
+           fleet_start(&trial->fleet, &options);
+}
+
+void trial_run(struct lab *lab, const struct scheme *scheme, const struct failure *failure, struct cell *cell)
+{
+    static struct trial trial; /* too large for a stack; one at a time */
+    *cell = (struct cell){
+        .state = CELL_NOT_RUN, .worker_count = failure->worker_count, .lease_ms = lab->lease_s * 1000};
+    trial.lab = lab;
+    trial.scheme = scheme;
+    trial.failure = failure;
+    trial.cell = cell;
+    trial.void_from_us = trial.void_until_us = 0;
+    trial.fleet.worker_count = 0;
+    trial.fleet.listener = -1;
+    snprintf(trial.key, sizeof trial.key, "%s:%s", failure->name, scheme->name);
+    const uint64_t log_mark = stack_postgres_mark(&lab->postgres);
+    if (start(&trial)) {
+        cell->state = CELL_MEASURED;
+        if (!failure->run(&trial) || !trial_settle(&trial) || !measure(&trial, log_mark))
+            cell->state = CELL_NOT_RUN;
+    }
+    source_let_go_all(lab->source);
+    monitor_close(&trial.monitor);
+    fleet_stop(&trial.fleet);
+    cell_judge(cell, &failure->demand);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trial.h - one scheme under one failure: a fresh key, a fresh fleet, the failure's script, the measurements.
+ *
+ *     trial_run():  row and key --> MONITOR --> fleet --> failure->run() --> all queries let go,
+ *                   all answers read --> counted, judged, fleet gone
+ *
+ * Threads: one, see proc.h. Errors: the cell's state is CELL_NOT_RUN, and the reason is on stderr.
+ */
+#ifndef LOAD_LAB_TRIAL_H
+#define LOAD_LAB_TRIAL_H
+
+#include "load/lab/cell.h"
+#include "load/lab/fleet.h"
+#include "load/lab/lab.h"
+#include "load/lab/monitor.h"
+#include "load/stack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How long is waited and watched, in quarters of a lease. */
+enum {
+    TRIAL_FOR_EVER_QUARTERS = 20, /* nobody was served for so long: called for ever */
+    TRIAL_OTHERS_QUARTERS = 10,   /* a lock that has a lease is taken by somebody else within this */
+    TRIAL_COUNT_QUARTERS = 2,     /* commands of waiters are counted over this span; within a lease */
+    TRIAL_WATCH_QUARTERS = 1,     /* what must not happen is watched for so long; well within a lease */
+};
+
+struct lab {
+    struct stack_redis redis;
+    struct stack_postgres postgres;
+    struct pg_conn *source; /* the controller's connection */
+    char folder[PROC_PATH_BYTES];
+    uint32_t lease_s;
+};
+
+struct trial {
+    struct lab *lab;
+    const struct scheme *scheme;
+    const struct failure *failure;
+    char key[LAB_KEY_BYTES];
+    struct fleet fleet;
+    struct monitor monitor;
+    uint64_t void_from_us, void_until_us; /* the invalidation */
+    double waiter_s;                      /* of waiting while commands were counted */
+    struct cell *cell;
+};
+
+/* One thing that goes wrong; its script asks, stops, kills, and puts what only it can know into the cell. */
+struct failure {
+    const char *name, *title;
+    const char *story; /* what happens, in a line or two */
+    uint32_t worker_count;
+    bool wants_wake; /* the wake delay means something here */
+    struct cell_demand demand;
+    bool (*run)(struct trial *trial); /* false: the trial could not be run */
+};
+
+/* All of them, in the order of the tables; ends with NULL. */
+extern const struct failure *const failures[];
+
+/* *cell is set in any case. */
+void trial_run(struct lab *lab, const struct scheme *scheme, const struct failure *failure,
+               struct cell *cell);
+
+/* ---- what scripts are made of ---- */
+
+/* So many quarters of a lease. */
+uint32_t trial_ms(const struct trial *trial, uint32_t quarters);
+
+/* The row changes, then worker's process invalidates, as an application does after COMMIT. */
+bool trial_change(struct trial *trial, uint32_t worker);
+
+/* Sets the cell's stuck time: until somebody who is still unanswered is answered, or for ever. */
+bool trial_measure_stuck(struct trial *trial, uint64_t since_us);
+
+/* Counts the Redis commands for half a lease while all who do not hold the lock wait for it. */
+void trial_measure_polling(struct trial *trial);
+
+/* Lets all held queries go and reads answers until nobody of those who live waits any more. */
+bool trial_settle(struct trial *trial);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* worker.c - see worker.h. */
+#include "load/lab/worker.h"
+
+#include "load/lab/lab.h"
+#include "load/lab/note.h"
+#include "load/lab/source.h"
+
+#include <hiredis/hiredis.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct scheme *scheme_of(const char *name)
+{
+    for (size_t i = 0; schemes[i] != NULL; i++) {
+        if (strcmp(schemes[i]->name, name) == 0)
+            return schemes[i];
+    }
+    fprintf(stderr, "lab: no scheme %s\n", name);
+    return NULL;
+}
+
+static bool client_init(struct lab_client *client, char **argv)
+{
+    *client = (struct lab_client){
+        .scheme = scheme_of(argv[4]),
+        .key = argv[5],
+        .index = (uint32_t)strtoul(argv[3], NULL, 10),
+        .redis_port = (uint16_t)strtoul(argv[6], NULL, 10),
+        .link = note_connect(argv[2]),
+        .lease_s = (uint32_t)strtoul(argv[8], NULL, 10),
+    };
+    if (client->scheme == NULL || client->link == -1)
+        return false;
+    lab_names(client->scheme, client->key, client->value_name, client->lock_name);
+    client->postgres = source_open(argv[7]);
+    return client->postgres != NULL && note_send(client->link, NOTE_HELLO, (int32_t)client->index);
+}
+
+static void client_clear(struct lab_client *client)
+{
+    source_close(&client->postgres);
+    if (client->redis != NULL)
+        redisFree(client->redis);
+    if (client->link != -1)
+        close(client->link);
+}
+
+static bool invalidate(struct lab_client *client)
+{
+    if (client->scheme->invalidate != NULL)
+        return client->scheme->invalidate(client);
+    lab_integer(client, "DEL %s", client->value_name);
+    return true;
+}
+
+static void obey(struct lab_client *client, const struct order *order)
+{
+    switch (order->kind) {
+    case ORDER_ASK:
+        client->stop_at = (enum lab_step)order->stop_at;
+        note_send(client->link, NOTE_ASKED, 0);
+        int32_t version = client->scheme->get(client);
+        client->stop_at = STEP_NONE;
+        note_send(client->link, NOTE_ANSWERED, version);
+        break;
+    case ORDER_INVALIDATE:
+        note_send(client->link, NOTE_INVALIDATED, invalidate(client));
+        break;
+    }
+}
+
+/* The first command makes the connection, and tells its address. */
+static bool serve(struct lab_client *client)
+{
+    struct order order;
+    freeReplyObject(lab_command(client, "PING"));
+    if (client->scheme->open != NULL && !client->scheme->open(client))
+        return false;
+    note_send(client->link, NOTE_READY, 0);
+    while (order_receive(client->link, &order))
+        obey(client, &order);
+    if (client->scheme->close != NULL)
+        client->scheme->close(client);
+    return true;
+}
+
+int worker_main(char **argv)
+{
+    struct lab_client client;
+    bool good = client_init(&client, argv) && serve(&client);
+    client_clear(&client);
+    return good ? 0 : 1;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outcome.c - the tables: a row for each figure, a column for each peer, and below it in words who is best and who
+ * is better than ours. All from the samples.
+ */
+#include "load/peers/peers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LABEL_COLUMNS = 24, PEER_COLUMNS = 13, LINE_COLUMNS = 118, CELL_BYTES = 48 };
+
+static bool has_run(const struct score *score)
+{
+    return score->asked > 0;
+}
+
+/* The peers that have samples of this figure in this contest. */
+static struct figure_row row_of(const struct outcome *outcome, size_t contest, enum figure figure)
+{
+    struct figure_row row = {.figure = figure, .ours = peer_catalogd.name};
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        const struct spread *spread = &outcome->scores[contest][i].figures[figure];
+        if (spread->count == 0)
+            continue;
+        row.names[row.count] = outcome->peers[i]->name;
+        row.spreads[row.count++] = spread;
+    }
+    return row;
+}
+
+/* ---- one table ---- */
+
+static void print_head(const struct outcome *outcome, size_t contest)
+{
+    printf("\n%s\n%*s", outcome->contests[contest]->title, LABEL_COLUMNS, "");
+    for (size_t i = 0; i < outcome->peer_count; i++)
+        printf("%*s", PEER_COLUMNS, outcome->peers[i]->name);
+    printf("  best\n");
+}
+
+static void print_cell(enum figure figure, const struct spread *spread)
+{
+    if (spread->count == 0)
+        printf("%*s", PEER_COLUMNS, "-");
+    else
+        printf("%*.*f", PEER_COLUMNS, (int)figure_text(figure)->decimals, spread_median(spread));
+}
+
+/* Short enough for two of them in one column: 1.23, 12.3, 123, 12k. */
+static void format_short(double value, unsigned decimals, char *text, size_t text_bytes)
+{
+    unsigned fitting = value < 10 ? 2 : value < 100 ? 1 : 0;
+    if (value >= 10000)
+        snprintf(text, text_bytes, "%.0fk", value / 1000);
+    else
+        snprintf(text, text_bytes, "%.*f", (int)(decimals < fitting ? decimals : fitting), value);
+}
+
+/* The smallest and the largest sample, below the medians. */
+static void print_spreads(const struct outcome *outcome, size_t contest, enum figure figure)
+{
+    unsigned decimals = figure_text(figure)->decimals;
+    printf("%-*s", LABEL_COLUMNS, "    smallest..largest");
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        const struct spread *spread = &outcome->scores[contest][i].figures[figure];
+        char cell[CELL_BYTES] = "", smallest[CELL_BYTES / 3], largest[CELL_BYTES / 3];
+        format_short(spread_smallest(spread), decimals, smallest, sizeof smallest);
+        format_short(spread_largest(spread), decimals, largest, sizeof largest);
+        if (spread->count > 0)
+            snprintf(cell, sizeof cell, "%s..%s", smallest, largest);
+        printf("%*s", PEER_COLUMNS, cell);
+    }
+    printf("\n");
+}
+
+static void print_row(const struct outcome *outcome, size_t contest, enum figure figure)
+{
+    const struct figure_text *text = figure_text(figure);
+    struct figure_row row = row_of(outcome, contest, figure);
+    char label[CELL_BYTES], best[FIGURE_SENTENCE_BYTES];
+    snprintf(label, sizeof label, "%s%s%s", text->name, text->unit[0] != '\0' ? ", " : "", text->unit);
+    printf("%-*s", LABEL_COLUMNS, label);
+    for (size_t i = 0; i < outcome->peer_count; i++)
+        print_cell(figure, &outcome->scores[contest][i].figures[figure]);
+    figure_best(&row, best, sizeof best);
+    printf("  %s\n", best);
+    if (text->is_decisive)
+        print_spreads(outcome, contest, figure);
+}
+
+/* ---- words below it ---- */
+
+/* What was not a right answer, of everybody who had such. */
+static void print_failures(const struct outcome *outcome, size_t contest)
+{
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        const struct score *score = &outcome->scores[contest][i];
+        if (!has_run(score) || score->statuses[200] - score->wrong_bodies == score->asked)
+            continue;
+        printf("  %s: of %" PRIu64 " requests", outcome->peers[i]->name, score->asked);
+        for (unsigned status = 0; status < SCORE_STATUSES; status++) {
+            if (score->statuses[status] > 0)
+                printf(", status %u x %" PRIu64, status, score->statuses[status]);
+        }
+        for (size_t k = 0; k < RECORD_OUTCOMES; k++) {
+            if (score->unanswered[k] > 0)
+                printf(", %s x %" PRIu64, record_outcome_name((enum record_outcome)k), score->unanswered[k]);
+        }
+        if (score->wrong_bodies > 0)
+            printf(", another body x %" PRIu64, score->wrong_bodies);
+        printf("\n");
+    }
+}
+
+/* In lines of LINE_COLUMNS, the further ones indented. */
+static void print_wrapped(const char *text)
+{
+    size_t column = 1;
+    printf(" ");
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        if (column + 1 + word > LINE_COLUMNS) {
+            printf("\n     ");
+            column = 5;
+        }
+        printf(" %.*s", (int)word, text);
+        column += 1 + word;
+        text += word + (text[word] == ' ');
+    }
+    printf("\n");
+}
+
+/* Where the generator could not ask in time, the latencies are partly its own. */
+static void print_strain(const struct outcome *outcome, size_t contest)
+{
+    char text[FIGURE_SENTENCE_BYTES] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < outcome->peer_count && used < sizeof text; i++) {
+        const struct score *score = &outcome->scores[contest][i];
+        if (score->strained_count > 0)
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, "%s%s in %" PRIu32 " of %zu repetitions",
+                used > 0 ? ", " : "Latencies contain the generator's own lag: ", outcome->peers[i]->name,
+                score->strained_count, score->figures[FIGURE_P99].count);
+    }
+    if (used > 0)
+        print_wrapped(text); /* and how much it was stands in the JSON */
+}
+
+static void print_sentences(const struct outcome *outcome, size_t contest)
+{
+    for (const enum figure *figure = outcome->contests[contest]->figures; *figure != FIGURE_COUNT; figure++) {
+        struct figure_row row = row_of(outcome, contest, *figure);
+        char sentence[FIGURE_SENTENCE_BYTES];
+        if (row.count < 2)
+            continue;
+        figure_sentence(&row, sentence, sizeof sentence);
+        if (sentence[0] != '\0')
+            print_wrapped(sentence);
+    }
+}
+
+static bool anybody_ran(const struct outcome *outcome, size_t contest)
+{
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        if (has_run(&outcome->scores[contest][i]))
+            return true;
+    }
+    return false;
+}
+
+static void print_contest(const struct outcome *outcome, size_t contest)
+{
+    if (!anybody_ran(outcome, contest)) {
+        printf("\n%s\n  not run\n", outcome->contests[contest]->title);
+        return;
+    }
+    print_head(outcome, contest);
+    for (const enum figure *figure = outcome->contests[contest]->figures; *figure != FIGURE_COUNT; figure++)
+        print_row(outcome, contest, *figure);
+    printf("\n");
+    print_failures(outcome, contest);
+    print_strain(outcome, contest);
+    print_sentences(outcome, contest);
+}
+
+static bool has_any_score(const struct outcome *outcome, size_t peer)
+{
+    for (size_t i = 0; i < outcome->contest_count; i++) {
+        if (has_run(&outcome->scores[i][peer]))
+            return true;
+    }
+    return false;
+}
+
+static void print_peers(const struct outcome *outcome)
+{
+    printf("\n%s\n", outcome->machine);
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        const struct peer *peer = outcome->peers[i];
+        printf("  %-*s%s%s%s\n", PEER_COLUMNS, peer->name, peer->what, peer->version[0] != '\0' ? "; " : "",
+               peer->version);
+        if (peer->why_not[0] != '\0')
+            printf("  %-*s%s: %s\n", PEER_COLUMNS, "", has_any_score(outcome, i) ? "failed" : "not run",
+                   peer->why_not);
+    }
+}
+
+void outcome_print(const struct outcome *outcome)
+{
+    print_peers(outcome);
+    for (size_t i = 0; i < outcome->contest_count; i++)
+        print_contest(outcome, i);
+    fflush(stdout);
+}

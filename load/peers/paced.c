@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * paced.c - what the two contests at a fixed rate measure alike; see peers.h.
+ *
+ * One generator, which runs before others where that is allowed, so that the caches share what it leaves.
+ */
+#include "load/herd.h"
+#include "load/peers/peers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CONNECT_LIMIT_MS = 5000 };
+
+static bool make_work(const struct peer *peer, const struct paced *paced, struct work *work, char *why)
+{
+    char target[32];
+    work_init(work);
+    work->shape = WORK_RATE;
+    work->per_second = paced->per_second;
+    work->duration_ms = paced->seconds * 1000;
+    work->connection_count = paced->connection_count;
+    work->connect_limit_ms = CONNECT_LIMIT_MS;
+    work->request_limit_ms = paced->limit_ms;
+    work->generator_count = 1;
+    for (size_t i = 0; i < PEER_INSTANCES; i++) {
+        snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)peer->ports[i]);
+        if (!work_target_parse(target, &work->targets[work->target_count++], why))
+            return false;
+    }
+    return work_url_add(work, paced->path, why);
+}
+
+static bool run_herd(const struct work *work, struct records *records, struct herd_strain *strain, char *why)
+{
+    struct herd *herd = NULL;
+    uint64_t begin_us;
+    if (!herd_start(work, &herd, why))
+        return false;
+    bool released = herd_release(herd, &begin_us, why);
+    if (!released)
+        herd_abort(herd);
+    return herd_end(&herd, records, strain, why) && released;
+}
+
+/* Answers a second: what came at the pace that was asked for counts as that pace, whatever its last answer took. */
+static double rate_of(const struct paced *paced, size_t answered, uint64_t span_us)
+{
+    uint64_t planned_us = (uint64_t)paced->seconds * 1000000;
+    if (span_us < planned_us + planned_us / 100)
+        span_us = planned_us;
+    return (double)answered * 1e6 / (double)span_us;
+}
+
+static void judge(const struct paced *paced, const struct records *records, uint64_t body_bytes,
+                  struct score *score)
+{
+    uint64_t *times_us = calloc(records->count + 1, sizeof *times_us), last_us = 0;
+    size_t answered = 0, good = 0;
+    if (times_us == NULL)
+        abort();
+    for (size_t i = 0; i < records->count; i++) {
+        const struct record *record = &records->at[i];
+        if (record->outcome == RECORD_ANSWERED)
+            times_us[answered++] = record->end_us;
+        if (record->due_us + record->end_us > last_us)
+            last_us = record->due_us + record->end_us;
+        good += score_tally(score, (enum record_outcome)record->outcome, record->status,
+                            record->body_bytes == body_bytes);
+    }
+    score_latencies(score, times_us, answered);
+    spread_add(&score->figures[FIGURE_GOOD], 100.0 * (double)good / (double)records->count);
+    spread_add(&score->figures[FIGURE_RATE], rate_of(paced, answered, last_us - records->at[0].due_us));
+    free(times_us);
+}
+
+static void note_strain(struct score *score, const struct herd_strain *strain)
+{
+    if (!strain->is_bottleneck)
+        return;
+    score->strained_count++;
+    snprintf(score->strain, sizeof score->strain, "%s", strain->verdict);
+}
+
+static void count_calls(const struct stage *stage, const struct paced *paced, uint64_t mark,
+                        struct score *score)
+{
+    uint32_t calls = stage_origin_calls(stage, mark);
+    uint32_t expiries = stage_expiries(stage, mark, paced->ttl_ms);
+    spread_add(&score->figures[FIGURE_ORIGIN_CALLS], calls);
+    if (expiries > 0)
+        spread_add(&score->figures[FIGURE_CALLS_PER_EXPIRY], (double)calls / expiries);
+}
+
+bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *paced, struct score *score)
+{
+    static struct work work;
+    struct records records = {0};
+    struct herd_strain strain;
+    uint64_t body_bytes;
+    char why[WORK_WHY_BYTES] = "";
+    if (!make_work(peer, paced, &work, why))
+        return peer_fail(peer, "%s", why);
+    if (!stage_same_body(stage, peer, paced->path, &body_bytes))
+        return false;
+    uint64_t mark = stack_postgres_mark(&stage->postgres);
+    struct meter before = stage_meter(stage, peer);
+    bool ran = run_herd(&work, &records, &strain, why) && records.count > 0;
+    if (ran) {
+        stage_shares(stage, peer, before, records.count, &score->figures[FIGURE_CPU],
+                     &score->figures[FIGURE_REDIS]);
+        count_calls(stage, paced, mark, score);
+        judge(paced, &records, body_bytes, score);
+        note_strain(score, &strain);
+    }
+    records_clear(&records);
+    return ran || peer_fail(peer, "%s", why);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peers.h - the known caches beside ours, on the same work, in one run.
+ *
+ *     look()  ---> may run ---> start(ttl) ---> ports, pids ---> contests ---> stop()
+ *        +-------> why_not: "not run: ..." in the report        (start and stop once for each contest)
+ *
+ * A peer is two instances of one cache. All of them get their documents from the same origin: one catalogd that
+ * guards nothing, so that PostgreSQL's statement log counts every origin call of everybody alike; ours asks that
+ * PostgreSQL itself. Same documents, same TTL, same time to serve stale, see peers.c.
+ *
+ *     peers.c         the choice, main()
+ *     peer_*.c        one peer each; how it is set up, and which page of its documentation says so
+ *     stage.c         the servers that all peers share, meters, counting
+ *     contest_*.c     one kind of work each; paced.c: what two of them have in common
+ *     figures.c       which figures there are, medians, who is better
+ *     server.c        a peer's process: its port, its folder, when it answers
+ *     outcome.c       the tables and the sentences below them
+ *     outcome_json.c  the same as a file
+ *
+ * Threads: all from one, see proc.h. Errors: false, and the reason on stderr or in peer->why_not.
+ */
+#ifndef LOAD_PEERS_PEERS_H
+#define LOAD_PEERS_PEERS_H
+
+#include "load/burst.h"
+#include "load/peers/figures.h"
+#include "load/stack.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { PEER_INSTANCES = 2, PEER_TEXT_BYTES = 192, PEERS_MAX = 8, CONTESTS_MAX = 3 };
+enum { QUERY_MS = 100 }; /* what PostgreSQL takes for each load */
+
+/* What all peers share. */
+struct stage {
+    struct stack_redis redis;
+    struct stack_postgres postgres;
+    struct stack_catalogd origin;
+    uint32_t next_product; /* nobody has asked for it yet */
+    uint32_t rolling_s;    /* how long the contest "rolling" takes */
+};
+
+bool stage_open(struct stage *stage);
+void stage_close(struct stage *stage);  /* also one that is all zeros */
+void stage_forget(struct stage *stage); /* empties Redis */
+
+/* What every peer is told, in the same numbers. */
+struct terms {
+    uint32_t ttl_ms;
+    uint32_t stale_ms; /* an expired document is served so much longer while one request renews it */
+};
+
+struct peer {
+    const char *name; /* of its column, and on the command line */
+    const char *what; /* one line */
+    bool uses_redis;
+    /* Is it installed? Fills in `version`, or `why_not`. */
+    bool (*look)(struct peer *peer);
+    /* Both instances, answering, with nothing cached; fills in `ports` and `pids`. stop() follows in any case. */
+    bool (*start)(struct peer *peer, const struct stage *stage, const struct terms *terms);
+    void (*stop)(struct peer *peer); /* also what was never started */
+
+    uint16_t ports[PEER_INSTANCES]; /* on 127.0.0.1 */
+    pid_t pids[PEER_INSTANCES];
+    char version[PEER_TEXT_BYTES];
+    char why_not[PEER_TEXT_BYTES]; /* "": it runs */
+};
+
+extern struct peer peer_catalogd, peer_nginx, peer_varnish, peer_bentocache, peer_dedupe, peer_dogpile,
+    peer_guide;
+
+/* printf-like; the first reason stays. Returns false. */
+bool peer_fail(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- contests ---- */
+
+struct contest {
+    const char *name;  /* on the command line */
+    const char *title; /* over its table */
+    struct terms terms;
+    const enum figure *figures; /* its rows; ends with FIGURE_COUNT */
+    bool needs_wrk;
+    /* Once for each peer, before anything counts. */
+    bool (*prepare)(struct stage *stage, struct peer *peer);
+    /* One repetition; a sample of each of its figures goes into the score. */
+    bool (*run)(struct stage *stage, struct peer *peer, struct score *score);
+};
+
+extern const struct contest contest_burst, contest_rolling, contest_hits;
+
+/* "/products/{id}" of a row that nobody has asked for yet. */
+void stage_cold_path(struct stage *stage, char path[static BURST_PATH_BYTES]);
+
+/* Both instances answer with the origin's body, which is cached then; its size goes into *body_bytes. False:
+ * peer->why_not. */
+bool stage_same_body(const struct stage *stage, struct peer *peer, const char *path, uint64_t *body_bytes);
+
+/* How many loads began in PostgreSQL since the mark; lets those that are still under way show up first. */
+uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark);
+
+/* How often the value of one document had to be loaded since the mark: loads that began less than the TTL after the
+ * first of them are for the same expiry. */
+uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_ms);
+
+/* CPU time so far: of a peer's processes, and of Redis if it uses it. */
+struct meter {
+    uint64_t peer_us, redis_us;
+};
+struct meter stage_meter(const struct stage *stage, const struct peer *peer);
+
+/* A sample of what was used since, for each of so many requests: all of it, and Redis's part if there is one. */
+void stage_shares(const struct stage *stage, const struct peer *peer, struct meter since, uint64_t requests,
+                  struct spread *share, struct spread *redis_share);
+
+/* Samples of FIGURE_P50 to FIGURE_MAX; sorts the times. */
+void score_latencies(struct score *score, uint64_t *times_us, size_t count);
+
+/* Counts one request; true: it is a 200 with the right body. */
+bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body);
+
+/* Requests at a fixed rate for one document, in turn over both instances, which have it when it begins. */
+struct paced {
+    const char *path;
+    uint32_t per_second, seconds;
+    uint32_t connection_count;
+    uint32_t limit_ms;
+    uint32_t ttl_ms;
+};
+
+/* Samples of FIGURE_ORIGIN_CALLS, of FIGURE_CALLS_PER_EXPIRY if there were any, and FIGURE_GOOD to FIGURE_REDIS. */
+bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *paced, struct score *score);
+
+/* ---- reports ---- */
+
+/* Everything that one run showed. */
+struct outcome {
+    struct peer *peers[PEERS_MAX];
+    size_t peer_count;
+    const struct contest *contests[CONTESTS_MAX];
+    size_t contest_count;
+    struct score scores[CONTESTS_MAX][PEERS_MAX];
+    char machine[512];
+};
+
+void outcome_print(const struct outcome *outcome);
+/* There is never half a file. */
+bool outcome_write(const struct outcome *outcome, const char *path);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* stage.c - what the contests share: the servers all peers have in common, the meters, the counting. */
+#include "load/http.h"
+#include "load/net.h"
+#include "load/peers/peers.h"
+#include "load/usage.h"
+
+#include <hiredis/hiredis.h>
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PRODUCT_COUNT = 5000,
+    DATABASE_CONNECTIONS = 1200,
+    READY_LIMIT_MS = 15000,
+    ASK_LIMIT_MS = 10000,
+    SETTING_BYTES = 256,
+    SETTLE_MS = 2 * QUERY_MS, /* a load under way has ended by then */
+};
+
+static const char load_marker[] = "/* load product */"; /* what PostgreSQL logs when a product is loaded */
+
+bool peer_fail(struct peer *peer, const char *format, ...)
+{
+    va_list arguments;
+    if (peer->why_not[0] != '\0')
+        return false;
+    va_start(arguments, format);
+    vsnprintf(peer->why_not, sizeof peer->why_not, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- servers ---- */
+
+/* It guards nothing, remembers nothing for longer than a millisecond, and has so many workers that it is never the
+ * origin who makes a herd wait in a queue. */
+static bool start_origin(struct stage *stage)
+{
+    char redis[SETTING_BYTES], database[SETTING_BYTES], delay[48];
+    const char *const settings[] = {redis,
+                                    database,
+                                    delay,
+                                    "GUARD_MODE=off",
+                                    "FRESH_MS=1",
+                                    "JITTER_PERCENT=0",
+                                    "LOAD_WORKERS=256",
+                                    "LOAD_QUEUE=10000",
+                                    NULL};
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", stage->redis.url);
+    snprintf(database, sizeof database, "DATABASE_URL=%s", stage->postgres.url);
+    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
+    return stack_catalogd_start(&stage->origin, settings) &&
+           stack_catalogd_wait_ready(&stage->origin, READY_LIMIT_MS);
+}
+
+bool stage_open(struct stage *stage)
+{
+    stage->next_product = 1;
+    return stack_redis_start(&stage->redis, NULL) &&
+           stack_postgres_start(&stage->postgres, DATABASE_CONNECTIONS) &&
+           stack_postgres_load(stage->postgres.url, PRODUCT_COUNT) && start_origin(stage);
+}
+
+void stage_close(struct stage *stage)
+{
+    stack_catalogd_stop(&stage->origin);
+    stack_postgres_stop(&stage->postgres);
+    stack_redis_stop(&stage->redis);
+}
+
+void stage_forget(struct stage *stage)
+{
+    struct redisReply *reply = stack_redis_command(&stage->redis, "FLUSHALL");
+    if (reply != NULL)
+        freeReplyObject(reply);
+}
+
+void stage_cold_path(struct stage *stage, char path[static BURST_PATH_BYTES])
+{
+    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, stage->next_product++);
+}
+
+/* ---- bodies ---- */
+
+static bool ask(uint16_t port, const char *path, struct http_answer *answer)
+{
+    const struct http_request request = {
+        .host = "127.0.0.1", .port = port, .path = path, .deadline_ms = ASK_LIMIT_MS};
+    return http_ask(&request, answer) && answer->status == 200;
+}
+
+static bool same_as(const struct http_answer *answer, const struct http_answer *other)
+{
+    return answer->body_bytes == other->body_bytes &&
+           memcmp(answer->body, other->body, other->body_bytes) == 0;
+}
+
+bool stage_same_body(const struct stage *stage, struct peer *peer, const char *path, uint64_t *body_bytes)
+{
+    struct http_answer origin;
+    bool good = ask(stage->origin.port, path, &origin);
+    if (!good)
+        peer_fail(peer, "the origin does not answer");
+    for (size_t i = 0; good && i < PEER_INSTANCES; i++) {
+        struct http_answer answer;
+        good = ask(peer->ports[i], path, &answer);
+        if (answer.outcome != HTTP_ANSWERED)
+            peer_fail(peer, "no answer for %.60s", path);
+        else if (!good)
+            peer_fail(peer, "status %u for %.60s", (unsigned)answer.status, path);
+        else if (!same_as(&answer, &origin))
+            good = peer_fail(peer, "another body than the origin's for %.60s", path);
+        http_answer_clear(&answer);
+    }
+    *body_bytes = origin.body_bytes;
+    http_answer_clear(&origin);
+    return good;
+}
+
+/* ---- counting ---- */
+
+uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark)
+{
+    net_pause_ms(SETTLE_MS);
+    return stack_postgres_count(&stage->postgres, mark, load_marker);
+}
+
+/* The log's lines begin with the number of the process and the time: "4711 1700000000.123 LOG: ...". False: it is
+ * no load. */
+static bool load_began(const char *line, uint64_t *at_ms)
+{
+    uint64_t whole_s;
+    unsigned rest_ms;
+    if (strstr(line, load_marker) == NULL || sscanf(line, "%*d %" SCNu64 ".%3u", &whole_s, &rest_ms) != 2)
+        return false;
+    *at_ms = whole_s * 1000 + rest_ms;
+    return true;
+}
+
+uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_ms)
+{
+    char *line = NULL;
+    size_t line_bytes = 0;
+    uint32_t count = 0;
+    uint64_t at_ms, first_ms = 0;
+    FILE *file = fopen(stage->postgres.log_path, "re");
+    if (file == NULL)
+        return 0;
+    bool found = fseek(file, (long)mark, SEEK_SET) == 0;
+    while (found && getline(&line, &line_bytes, file) != -1) {
+        if (!load_began(line, &at_ms) || at_ms < first_ms + ttl_ms)
+            continue;
+        first_ms = at_ms;
+        count++;
+    }
+    free(line);
+    fclose(file);
+    return count;
+}
+
+struct meter stage_meter(const struct stage *stage, const struct peer *peer)
+{
+    struct meter meter = {.redis_us = peer->uses_redis ? usage_cpu_us(stage->redis.pid) : 0};
+    for (size_t i = 0; i < PEER_INSTANCES; i++)
+        meter.peer_us += usage_cpu_us(peer->pids[i]);
+    return meter;
+}
+
+void stage_shares(const struct stage *stage, const struct peer *peer, struct meter since, uint64_t requests,
+                  struct spread *share, struct spread *redis_share)
+{
+    struct meter now = stage_meter(stage, peer);
+    double each = requests > 0 ? (double)requests : 1;
+    double redis_us = (double)(now.redis_us - since.redis_us);
+    spread_add(share, ((double)(now.peer_us - since.peer_us) + redis_us) / each);
+    if (peer->uses_redis)
+        spread_add(redis_share, redis_us / each);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Nearest rank, in integers: 99.9 % of 1 000 is the 999th. */
+static double rank_ms(const uint64_t *sorted_us, size_t count, size_t per_mille)
+{
+    size_t rank = (count * per_mille + 999) / 1000;
+    return count > 0 ? (double)sorted_us[rank > 0 ? rank - 1 : 0] / 1e3 : 0;
+}
+
+void score_latencies(struct score *score, uint64_t *times_us, size_t count)
+{
+    qsort(times_us, count, sizeof *times_us, by_value);
+    spread_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 500));
+    spread_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 990));
+    spread_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 999));
+    spread_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 1000));
+}
+
+bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body)
+{
+    score->asked++;
+    if (outcome != RECORD_ANSWERED) {
+        score->unanswered[outcome]++;
+        return false;
+    }
+    score->statuses[status < SCORE_STATUSES ? status : 0]++;
+    if (status == 200 && !right_body)
+        score->wrong_bodies++;
+    return status == 200 && right_body;
+}

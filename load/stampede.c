@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stampede.c - the stampede tester: main() and its commands. See options.h.
+ *
+ *     scenario.h      what a run consists of, whether from a file or from options
+ *     scenario_run.h  servers, variants, report
+ *     run.h           one run
+ *     work.h, herd.h  the clients; witness.h the database's view; result.h, page.h the report
+ */
+#include "load/interrupt.h"
+#include "load/options.h"
+#include "load/page.h"
+#include "load/proc.h"
+#include "load/progress.h"
+#include "load/scenario_run.h"
+#include "load/serve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BAD_USAGE = 2, COMMAND_BYTES = 512, PATH_BYTES = 512 };
+
+static char command_line[COMMAND_BYTES]; /* as the shell would have it again */
+
+/* ---- the command line, again ---- */
+
+static bool is_plain(const char *word)
+{
+    return word[0] != '\0' &&
+           word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                             "%+,-./:=@_")] == '\0';
+}
+
+static size_t append(size_t used, const char *text)
+{
+    if (used < sizeof command_line)
+        used += (size_t)snprintf(command_line + used, sizeof command_line - used, "%s", text);
+    return used;
+}
+
+/* A password must not land in a report: what stands between "//name:" and "@" is left out. */
+static size_t append_word(size_t used, const char *word)
+{
+    const char *scheme = strstr(word, "://"), *at = scheme != NULL ? strchr(scheme, '@') : NULL;
+    const char *colon = scheme != NULL ? strchr(scheme + 3, ':') : NULL;
+    char hidden[COMMAND_BYTES];
+    if (at != NULL && colon != NULL && colon < at) {
+        snprintf(hidden, sizeof hidden, "%.*s:...%s", (int)(colon - word), word, at);
+        word = hidden;
+    }
+    used = append(used, is_plain(word) ? "" : "'");
+    used = append(used, word);
+    return append(used, is_plain(word) ? "" : "'");
+}
+
+static void keep_command_line(int argc, char **argv)
+{
+    size_t used = append(0, "build/stampede");
+    for (int i = 1; i < argc; i++) {
+        used = append(used, " ");
+        used = append_word(used, argv[i]);
+    }
+}
+
+/* ---- scenarios ---- */
+
+/* A plain name is one of ours. */
+static void find_file(const char *given, char path[static PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s", given);
+    if (access(path, F_OK) != 0 && strchr(given, '/') == NULL)
+        snprintf(path, PATH_BYTES, "load/scenarios/%s.scenario", given);
+    if (access(path, F_OK) != 0)
+        snprintf(path, PATH_BYTES, "%s", given);
+}
+
+static bool make_folder(const char *path)
+{
+    if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    fprintf(stderr, "stampede: %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+static const char *output_path(const char *folder, const struct scenario *scenario, const char *ending,
+                               char path[static PATH_BYTES])
+{
+    if (folder == NULL)
+        return NULL;
+    snprintf(path, PATH_BYTES, "%s/%s.%s", folder, scenario->name, ending);
+    return path;
+}
+
+static void make_command(const char *file, const struct options *options)
+{
+    size_t used = append(0, "build/stampede scenario ");
+    used = append_word(used, file);
+    for (size_t i = 0; i < options->set_count; i++) {
+        char set[PATH_BYTES];
+        snprintf(set, sizeof set, "%s=%s", options->sets[i].name, options->sets[i].value);
+        used = append(used, " --set ");
+        used = append_word(used, set);
+    }
+}
+
+static enum scenario_end run_file(const struct scenario *scenario, const struct options *options)
+{
+    char json[PATH_BYTES], html[PATH_BYTES];
+    make_command(scenario->path, options);
+    const struct scenario_outputs outputs = {.json_path = output_path(options->json, scenario, "json", json),
+                                             .html_path = output_path(options->html, scenario, "html", html),
+                                             .command = command_line};
+    return scenario_run(scenario, &outputs);
+}
+
+static const char *describe(enum scenario_end end)
+{
+    switch (end) {
+    case SCENARIO_HELD:
+        return "held";
+    case SCENARIO_DID_NOT_HOLD:
+        return "DID NOT HOLD";
+    case SCENARIO_NOT_RUN:
+        return "COULD NOT RUN";
+    case SCENARIO_ENDED_EARLY:
+        return "ended early";
+    }
+    return "";
+}
+
+static int run_all(struct scenario *const *scenarios, size_t count, const struct options *options)
+{
+    enum scenario_end worst = SCENARIO_HELD, *ends = calloc(count, sizeof *ends);
+    size_t done = 0;
+    if (ends == NULL)
+        return SCENARIO_NOT_RUN;
+    for (; done < count && worst != SCENARIO_ENDED_EARLY; done++) {
+        ends[done] = run_file(scenarios[done], options);
+        worst = ends[done] > worst ? ends[done] : worst;
+    }
+    if (count > 1)
+        printf("\n");
+    for (size_t i = 0; count > 1 && i < done; i++)
+        printf("%-28s %s\n", scenarios[i]->name, describe(ends[i]));
+    free(ends);
+    return (int)worst;
+}
+
+/* All files are read before anything is started. */
+static int run_scenarios(const struct options *options)
+{
+    size_t count = 0;
+    int status = BAD_USAGE;
+    struct scenario **scenarios = calloc(options->file_count, sizeof *scenarios);
+    for (size_t i = 0; scenarios != NULL && i < options->file_count; i++) {
+        char path[PATH_BYTES];
+        find_file(options->files[i], path);
+        count += scenario_read(path, options->sets, options->set_count, stderr, &scenarios[count]);
+    }
+    if (count == options->file_count)
+        status = make_folder(options->json) && make_folder(options->html) ? run_all(scenarios, count, options)
+                                                                          : SCENARIO_NOT_RUN;
+    for (size_t i = 0; i < count; i++)
+        scenario_free(&scenarios[i]);
+    free(scenarios);
+    return status;
+}
+
+static int demo(const struct options *options)
+{
+    char scale[16], requests[16], delay[16], workers[16];
+    struct scenario *scenario = NULL;
+    snprintf(scale, sizeof scale, "%u", (unsigned)options->scale);
+    snprintf(requests, sizeof requests, "%u", (unsigned)options->requests);
+    snprintf(delay, sizeof delay, "%u", (unsigned)options->delay_ms);
+    snprintf(workers, sizeof workers, "%u",
+             (unsigned)(options->requests + 1) / 2); /* half of the herd each */
+    const struct scenario_set sets[] = {
+        {"PRODUCTS", scale}, {"REQUESTS", requests}, {"DELAY_MS", delay}, {"WORKERS", workers}};
+    if (!scenario_read("load/scenarios/demo.scenario", sets, sizeof sets / sizeof *sets, stderr, &scenario))
+        return BAD_USAGE;
+    const struct scenario_outputs outputs = {
+        .json_path = options->json != NULL ? options->json : "build/demo.json",
+        .html_path = options->html != NULL ? options->html : "build/demo.html",
+        .html_is_optional = true,
+        .command = command_line};
+    int status = (int)scenario_run(scenario, &outputs);
+    scenario_free(&scenario);
+    return status;
+}
+
+/* ---- reports ---- */
+
+static int show_report(const struct options *options)
+{
+    static struct report report; /* large; {0} is empty */
+    char why[RESULT_WHY_BYTES];
+    if (!report_read(&report, options->files[0], why)) {
+        fprintf(stderr, "stampede: %s\n", why);
+        return BAD_USAGE;
+    }
+    int status = report_held(&report) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
+    if (options->html == NULL) {
+        report_table(&report, stdout, isatty(STDOUT_FILENO) == 1);
+    } else if (!page_write(&report, options->html, why)) {
+        fprintf(stderr, "stampede: %s\n", why);
+        status = SCENARIO_NOT_RUN;
+    } else {
+        printf("page  %s\n", options->html);
+    }
+    report_clear(&report);
+    return status;
+}
+
+static int compare(const struct options *options)
+{
+    static struct report earlier, now;
+    char why[RESULT_WHY_BYTES];
+    int status = BAD_USAGE;
+    if (report_read(&earlier, options->files[0], why) && report_read(&now, options->files[1], why))
+        status = report_compare(&now, &earlier, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
+    else
+        fprintf(stderr, "stampede: %s\n", why);
+    report_clear(&earlier);
+    report_clear(&now);
+    return status;
+}
+
+/* ---- main ---- */
+
+static int run(const struct options *options)
+{
+    const struct scenario_outputs outputs = {.json_path = options->json,
+                                             .html_path = options->html,
+                                             .baseline_path = options->baseline,
+                                             .command = command_line};
+    return (int)scenario_run(options->scenario, &outputs);
+}
+
+static int carry_out(const struct options *options)
+{
+    switch (options->command) {
+    case OPTIONS_RUN:
+        interrupt_catch();
+        return run(options);
+    case OPTIONS_SCENARIO:
+        interrupt_catch();
+        return run_scenarios(options);
+    case OPTIONS_DEMO:
+        interrupt_catch();
+        return demo(options);
+    case OPTIONS_SERVE:
+        proc_clean_on_signals();
+        return serve(options->scale);
+    case OPTIONS_REPORT:
+        return show_report(options);
+    case OPTIONS_COMPARE:
+        return compare(options);
+    case OPTIONS_HELP:
+        break;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    keep_command_line(argc, argv);
+    int status = options_read(argc, argv, &options) ? carry_out(&options) : BAD_USAGE;
+    options_clear(&options);
+    return status;
+}

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stampede_tool_test.c - the tester as its users meet it: what it says, how it exits, what it leaves behind.
+ *
+ * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
+ * scenarios start their own.
+ */
+#include "load/net.h"
+#include "load/proc.h"
+#include "load/result.h"
+#include "tests/support/fleet.h"
+#include "tests/support/herd_server.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 90000, OUTPUT_BYTES = 65536, ARGUMENTS_MAX = 40, PIDS_MAX = 256 };
+enum { HELD = 0, DID_NOT_HOLD = 1, BAD_USAGE = 2, NOT_RUN = 3, ENDED_EARLY = 130 };
+
+static char folder[PROC_PATH_BYTES], program[256], output_path[PROC_PATH_BYTES + 16];
+static char output[OUTPUT_BYTES]; /* of the last run */
+static struct herd_server server;
+static char urls[HERD_SERVER_PORTS][64]; /* http://127.0.0.1:port */
+
+/* ---- running it ---- */
+
+static pid_t start(const char *const *arguments)
+{
+    const char *argv[ARGUMENTS_MAX + 1] = {program};
+    for (size_t i = 0; arguments[i] != NULL && i + 2 < ARGUMENTS_MAX; i++)
+        argv[i + 1] = arguments[i];
+    unlink(output_path);
+    pid_t pid =
+        proc_start(&(struct proc_options){.argv = argv, .output_path = output_path, .end_signal = SIGTERM});
+    assert_true(pid > 0);
+    return pid;
+}
+
+static void read_output(void)
+{
+    FILE *file = fopen(output_path, "re");
+    size_t bytes = file != NULL ? fread(output, 1, sizeof output - 1, file) : 0;
+    output[bytes] = '\0';
+    if (file != NULL)
+        fclose(file);
+}
+
+/* The exit status; 1000 and the signal if it was killed. */
+static int finish(pid_t pid)
+{
+    int status = 0;
+    bool ended = proc_wait(pid, LIMIT_MS, &status);
+    if (!ended)
+        proc_kill_tree(&pid);
+    read_output();
+    if (!ended)
+        fail_msg("it does not end:\n%s", output);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+#define TOOL(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
+
+static void expect_said(const char *text)
+{
+    if (strstr(output, text) == NULL)
+        fail_msg("\"%s\" is not in:\n%s", text, output);
+}
+
+static void expect_status(int status, int wanted)
+{
+    if (status != wanted)
+        fail_msg("exit status %d, not %d:\n%s", status, wanted, output);
+}
+
+static void wait_until_said(const char *text)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    do {
+        net_pause_ms(5);
+        read_output();
+    } while (strstr(output, text) == NULL && net_now_us() < end_us);
+    expect_said(text);
+}
+
+static const char *path_of(const char *name)
+{
+    static char paths[4][PROC_PATH_BYTES + 32];
+    static size_t turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static const char *write_file(const char *name, const char *text)
+{
+    const char *path = path_of(name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    return path;
+}
+
+static const char *url_of(enum herd_server_port port, const char *path)
+{
+    static char all[4][128];
+    static size_t turn;
+    char *url = all[turn++ % 4];
+    snprintf(url, sizeof all[0], "%s%s", urls[port], path);
+    return url;
+}
+
+/* ---- what it leaves ---- */
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], stat[512] = "";
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    size_t bytes = fread(stat, 1, sizeof stat - 1, file);
+    stat[bytes] = '\0';
+    fclose(file);
+    const char *end = strrchr(stat, ')');
+    return end != NULL && sscanf(end, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+static bool is_among(const pid_t *pids, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+/* The process and all its descendants. */
+static size_t family_of(pid_t pid, pid_t pids[static PIDS_MAX])
+{
+    size_t count = 1, before = 0;
+    pids[0] = pid;
+    while (count > before) {
+        DIR *proc = opendir("/proc");
+        struct dirent *entry;
+        before = count;
+        assert_non_null(proc);
+        while ((entry = readdir(proc)) != NULL && count < PIDS_MAX) {
+            pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
+            if (other > 0 && !is_among(pids, count, other) && is_among(pids, count, parent_of(other)))
+                pids[count++] = other;
+        }
+        closedir(proc);
+    }
+    return count;
+}
+
+static void expect_all_gone(const pid_t *pids, size_t count)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    for (size_t i = 0; i < count; i++) {
+        while (kill(pids[i], 0) == 0) {
+            if (net_now_us() >= end_us)
+                fail_msg("process %d of %zu is still there", (int)pids[i], count);
+            net_pause_ms(5);
+        }
+    }
+}
+
+/* ---- words ---- */
+
+static void help_names_every_option_with_its_default(void **state)
+{
+    (void)state;
+    expect_status(TOOL("--help"), HELD);
+    expect_said("--rate N");
+    expect_said("(default 1000)");
+    expect_said("Exit status: 0 everything held; 1 something did not; 2 wrong options");
+    expect_status(TOOL("demo", "--help"), HELD);
+    expect_said("--requests N");
+}
+
+static void wrong_options_are_refused_one_by_one(void **state)
+{
+    (void)state;
+    expect_status(
+        TOOL("--url", "/", "--rate", "fast", "--ttl", "soon", "--expect", "lodas <= 1", "--count", "magic"),
+        BAD_USAGE);
+    expect_said("stampede: --rate fast: rate: a number from 1 to 10000000 is needed");
+    expect_said("stampede: --ttl soon: ttl: a time like 250ms");
+    expect_said("stampede: --expect lodas <= 1: expect: unknown figure \"lodas\"; there are: requests");
+    expect_said("stampede: --count magic: count: write: count log PATH");
+    expect_status(TOOL("--url", "/"), BAD_USAGE);
+    expect_said("nobody is asked");
+    expect_status(TOOL("--burst", "10", "--rate", "10"), BAD_USAGE);
+    expect_said("either --burst or --rate");
+    expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
+    expect_said("--for, --poisson and --connections go with --rate");
+    expect_status(TOOL("--nonsense"), BAD_USAGE);
+    expect_status(TOOL("nonsense"), BAD_USAGE);
+    expect_said("neither an option nor a command");
+    expect_status(TOOL("scenario"), BAD_USAGE);
+    expect_said("stampede scenario FILE...");
+    expect_status(TOOL("compare", "one.json"), BAD_USAGE);
+    expect_status(TOOL("demo", "--requests", "1"), BAD_USAGE);
+    expect_said("--requests 1: not a number from 2 to 2000");
+}
+
+static void a_wrong_scenario_names_file_and_line_of_every_mistake(void **state)
+{
+    (void)state;
+    char said[PROC_PATH_BYTES + 64];
+    const char *path =
+        write_file("wrong.scenario", "# nothing\nstack 99\nask /x\nburst many\nexpect p99 <= 3\n");
+    expect_status(TOOL("scenario", path), BAD_USAGE);
+    for (unsigned line = 2; line <= 5; line += line == 2 ? 2 : 1) {
+        snprintf(said, sizeof said, "%s:%u: ", path, line);
+        expect_said(said);
+    }
+    expect_status(TOOL("scenario", "cold-burst", "--set", "NO_SUCH=1"), BAD_USAGE);
+    expect_said("load/scenarios/cold-burst.scenario: --set NO_SUCH: the scenario has no such name; it has: "
+                "LOAD_DELAY_MS");
+    expect_status(TOOL("scenario", "/nowhere.scenario"), BAD_USAGE);
+    expect_said("/nowhere.scenario: No such file or directory");
+    path = write_file("setting.scenario", "stack 1 LOAD_DELYA_MS=3\nask /x\n");
+    expect_status(TOOL("scenario", path), NOT_RUN);
+    expect_said("LOAD_DELYA_MS=3: catalogd has no such setting");
+}
+
+/* ---- targets ---- */
+
+static void a_target_that_is_not_there_or_not_http_is_told(void **state)
+{
+    (void)state;
+    char nobody[64];
+    snprintf(nobody, sizeof nobody, "http://127.0.0.1:%u/", (unsigned)net_free_port());
+    expect_status(TOOL("--url", nobody, "--burst", "5"), NOT_RUN);
+    expect_said("no connection");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_RUBBISH, "/"), "--burst", "5"), NOT_RUN);
+    expect_said("HTTP");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/garbage"), "--burst", "5"), DID_NOT_HOLD);
+    expect_said("rubbish");
+    expect_said("failed = 0: 5 of 5 (100%)");
+}
+
+static void too_few_descriptors_are_told_before_anything_starts(void **state)
+{
+    (void)state;
+    char command[768];
+    /* root may raise its limits, unless it has lost that right */
+    snprintf(command, sizeof command, "ulimit -n 100; exec %s '%s' --url %s --burst 5000",
+             geteuid() == 0 ? "setpriv --bounding-set=-sys_resource" : "", program,
+             url_of(HERD_SERVER_HTTP, "/ok"));
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
+    expect_status(finish(pid), NOT_RUN);
+    expect_said("open files");
+    expect_said("prlimit");
+}
+
+static void a_run_against_any_service_is_judged_and_kept(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES];
+    const char *json = path_of("any.json");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{1-9} weight 3"), "--url",
+                       url_of(HERD_SERVER_HTTP_TOO, "/cache/me+hit"), "--rate", "400", "--for", "500ms",
+                       "--poisson", "--connections", "20", "--header", "X-Test: yes", "--name", "mine",
+                       "--json", json, "--expect", "answered = 100%", "--expect", "requests = 200",
+                       "--expect", "cache hit >= 10%"),
+                  HELD);
+    expect_said("held");
+    assert_true(report_read(&report, json, why));
+    assert_string_equal(report.results[0]->name, "mine");
+    assert_int_equal(report.results[0]->requests, 200);
+    assert_int_equal(report.results[0]->check_count, 3);
+    assert_non_null(strstr(report.command, "--header 'X-Test: yes'"));
+    report_clear(&report);
+    expect_status(TOOL("report", json), HELD);
+    expect_said("mine");
+    expect_status(TOOL("compare", json, json), HELD);
+    expect_status(TOOL("report", write_file("rubbish.json", "{\"x\": ")), BAD_USAGE);
+    expect_said("rubbish.json");
+}
+
+static void what_became_worse_than_the_baseline_is_exit_1(void **state)
+{
+    (void)state;
+    const char *json = path_of("baseline.json");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "50", "--json", json), HELD);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/status/503"), "--burst", "50", "--expect",
+                       "answered = 50", "--baseline", json),
+                  DID_NOT_HOLD);
+    expect_said("WORSE");
+    expect_status(
+        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", "/nowhere.json"),
+        NOT_RUN);
+    expect_said("/nowhere.json");
+}
+
+static void what_is_told_to_happen_happens_or_the_check_fails(void **state)
+{
+    (void)state;
+    char touch[PROC_PATH_BYTES + 64];
+    const char *touched = path_of("touched");
+    snprintf(touch, sizeof touch, "100ms run \"echo $TARGET > %s\"", touched);
+    expect_status(
+        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "300ms", "--at", touch),
+        HELD);
+    FILE *file = fopen(touched, "re");
+    assert_non_null(file);
+    char line[64] = "";
+    assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    assert_int_equal(strncmp(line, urls[HERD_SERVER_HTTP], strlen(urls[HERD_SERVER_HTTP])), 0);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "300ms", "--at",
+                       "100ms run 'echo it broke; exit 3'"),
+                  DID_NOT_HOLD);
+    expect_said("it ended with status 3: it broke");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--at", "20s note never"),
+                  DID_NOT_HOLD);
+    expect_said("the run was over before");
+}
+
+/* ---- Ctrl-C ---- */
+
+static const char long_scenario[] = "stack 1\nproducts 200\nask /products/7\nrate 200 per second for 60s\n"
+                                    "at 200ms note \"under way\"\n";
+
+static void ended_in_the_middle_it_reports_and_leaves_nothing(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES];
+    pid_t pids[PIDS_MAX];
+    pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), "--json",
+                                            folder, NULL});
+    wait_until_said("under way");
+    size_t count = family_of(pid, pids);
+    assert_true(count > 4); /* generators, janitor, Redis, PostgreSQL and its own, catalogd */
+    kill(pid, SIGINT);
+    expect_status(finish(pid), ENDED_EARLY);
+    expect_all_gone(pids, count);
+    expect_said("ended early");
+    if (!report_read(&report, path_of("long.json"), why))
+        fail_msg("%s", why);
+    assert_true(report.results[0]->is_partial);
+    assert_in_range(report.results[0]->outcomes[RECORD_ANSWERED], 20, 11900);
+    assert_int_equal(report.results[0]->check_count, 0);
+    report_clear(&report);
+}
+
+/* The second one may come when it has ended already: then it is as above. */
+static void a_second_wish_ends_it_at_once_and_leaves_nothing_either(void **state)
+{
+    (void)state;
+    pid_t pids[PIDS_MAX];
+    pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
+    wait_until_said("under way");
+    size_t count = family_of(pid, pids);
+    kill(pid, SIGINT);
+    wait_until_said("ended early");
+    kill(pid, SIGINT);
+    int status = finish(pid);
+    if (status != ENDED_EARLY && status != 1000 + SIGINT)
+        fail_msg("exit status %d:\n%s", status, output);
+    expect_all_gone(pids, count);
+}
+
+static void killed_it_leaves_nothing(void **state)
+{
+    (void)state;
+    pid_t pids[PIDS_MAX];
+    pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
+    wait_until_said("under way");
+    size_t count = family_of(pid, pids);
+    kill(pid, SIGKILL);
+    expect_status(finish(pid), 1000 + SIGKILL);
+    expect_all_gone(pids, count);
+}
+
+/* ---- scenarios ---- */
+
+static void a_scenario_exits_with_0_if_it_held_and_with_1_if_not(void **state)
+{
+    (void)state;
+    const char *path = write_file(
+        "small.scenario", "# Small.\nlet WANTED 1\nstack 1 LOAD_DELAY_MS=50\nproducts 200\nask /products/7\n"
+                          "burst 50 connections\nexpect loads = ${WANTED}\nexpect answered = 100%\n");
+    expect_status(TOOL("scenario", path), HELD);
+    expect_said("loads = 1: 1");
+    expect_status(TOOL("scenario", path, "--set", "WANTED=2"), DID_NOT_HOLD);
+    expect_said("loads = 2: 1");
+}
+
+/* Everything that scenario.h names, done to real servers; one that does not happen is a check that fails. */
+static const char eventful_scenario[] =
+    "stack 2 LOAD_DELAY_MS=5 FRESH_MS=200 JITTER_PERCENT=0\n"
+    "products 200\n"
+    "proxy redis postgres\n"
+    "replica\n"
+    "ask /products/{1-20}\n"
+    "rate 100 per second for 4s over 50 connections\n"
+    "limit 5s\n"
+    "on load 2 note \"the second load\"\n"
+    "on load 3 after 10ms leader pause for 100ms\n"
+    "at 300ms link redis delay 5ms for 100ms\n"
+    "at 350ms link postgres drop for 100ms\n"
+    "at 500ms link redis silent\n"
+    "at 600ms link redis heal\n"
+    "at 650ms catalogd 2 pause for 50ms\n"
+    "at 750ms catalogd 2 stop\n"
+    "at 800ms catalogd 2 start\n"
+    "at 900ms catalogd all restart\n"
+    "at 1200ms postgres pause for 100ms\n"
+    "at 1400ms postgres restart\n"
+    "at 1700ms postgres kill for 50ms\n"
+    "at 2000ms redis restart\n"
+    "at 2200ms redis flush\n"
+    "at 2300ms redis kill for 50ms\n"
+    "at 2500ms redis pause for 50ms\n"
+    "at 2650ms redis failover\n"
+    "at 2900ms sql \"UPDATE products SET stock = stock WHERE id = 7\"\n"
+    "at 3000ms invalidate product:7\n"
+    "at 3050ms post /invalidate?key=product:8\n"
+    "at 3100ms run \"test -n \\\"$TARGET\\\" -a -n \\\"$REDIS_URL\\\" -a -n \\\"$DATABASE_URL\\\"\"\n"
+    "at 3200ms leader kill for 50ms\n"
+    "expect answered > 0\n";
+
+static void whatever_can_happen_to_the_servers_happens(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES];
+    expect_status(TOOL("scenario", write_file("eventful.scenario", eventful_scenario), "--json", folder),
+                  HELD);
+    assert_true(report_read(&report, path_of("eventful.json"), why));
+    const struct result *result = report.results[0];
+    size_t faults = 0;
+    for (size_t i = 0; i < result->mark_count; i++) {
+        const struct result_mark *mark = &result->marks[i];
+        faults += mark->kind == RESULT_FAULT;
+        if (strncmp(mark->text, "leader pause for 100ms (catalogd ", 33) == 0)
+            assert_in_range(mark->until_ms - mark->at_ms, 99, 3000);
+    }
+    assert_int_equal(faults, 18);
+    report_clear(&report);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_SANITIZED = 1 }; /* the scenarios judge times, too */
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
+static void scenarios_of_ours_hold(void **state)
+{
+    (void)state;
+    if (IS_SANITIZED)
+        skip();
+    expect_status(TOOL("scenario", "cold-burst", "leader-killed"), HELD);
+    expect_said("cold-burst                   held\nleader-killed                held\n");
+}
+
+/* The example for a service of one's own, against processes that the tester has not started. */
+static void the_example_for_ones_own_service_holds_for_ours(void **state)
+{
+    struct fleet *fleet = *state;
+    char target[64], database[160], redis[96], log[160], flush[96];
+    assert_true(fleet_start(fleet, 2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
+    snprintf(target, sizeof target, "TARGET=127.0.0.1:%u", (unsigned)fleet->catalogd[0].port);
+    snprintf(database, sizeof database, "DATABASE=%s", fleet->postgres.url);
+    snprintf(redis, sizeof redis, "REDIS=%s", fleet->redis.url);
+    snprintf(log, sizeof log, "LOG=%s", fleet->postgres.log_path);
+    snprintf(flush, sizeof flush, "FLUSH=redis-cli -p %u flushall", (unsigned)fleet->redis.port);
+    expect_status(TOOL("scenario", "own-service", "--set", target, "--set", database, "--set", redis, "--set",
+                       log, "--set", flush),
+                  HELD);
+    expect_said("loads per key <= 2: 2");
+}
+
+/* ---- main ---- */
+
+static int set_up(void **state)
+{
+    const char *service = getenv("CATALOGD");
+    (void)state;
+    snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
+    char *slash = strrchr(program, '/');
+    strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");
+    if (!proc_folder("tool", NULL, folder) || !herd_server_start(&server))
+        return -1;
+    snprintf(output_path, sizeof output_path, "%s/output", folder);
+    for (size_t i = 0; i < HERD_SERVER_PORTS; i++)
+        snprintf(urls[i], sizeof urls[i], "http://127.0.0.1:%u", (unsigned)server.ports[i]);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    herd_server_stop(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tool[] = {
+        cmocka_unit_test(help_names_every_option_with_its_default),
+        cmocka_unit_test(wrong_options_are_refused_one_by_one),
+        cmocka_unit_test(a_wrong_scenario_names_file_and_line_of_every_mistake),
+        cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),
+        cmocka_unit_test(too_few_descriptors_are_told_before_anything_starts),
+        cmocka_unit_test(a_run_against_any_service_is_judged_and_kept),
+        cmocka_unit_test(what_became_worse_than_the_baseline_is_exit_1),
+        cmocka_unit_test(what_is_told_to_happen_happens_or_the_check_fails),
+        cmocka_unit_test(ended_in_the_middle_it_reports_and_leaves_nothing),
+        cmocka_unit_test(a_second_wish_ends_it_at_once_and_leaves_nothing_either),
+        cmocka_unit_test(killed_it_leaves_nothing),
+        cmocka_unit_test(a_scenario_exits_with_0_if_it_held_and_with_1_if_not),
+        cmocka_unit_test(whatever_can_happen_to_the_servers_happens),
+        cmocka_unit_test(scenarios_of_ours_hold),
+    };
+    const struct CMUnitTest services[] = {
+        cmocka_unit_test_teardown(the_example_for_ones_own_service_holds_for_ours, fleet_end),
+    };
+    int failed = cmocka_run_group_tests(tool, set_up, tear_down);
+    return failed + cmocka_run_group_tests(services, fleet_up, fleet_down);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* herd_fault_test.c - targets that are none, machines that are too small, generators that die, runs that are cut. */
+#include "tests/live/herd_rig.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534, GENERATORS = 2 };
+
+/* ---- before the start ---- */
+
+static void assert_refused(const struct work *work, const char *const *parts)
+{
+    struct herd *herd = NULL;
+    char why[WORK_WHY_BYTES] = "";
+    assert_false(herd_start(work, &herd, why));
+    assert_null(herd);
+    for (; *parts != NULL; parts++) {
+        if (strstr(why, *parts) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", why, *parts);
+    }
+}
+
+static void retarget(struct work *work, uint16_t port)
+{
+    work->target_count = 0;
+    add_target(work, port);
+}
+
+static void a_target_that_is_not_there_is_named_before_the_start(void **state)
+{
+    (void)state;
+    struct work work;
+    burst_of(&work, 10, "/ok");
+    add_target(&work, net_free_port());
+    assert_refused(&work, (const char *const[]){work.targets[1].name, "no connection", "refused", NULL});
+}
+
+static void a_target_that_is_no_http_server_is_told_with_what_it_said(void **state)
+{
+    (void)state;
+    struct work work;
+    burst_of(&work, 10, "/ok");
+    retarget(&work, server.ports[HERD_SERVER_RUBBISH]);
+    assert_refused(&work, (const char *const[]){"not in HTTP", "220 mail.example.org", NULL});
+    retarget(&work, server.ports[HERD_SERVER_TLS]);
+    assert_refused(&work, (const char *const[]){"not in HTTP", "\\x15\\x03", "TLS", NULL});
+    retarget(&work, server.ports[HERD_SERVER_CLOSING]);
+    assert_refused(&work, (const char *const[]){"closes them without an answer", NULL});
+}
+
+/* A listener that nobody ever accepts from: connections come about, and no byte. */
+static int listen_silently(uint16_t *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 100) == 0);
+    assert_true(getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static void a_silent_target_may_be_tested_and_everybody_runs_out_of_time(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    uint16_t port;
+    int fd = listen_silently(&port);
+    burst_of(&work, 20, "/ok");
+    retarget(&work, port);
+    work.request_limit_ms = 100;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 20);
+    run_clear(&run);
+    close(fd);
+}
+
+static void who_gets_no_connection_in_time_is_unconnected(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    uint16_t port;
+    int fd = listen_silently(&port);
+    assert_int_equal(listen(fd, 5), 0); /* from the seventh on they wait for ever; the probe takes one */
+    burst_of(&work, 20, "/ok");
+    retarget(&work, port);
+    work.connect_limit_ms = 200;
+    work.request_limit_ms = 100;
+    run_all(&work, &run);
+    assert_in_range(count_outcome(&run, RECORD_UNCONNECTED), 10, 16);
+    assert_int_equal(count_outcome(&run, RECORD_UNCONNECTED) + count_outcome(&run, RECORD_TIMEOUT), 20);
+    run_clear(&run);
+    close(fd);
+}
+
+static void a_target_that_goes_away_is_refused_to_each_one(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    struct herd_server other;
+    struct herd_server usual = server;
+    assert_true(herd_server_start(&other));
+    server = other;
+    rate_of(&work, 500, 400, "/ok");
+    server = usual;
+    work.keeps_alive = false;
+    struct herd *herd = run_begin(&work, &run);
+    wait_until_sent(herd, &run, 80);
+    herd_server_stop(&other);
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_true(run.good);
+    assert_int_equal(run.records.count, 200);
+    assert_in_range(count_outcome(&run, RECORD_ANSWERED), 50, 150);
+    assert_true(count_outcome(&run, RECORD_REFUSED) >= 50);
+    run_clear(&run);
+}
+
+/* Runs as nobody, who cannot raise the limit again; true in shared memory if all was as it should be. */
+static void refuse_without_files(const struct work *work, _Atomic bool *good)
+{
+    const struct rlimit few = {200, 200};
+    struct herd *herd = NULL;
+    char why[WORK_WHY_BYTES] = "";
+    if (setrlimit(RLIMIT_NOFILE, &few) == -1 || (geteuid() == 0 && setuid(NOBODY) == -1))
+        _exit(1);
+    *good = !herd_start(work, &herd, why) && strstr(why, "564 open files in each, 200 are allowed") != NULL &&
+            strstr(why, "prlimit --pid $$ --nofile=564:564") != NULL;
+    _exit(0);
+}
+
+static void too_few_open_files_are_told_with_the_command_that_helps(void **state)
+{
+    (void)state;
+    struct work work;
+    _Atomic bool *good = mmap(NULL, sizeof *good, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    burst_of(&work, 1000, "/ok");
+    pid_t pid = fork();
+    if (pid == 0)
+        refuse_without_files(&work, good);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(*good);
+    munmap((void *)good, sizeof *good);
+}
+
+static void too_few_local_ports_are_told_with_what_helps(void **state)
+{
+    (void)state;
+    struct work work;
+    char why[WORK_WHY_BYTES];
+    burst_of(&work, 60000, "/ok");
+    work.generator_count = 16;
+    work.source_count = 1;
+    assert_refused(&work,
+                   (const char *const[]){"60000 connections", "local ports", "more source addresses", NULL});
+    assert_true(work_target_parse("192.0.2.1:80", &work.targets[0], why)); /* nobody's, by RFC 5737 */
+    assert_refused(&work,
+                   (const char *const[]){"192.0.2.1:80", "sysctl -w net.ipv4.ip_local_port_range", NULL});
+}
+
+static void work_that_makes_no_sense_is_not_started(void **state)
+{
+    (void)state;
+    struct work work;
+    burst_of(&work, 10, "/ok");
+    work.round_count = 0;
+    assert_refused(&work, (const char *const[]){"rounds: 0", NULL});
+}
+
+/* ---- while it runs ---- */
+
+/* The generators are our only children with that name. */
+static size_t find_generators(pid_t parent, pid_t pids[static GENERATORS])
+{
+    size_t count = 0;
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+    assert_non_null(proc);
+    while ((entry = readdir(proc)) != NULL && count < GENERATORS) {
+        char path[300], stat[512] = "";
+        int pid = 0, of = 0;
+        char name[32] = "", letter = '?';
+        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        FILE *file = fopen(path, "re");
+        size_t read = file != NULL ? fread(stat, 1, sizeof stat - 1, file) : 0;
+        if (file != NULL)
+            fclose(file);
+        if (read > 0 && sscanf(stat, "%d (%31[^)]) %c %d", &pid, name, &letter, &of) == 4 && of == parent &&
+            letter != 'Z' && strcmp(name, "stampede-gen") == 0)
+            pids[count++] = pid;
+    }
+    closedir(proc);
+    return count;
+}
+
+static void an_aborted_run_ends_at_once_and_keeps_what_there_is(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 100, 100000, "/ok");
+    assert_true(work_url_add(&work, "/hang", run.why));
+    work.connection_count = 4;
+    struct herd *herd = run_begin(&work, &run);
+    wait_until_sent(herd, &run, 6);
+    while (run.progress.due < run.progress.sent + 5) { /* all four hang, and some wait for one of them */
+        net_pause_ms(1);
+        herd_watch(herd, &run.progress);
+    }
+    herd_abort(herd);
+    uint64_t abort_us = net_now_us();
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_true(run.good);
+    assert_true(net_now_us() < abort_us + 5000000);
+    assert_in_range(run.records.count, 11, 5000);
+    assert_true(count_outcome(&run, RECORD_ANSWERED) >= 1);
+    assert_int_equal(count_outcome(&run, RECORD_CUT), 4);
+    assert_true(count_outcome(&run, RECORD_UNSENT) >= 5);
+    for (size_t i = 0; i < run.records.count; i++)
+        assert_true(run.records.at[i].due_us < net_now_us() && run.records.at[i].end_us > 0);
+    run_clear(&run);
+}
+
+static void a_burst_that_is_aborted_before_its_barrier_asks_nobody(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run = {.good = false};
+    struct herd *herd = NULL;
+    burst_of(&work, 50, "/ok");
+    assert_true(herd_start(&work, &herd, run.why));
+    run_end(herd, &run);
+    assert_true(run.good);
+    assert_int_equal(run.records.count, 0);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
+    run_clear(&run);
+}
+
+static void a_killed_generator_is_told_and_all_its_records_are_kept(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    pid_t pids[GENERATORS];
+    uint32_t by_generator[GENERATORS] = {0};
+    rate_of(&work, 1000, 600, "/ok");
+    struct herd *herd = run_begin(&work, &run);
+    wait_until_sent(herd, &run, 100);
+    assert_int_equal(find_generators(getpid(), pids), GENERATORS);
+    assert_int_equal(kill(pids[1], SIGKILL), 0);
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_false(run.good);
+    assert_non_null(strstr(run.why, "was ended by signal 9 after"));
+    assert_non_null(strstr(run.why, "of its 300 requests; what was recorded is kept"));
+    for (size_t i = 0; i < run.records.count; i++)
+        by_generator[run.records.at[i].generator]++;
+    uint32_t whole = by_generator[0] > by_generator[1] ? 0 : 1;
+    assert_int_equal(by_generator[whole], 300);
+    assert_in_range(by_generator[1 - whole], 40, 299);
+    assert_true(count_outcome(&run, RECORD_ANSWERED) + 2 >= run.records.count);
+    run_clear(&run);
+}
+
+static void the_others_do_not_wait_for_a_dead_generator_at_the_barrier(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    pid_t pids[GENERATORS];
+    burst_of(&work, 100, "/ok");
+    work.round_count = 6;
+    work.every_ms = 100;
+    struct herd *herd = run_begin(&work, &run);
+    wait_until_sent(herd, &run, 100);
+    assert_int_equal(find_generators(getpid(), pids), GENERATORS);
+    assert_int_equal(kill(pids[0], SIGKILL), 0);
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_false(run.good);
+    assert_in_range(run.records.count, 350, 550); /* six rounds of one, some of the other */
+    run_clear(&run);
+}
+
+static void generators_do_not_hear_what_a_terminal_tells_everybody(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    pid_t pids[GENERATORS];
+    rate_of(&work, 1000, 300, "/ok");
+    struct herd *herd = run_begin(&work, &run);
+    wait_until_sent(herd, &run, 50);
+    assert_int_equal(find_generators(getpid(), pids), GENERATORS);
+    for (size_t i = 0; i < GENERATORS; i++) {
+        kill(pids[i], SIGINT);
+        kill(pids[i], SIGTERM);
+        kill(pids[i], SIGHUP);
+    }
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_true(run.good);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
+    run_clear(&run);
+}
+
+static bool is_alive(pid_t pid)
+{
+    char path[32], stat[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    size_t count = fread(stat, 1, sizeof stat - 1, file);
+    fclose(file);
+    return count > 0 && strstr(stat, ") Z ") == NULL;
+}
+
+static _Noreturn void run_until_killed(const struct work *work)
+{
+    struct run run;
+    struct herd *herd = run_begin(work, &run);
+    for (;;) {
+        net_pause_ms(10);
+        herd_watch(herd, &run.progress);
+    }
+}
+
+static void generators_die_with_the_program(void **state)
+{
+    (void)state;
+    struct work work;
+    pid_t pids[GENERATORS];
+    rate_of(&work, 100, 100000, "/ok");
+    pid_t program = fork();
+    if (program == 0)
+        run_until_killed(&work);
+    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    while (find_generators(program, pids) < GENERATORS && net_now_us() < end_us)
+        net_pause_ms(2);
+    assert_int_equal(find_generators(program, pids), GENERATORS);
+    assert_int_equal(kill(program, SIGKILL), 0);
+    assert_int_equal(waitpid(program, NULL, 0), program);
+    while ((is_alive(pids[0]) || is_alive(pids[1])) && net_now_us() < end_us)
+        net_pause_ms(2);
+    assert_false(is_alive(pids[0]) || is_alive(pids[1]));
+}
+
+static void a_run_leaves_no_descriptor_and_no_process_behind(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    pid_t pids[GENERATORS];
+    rate_of(&work, 100, 50, "/ok");
+    run_all(&work, &run);
+    run_clear(&run);
+    int before = dup(0);
+    close(before);
+    for (int i = 0; i < 3; i++) {
+        run_all(&work, &run);
+        run_clear(&run);
+    }
+    int after = dup(0);
+    close(after);
+    assert_int_equal(after, before);
+    assert_int_equal(find_generators(getpid(), pids), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_target_that_is_not_there_is_named_before_the_start),
+        cmocka_unit_test(a_target_that_is_no_http_server_is_told_with_what_it_said),
+        cmocka_unit_test(a_silent_target_may_be_tested_and_everybody_runs_out_of_time),
+        cmocka_unit_test(who_gets_no_connection_in_time_is_unconnected),
+        cmocka_unit_test(a_target_that_goes_away_is_refused_to_each_one),
+        cmocka_unit_test(too_few_open_files_are_told_with_the_command_that_helps),
+        cmocka_unit_test(too_few_local_ports_are_told_with_what_helps),
+        cmocka_unit_test(work_that_makes_no_sense_is_not_started),
+        cmocka_unit_test(an_aborted_run_ends_at_once_and_keeps_what_there_is),
+        cmocka_unit_test(a_burst_that_is_aborted_before_its_barrier_asks_nobody),
+        cmocka_unit_test(a_killed_generator_is_told_and_all_its_records_are_kept),
+        cmocka_unit_test(the_others_do_not_wait_for_a_dead_generator_at_the_barrier),
+        cmocka_unit_test(generators_do_not_hear_what_a_terminal_tells_everybody),
+        cmocka_unit_test(generators_die_with_the_program),
+        cmocka_unit_test(a_run_leaves_no_descriptor_and_no_process_behind),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

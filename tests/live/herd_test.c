@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/* herd_test.c - bursts, rates, and what is recorded of them; with real sockets and processes. */
+#include "load/stack.h"
+#include "tests/live/herd_rig.h"
+
+#include <math.h>
+
+enum { CROWD = 20000, STALL_MS = 300 };
+
+/* ---- bursts ---- */
+
+static void a_burst_leaves_at_the_barrier_from_all_generators(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    uint32_t by_generator[2] = {0};
+    burst_of(&work, 1000, "/ok");
+    run_all(&work, &run);
+    assert_int_equal(run.records.count, 1000);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 1000);
+    for (size_t i = 0; i < run.records.count; i++) {
+        const struct record *record = &run.records.at[i];
+        assert_true(record->due_us == run.begin_us);
+        assert_true(record->sent_us > 0 && record->sent_us <= record->first_us &&
+                    record->first_us <= record->end_us);
+        assert_int_equal(record->status, 200);
+        assert_int_equal(record->body_bytes, 2);
+        by_generator[record->generator]++;
+    }
+    assert_int_equal(by_generator[0], 500);
+    assert_int_equal(by_generator[1], 500);
+    assert_true(run.strain.spread_us > 0 && run.strain.verdict[0] != '\0');
+    assert_int_equal(run.progress.due, 1000);
+    assert_int_equal(run.progress.sent, 1000);
+    assert_int_equal(run.progress.answered, 1000);
+    run_clear(&run);
+}
+
+static void everybody_is_connected_before_anybody_asks(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    struct herd *herd = NULL;
+    burst_of(&work, 300, "/ok");
+    assert_true(herd_start(&work, &herd, run.why));
+    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    do
+        herd_watch(herd, &run.progress);
+    while (!run.progress.connected && net_now_us() < end_us);
+    assert_true(run.progress.connected);
+    assert_int_equal(run.progress.open_connections, 300);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
+    assert_true(herd_release(herd, &run.begin_us, run.why));
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
+    run_clear(&run);
+}
+
+/* The rounds of a run of `count` connections, each at an instant of its own. */
+static void assert_rounds(const struct run *run, uint32_t count, uint32_t rounds, uint64_t least_us)
+{
+    assert_int_equal(run->records.count, (size_t)count * rounds);
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint64_t due_us = run->records.at[round * count].due_us;
+        for (uint32_t i = 0; i < count; i++)
+            assert_true(run->records.at[round * count + i].due_us == due_us);
+        if (round > 0)
+            assert_true(due_us >= run->records.at[(round - 1) * count].due_us + least_us);
+    }
+}
+
+static void rounds_use_the_same_connections_and_do_not_overlap(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 200, "/ok");
+    work.round_count = 5;
+    run_all(&work, &run);
+    assert_rounds(&run, 200, 5, 1);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 1000);
+    for (size_t i = 0; i < 800; i++) /* over before anybody of the next round was due */
+        assert_true(run.records.at[i].due_us + run.records.at[i].end_us <=
+                    run.records.at[(i / 200 + 1) * 200].due_us);
+    assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 200 + 1); /* and the probe */
+    run_clear(&run);
+}
+
+static void rounds_begin_as_far_apart_as_told(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 20, "/ok");
+    work.round_count = 3;
+    work.every_ms = 60;
+    run_all(&work, &run);
+    assert_rounds(&run, 20, 3, 60000);
+    run_clear(&run);
+    work.every_ms = 0;
+    work.pause_ms = 60;
+    run_all(&work, &run);
+    assert_rounds(&run, 20, 3, 60000);
+    run_clear(&run);
+}
+
+static void connections_that_the_server_closes_are_made_again_for_the_next_round(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 100, "/close");
+    work.round_count = 3;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
+    assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
+    run_clear(&run);
+}
+
+static void connections_follow_their_request_to_its_target(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    uint32_t by_target[2] = {0};
+    burst_of(&work, 100, "/ok");
+    add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
+    assert_true(work_url_add(&work, "/key/{1-9} weight 2", run.why));
+    work.urls[1].target = 1;
+    work.round_count = 4;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 400);
+    for (size_t i = 0; i < run.records.count; i++)
+        by_target[run.records.at[i].target]++;
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), by_target[0]);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), by_target[1]);
+    assert_true(by_target[0] > 0 && by_target[1] > by_target[0]);
+    run_clear(&run);
+}
+
+/* ---- catalogd ---- */
+
+static void start_catalogd(struct stack_catalogd *catalogd, const char *max_connections)
+{
+    const char *const settings[] = {"REDIS_URL=redis://127.0.0.1:1",
+                                    "DATABASE_URL=postgresql://127.0.0.1:1/none", max_connections,
+                                    "MAX_WAITERS=100", NULL};
+    assert_true(stack_catalogd_start(catalogd, settings));
+}
+
+static void twenty_thousand_connections_ask_two_services_at_one_instant(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    struct stack_catalogd one, two;
+    if (!net_raise_file_limit(CROWD / 2 + 2000)) {
+        print_message("too few open files are allowed here for %d connections\n", CROWD);
+        skip();
+    }
+    start_catalogd(&one, "MAX_CONNECTIONS=10100");
+    start_catalogd(&two, "MAX_CONNECTIONS=10100");
+    burst_of(&work, CROWD, "/ping");
+    work.target_count = 0;
+    add_target(&work, one.port);
+    add_target(&work, two.port);
+    work.source_count = 4;
+    run_all(&work, &run);
+    assert_int_equal(run.records.count, CROWD);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), CROWD);
+    for (size_t i = 0; i < run.records.count; i++)
+        assert_true(run.records.at[i].due_us == run.begin_us && run.records.at[i].status == 200);
+    run_clear(&run);
+    assert_true(stack_catalogd_stop(&one));
+    assert_true(stack_catalogd_stop(&two));
+}
+
+static char state_of(pid_t pid)
+{
+    char path[32], stat[256] = "", *name_end;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t count = fread(stat, 1, sizeof stat - 1, file);
+    fclose(file);
+    stat[count] = '\0';
+    name_end = strrchr(stat, ')');
+    return name_end != NULL ? name_end[2] : '?';
+}
+
+/* Stops the service for STALL_MS; between the two instants it answers nothing. */
+static void stall(struct stack_catalogd *catalogd, uint64_t *stop_us, uint64_t *go_us)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    stack_catalogd_pause(catalogd);
+    while (state_of(catalogd->pid) != 'T' && net_now_us() < end_us)
+        net_pause_ms(1);
+    *stop_us = net_now_us();
+    net_pause_ms(STALL_MS);
+    *go_us = net_now_us();
+    stack_catalogd_resume(catalogd);
+}
+
+static void whoever_was_due_while_the_server_stood_still_is_charged_for_it(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    struct stack_catalogd catalogd;
+    uint64_t stop_us, go_us;
+    uint32_t due_count = 0, kept_waiting = 0;
+    start_catalogd(&catalogd, "MAX_CONNECTIONS=200");
+    rate_of(&work, 1000, 800, "/ping");
+    work.target_count = 0;
+    add_target(&work, catalogd.port);
+    work.connection_count = 4; /* a closed loop would send four requests and measure four times the stall */
+    struct herd *herd = run_begin(&work, &run);
+    wait_until_sent(herd, &run, 200);
+    stall(&catalogd, &stop_us, &go_us);
+    run_watch(herd, &run);
+    run_end(herd, &run);
+    assert_true(run.good);
+    assert_int_equal(run.records.count, 800);
+    for (size_t i = 0; i < run.records.count; i++) {
+        const struct record *record = &run.records.at[i];
+        assert_int_equal(record->outcome, RECORD_ANSWERED);
+        if (record->due_us < stop_us || record->due_us >= go_us)
+            continue;
+        due_count++;
+        assert_true(record->due_us + record->end_us >= go_us);
+        kept_waiting += record->due_us + record->sent_us >= go_us;
+    }
+    assert_true(due_count >= STALL_MS - 2); /* one each millisecond, whatever the server did */
+    assert_true(kept_waiting >= due_count - 4);
+    assert_true(run.strain.waited_count >= kept_waiting);
+    assert_non_null(strstr(run.strain.verdict, "more found all 4 connections taken"));
+    run_clear(&run);
+    assert_true(stack_catalogd_stop(&catalogd));
+}
+
+/* ---- rates ---- */
+
+static void requests_are_due_at_even_distances_from_the_barrier_on(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 700, 500, "/ok");
+    run_all(&work, &run);
+    assert_int_equal(run.records.count, 350);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 350);
+    for (uint64_t i = 0; i < run.records.count; i++) {
+        const struct record *record = &run.records.at[i];
+        assert_true(record->due_us == run.begin_us + i * 1000000 / 700);
+        assert_true(record->sent_us > 0 && record->sent_us <= record->end_us);
+        assert_int_equal(record->generator, i % 2);
+    }
+    run_clear(&run);
+}
+
+static void random_arrivals_are_as_many_and_anywhere_in_the_run(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    uint32_t in_tenth[10] = {0};
+    uint64_t close_count = 0;
+    rate_of(&work, 5000, 400, "/ok");
+    work.is_poisson = true;
+    run_all(&work, &run);
+    assert_int_equal(run.records.count, 2000);
+    for (size_t i = 0; i < run.records.count; i++) {
+        uint64_t at_us = run.records.at[i].due_us - run.begin_us;
+        assert_true(at_us < 400000);
+        in_tenth[at_us / 40000]++;
+        close_count += i > 0 && run.records.at[i].due_us - run.records.at[i - 1].due_us < 100;
+    }
+    for (int i = 0; i < 10; i++)
+        assert_true(fabs(in_tenth[i] - 200.0) < 4 * sqrt(200));
+    /* One gap in 1 - 1/sqrt(e) is shorter than half of the mean; if they were even, none would be. */
+    assert_true(fabs((double)close_count - 2000 * (1 - exp(-0.5))) < 4 * sqrt(2000 * 0.39 * 0.61));
+    run_clear(&run);
+}
+
+static void a_rate_opens_connections_only_as_they_are_needed(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 200, 500, "/ok");
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    assert_in_range(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 2 + 1, 50 + 1);
+    run_clear(&run);
+    rate_of(&work, 200, 500, "/ok");
+    work.connection_count = work.generator_count = 1;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 1 + 1);
+    run_clear(&run);
+}
+
+static void a_request_may_have_a_connection_of_its_own(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 1000, 300, "/ok");
+    work.keeps_alive = false;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
+    assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
+    run_clear(&run);
+}
+
+static void one_connection_serves_two_targets_in_turn(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 400, 250, "/ok");
+    add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
+    work.connection_count = work.generator_count = 1;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 50);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 50);
+    run_clear(&run);
+}
+
+static void who_cannot_leave_within_the_limit_is_unsent(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    rate_of(&work, 1000000, 1, "/hang"); /* all at once, and there is one connection */
+    work.connection_count = work.generator_count = 1;
+    work.request_limit_ms = 300;
+    run_all(&work, &run);
+    assert_int_equal(run.records.count, 1000);
+    assert_int_equal(run.records.at[0].outcome, RECORD_TIMEOUT);
+    assert_true(count_outcome(&run, RECORD_UNSENT) >= 1);
+    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT) + count_outcome(&run, RECORD_UNSENT), 1000);
+    for (size_t i = 0; i < 1000; i++) {
+        const struct record *record = &run.records.at[i];
+        assert_in_range(record->end_us, 300000, 5000000);
+        assert_int_equal(record->sent_us == 0, record->outcome == RECORD_UNSENT);
+    }
+    assert_int_equal(run.progress.failed, 1000);
+    run_clear(&run);
+}
+
+/* ---- what is sent and what is recorded ---- */
+
+static void a_request_says_what_it_was_told_to(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    char expected[256];
+    burst_of(&work, 1, "/key/{12-12}?x=1");
+    work.headers = "X-One: 1\r\nX-Two: 2\r\n";
+    run_all(&work, &run);
+    snprintf(expected, sizeof expected,
+             "GET /key/12?x=1 HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nX-One: 1\r\nX-Two: 2\r\n\r\n",
+             (unsigned)server.ports[HERD_SERVER_HTTP]);
+    assert_string_equal(server.seen->last_request, expected);
+    run_clear(&run);
+    work.headers = "host: example.org\r\n";
+    work.method = "POST";
+    work.keeps_alive = false;
+    run_all(&work, &run);
+    assert_string_equal(server.seen->last_request, "POST /key/12?x=1 HTTP/1.1\r\nConnection: close\r\n"
+                                                   "Content-Length: 0\r\nhost: example.org\r\n\r\n");
+    run_clear(&run);
+}
+
+struct expected_outcome {
+    const char *path;
+    enum record_outcome outcome;
+    uint16_t status;
+    uint32_t body_bytes;
+};
+
+static const struct expected_outcome expected_outcomes[] = {
+    {"/ok", RECORD_ANSWERED, 200, 2},         {"/close", RECORD_ANSWERED, 200, 2},
+    {"/chunked", RECORD_ANSWERED, 200, 5},    {"/until-close", RECORD_ANSWERED, 200, 15},
+    {"/status/503", RECORD_ANSWERED, 503, 4}, {"/status/404", RECORD_ANSWERED, 404, 4},
+    {"/status/600", RECORD_RUBBISH, 0, 0},    {"/garbage", RECORD_RUBBISH, 0, 0},
+    {"/reset", RECORD_RESET, 0, 0},           {"/half", RECORD_RESET, 0, 0},
+    {"/hang", RECORD_TIMEOUT, 0, 0},
+};
+
+static void everything_that_can_become_of_a_request_has_its_outcome(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof expected_outcomes / sizeof *expected_outcomes; i++) {
+        const struct expected_outcome *expected = &expected_outcomes[i];
+        struct work work;
+        struct run run;
+        burst_of(&work, 10, expected->path);
+        work.request_limit_ms = expected->outcome == RECORD_TIMEOUT ? 100 : RUN_LIMIT_MS;
+        run_all(&work, &run);
+        for (size_t j = 0; j < 10; j++) {
+            const struct record *record = &run.records.at[j];
+            if (record->outcome != expected->outcome)
+                fail_msg("%s: %s", expected->path, record_outcome_name((enum record_outcome)record->outcome));
+            assert_int_equal(record->status, expected->status);
+            assert_int_equal(record->body_bytes, expected->body_bytes);
+            assert_true(record->end_us >= record->sent_us);
+        }
+        assert_int_equal(run.progress.errors_5xx, expected->status == 503 ? 10 : 0);
+        assert_int_equal(run.progress.failed, expected->outcome == RECORD_ANSWERED ? 0 : 10);
+        run_clear(&run);
+    }
+}
+
+static void keys_versions_and_caches_stand_in_the_records(void **state)
+{
+    (void)state;
+    const enum record_cache caches[] = {RECORD_CACHE_HIT, RECORD_CACHE_MISS, RECORD_CACHE_COLLAPSED};
+    struct work work;
+    struct run run;
+    burst_of(&work, 100, "/key/{each:0-999}");
+    work.round_count = 10;
+    work.version_after = "\"version\":";
+    run_all(&work, &run);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_int_equal(run.records.at[i].version, run.records.at[i].key + 1);
+        assert_int_equal(atomic_load(&server.seen->keys[i]), 1);
+        assert_int_equal(run.records.at[i].cache, RECORD_CACHE_NONE);
+    }
+    run_clear(&run);
+    burst_of(&work, 90, "/cache/test+hit+ttl=5");
+    assert_true(work_url_add(&work, "/cache/test+fwd=miss", run.why));
+    assert_true(work_url_add(&work, "/cache/test+fwd=miss+collapsed", run.why));
+    run_all(&work, &run);
+    for (size_t i = 0; i < run.records.count; i++)
+        assert_int_equal(run.records.at[i].cache, caches[run.records.at[i].url]);
+    run_clear(&run);
+}
+
+static void as_many_hang_up_as_were_told_to(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 200, "/hang");
+    work.leave_percent = 30;
+    work.leave_ms = 50;
+    work.request_limit_ms = 200;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_LEFT), 60);
+    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 140);
+    assert_int_equal(run.progress.failed, 140);
+    for (size_t i = 0; i < run.records.count; i++) {
+        const struct record *record = &run.records.at[i];
+        if (record->outcome == RECORD_LEFT)
+            assert_true(record->end_us >= record->sent_us + 50000);
+    }
+    run_clear(&run);
+}
+
+static void connections_come_from_several_addresses_in_turn(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 100, "/ok");
+    work.source_count = 5;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    for (int i = 1; i <= 5; i++)
+        assert_int_equal(atomic_load(&server.seen->sources[i]), 20 + (i == 1)); /* and the probe */
+    run_clear(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_burst_leaves_at_the_barrier_from_all_generators),
+        cmocka_unit_test(everybody_is_connected_before_anybody_asks),
+        cmocka_unit_test(rounds_use_the_same_connections_and_do_not_overlap),
+        cmocka_unit_test(rounds_begin_as_far_apart_as_told),
+        cmocka_unit_test(connections_that_the_server_closes_are_made_again_for_the_next_round),
+        cmocka_unit_test(connections_follow_their_request_to_its_target),
+        cmocka_unit_test(twenty_thousand_connections_ask_two_services_at_one_instant),
+        cmocka_unit_test(whoever_was_due_while_the_server_stood_still_is_charged_for_it),
+        cmocka_unit_test(requests_are_due_at_even_distances_from_the_barrier_on),
+        cmocka_unit_test(random_arrivals_are_as_many_and_anywhere_in_the_run),
+        cmocka_unit_test(a_rate_opens_connections_only_as_they_are_needed),
+        cmocka_unit_test(a_request_may_have_a_connection_of_its_own),
+        cmocka_unit_test(one_connection_serves_two_targets_in_turn),
+        cmocka_unit_test(who_cannot_leave_within_the_limit_is_unsent),
+        cmocka_unit_test(a_request_says_what_it_was_told_to),
+        cmocka_unit_test(everything_that_can_become_of_a_request_has_its_outcome),
+        cmocka_unit_test(keys_versions_and_caches_stand_in_the_records),
+        cmocka_unit_test(as_many_hang_up_as_were_told_to),
+        cmocka_unit_test(connections_come_from_several_addresses_in_turn),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lab_test.c - the lab's decisive cells: each scheme breaks where it is said to, and ours does not.
+ *
+ * The cells are run as `make lab` runs them, with real workers: this program is their executable, too.
+ */
+#include "load/lab/cell.h"
+#include "load/lab/fleet.h"
+#include "load/lab/lab.h"
+#include "load/lab/monitor.h"
+#include "load/lab/source.h"
+#include "load/lab/trial.h"
+#include "load/lab/worker.h"
+#include "load/net.h"
+#include "load/proc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LIMIT_MS = 20000, LEASE_S = 1 };
+
+static struct lab lab = {.lease_s = LEASE_S};
+
+static int start_servers(void **state)
+{
+    (void)state;
+    return stack_redis_start(&lab.redis, NULL) && stack_postgres_start(&lab.postgres, 64) &&
+                   proc_folder("lab", NULL, lab.folder) &&
+                   (lab.source = source_open(lab.postgres.socket_url)) != NULL && source_prepare(lab.source)
+               ? 0
+               : -1;
+}
+
+static int stop_servers(void **state)
+{
+    (void)state;
+    source_close(&lab.source);
+    stack_postgres_stop(&lab.postgres);
+    stack_redis_stop(&lab.redis);
+    return 0;
+}
+
+static const struct scheme *scheme_of(const char *name)
+{
+    for (size_t i = 0; schemes[i] != NULL; i++) {
+        if (strcmp(schemes[i]->name, name) == 0)
+            return schemes[i];
+    }
+    fail_msg("no scheme %s", name);
+    return NULL;
+}
+
+static const struct failure *failure_of(const char *name)
+{
+    for (size_t i = 0; failures[i] != NULL; i++) {
+        if (strcmp(failures[i]->name, name) == 0)
+            return failures[i];
+    }
+    fail_msg("no failure %s", name);
+    return NULL;
+}
+
+static struct cell run(const char *scheme, const char *failure)
+{
+    struct cell cell;
+    trial_run(&lab, scheme_of(scheme), failure_of(failure), &cell);
+    assert_int_not_equal(cell.state, CELL_NOT_RUN);
+    return cell;
+}
+
+static struct cell run_ours(const char *failure)
+{
+    char why[64];
+    struct cell cell = run("guard", failure);
+    if (!cell_keeps_promise(&cell, &failure_of(failure)->demand, why, sizeof why))
+        fail_msg("%s: %s", failure, why);
+    return cell;
+}
+
+/* ---- each breaks where it is said to ---- */
+
+static void without_a_lock_every_process_loads(void **state)
+{
+    (void)state;
+    struct cell cell = run("none", "calm");
+    assert_int_equal(cell.load_count, cell.worker_count);
+    assert_int_equal(cell.holders_peak, cell.worker_count);
+    assert_int_equal(cell.answered, cell.worker_count);
+}
+
+static void a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever(void **state)
+{
+    (void)state;
+    struct cell cell = run("setnx-expire", "gap");
+    assert_true(cell.is_for_ever);
+    assert_int_equal(cell.lock_pttl_ms, -1);
+    assert_int_equal(cell.answered, 0);
+    assert_string_equal(cell.verdict, "stuck");
+}
+
+static void a_constant_value_lets_a_late_holder_delete_the_next_ones_lock(void **state)
+{
+    (void)state;
+    struct cell cell = run("set-nx-ex", "slow");
+    assert_true(cell.wrong_deletions >= 1); /* a waiter that looked too early may add to it */
+    assert_true(cell.load_count >= 2);
+    assert_true(cell.holders_peak >= 2);
+}
+
+static void a_comparison_in_the_client_is_torn_from_its_deletion(void **state)
+{
+    (void)state;
+    struct cell cell = run("uuid-get-del", "late-release");
+    assert_true(cell.wrong_deletions >= 1);
+    assert_true(cell.load_count >= 3);
+}
+
+static void without_renewal_two_hold_the_lock_though_nobody_deletes_anothers(void **state)
+{
+    (void)state;
+    struct cell cell = run("uuid-lua", "slow");
+    assert_int_equal(cell.wrong_deletions, 0);
+    assert_true(cell.load_count >= 2);
+    assert_int_equal(cell.holders_peak, 2);
+}
+
+static void a_renewed_lock_still_stores_what_was_invalidated(void **state)
+{
+    (void)state;
+    struct cell cell = run("redisson", "changed");
+    assert_true(cell.is_stale);
+    assert_true(cell.is_stale_answer);
+    assert_int_equal(cell.wrong_deletions, 0);
+}
+
+static void a_scheme_without_the_moment_is_not_judged_by_it(void **state)
+{
+    (void)state;
+    struct cell cell = run("set-nx-ex", "gap");
+    assert_int_equal(cell.state, CELL_NO_MOMENT);
+    assert_string_equal(cell.verdict, "-");
+}
+
+/* ---- ours ---- */
+
+static void ours_loads_once_for_a_herd_and_wakes_it_at_once(void **state)
+{
+    (void)state;
+    struct cell cell = run_ours("calm");
+    assert_int_equal(cell.load_count, 1);
+    assert_int_equal(cell.holders_peak, 1);
+    assert_true(cell.has_wake && cell.has_polling);
+    assert_true(cell.calls < cell.polling);
+}
+
+static void ours_stores_nothing_that_was_invalidated(void **state)
+{
+    (void)state;
+    struct cell cell = run_ours("changed");
+    assert_false(cell.is_stale);
+    assert_int_equal(cell.load_count, 2);
+    assert_int_equal(cell.holders_peak, 1); /* one after the other */
+}
+
+static void ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease(void **state)
+{
+    (void)state;
+    struct cell cell = run_ours("late-fill");
+    assert_false(cell.is_stale);
+    assert_false(cell.is_stale_answer);
+    assert_false(cell.is_until_resumed);
+}
+
+static void ours_keeps_its_promise_when_redis_comes_back_empty(void **state)
+{
+    (void)state;
+    struct cell cell = run_ours("restart");
+    assert_int_equal(cell.wrong_deletions, 0);
+    assert_int_equal(cell.answered, cell.asked);
+}
+
+/* ---- what Redis says ---- */
+
+struct speaker {
+    struct redisContext *redis;
+    uint32_t worker;
+};
+
+/* Two connections that the controller takes for workers 0 and 1. */
+static struct speaker speaker_open(struct fleet *fleet, uint32_t worker)
+{
+    struct sockaddr_in address;
+    socklen_t bytes = sizeof address;
+    struct speaker speaker = {.redis = redisConnect("127.0.0.1", lab.redis.port), .worker = worker};
+    assert_non_null(speaker.redis);
+    assert_int_equal(speaker.redis->err, 0);
+    assert_int_equal(getsockname(speaker.redis->fd, (struct sockaddr *)&address, &bytes), 0);
+    fleet->notes[fleet->note_count++] = (struct fleet_note){
+        .worker = worker, .note = {.kind = NOTE_ADDRESS, .value = ntohs(address.sin_port)}};
+    return speaker;
+}
+
+static void say(const struct speaker *speaker, const char *command)
+{
+    struct redisReply *reply = redisCommand(speaker->redis, command);
+    assert_non_null(reply);
+    freeReplyObject(reply);
+}
+
+static void say_and_hold(struct fleet *fleet, const struct speaker *speaker, const char *command)
+{
+    say(speaker, command);
+    fleet->notes[fleet->note_count++] =
+        (struct fleet_note){.worker = speaker->worker, .note = {.kind = NOTE_HELD, .at_us = net_now_us()}};
+}
+
+static void only_the_deletion_of_a_living_lock_of_another_is_wrong(void **state)
+{
+    (void)state;
+    static struct fleet fleet;
+    static struct monitor monitor;
+    struct speaker a = speaker_open(&fleet, 0), b = speaker_open(&fleet, 1);
+    assert_true(monitor_start(&monitor, &lab.redis, scheme_of("uuid-lua"), "told"));
+    say_and_hold(&fleet, &a, "SET lock:told 1 NX EX 60");
+    say(&b, "SET lock:told 2 NX EX 60"); /* busy: b holds nothing */
+    say(&a, "DEL lock:told");            /* right: its own */
+    say(&b, "DEL lock:told");            /* nothing there */
+    say_and_hold(&fleet, &b, "SET lock:told \"a \\\" b\" NX EX 60");
+    say(&a, "EVAL return(redis.call('DEL',KEYS[1])) 1 lock:told"); /* wrong */
+    say_and_hold(&fleet, &a, "SET lock:told 1 NX PX 1");
+    net_pause_ms(5);          /* the lock's own life */
+    say(&b, "DEL lock:told"); /* it is over: nothing there */
+    say(&a, "SET told version=1 EX 60");
+    assert_true(monitor_finish(&monitor, &lab.redis));
+    assert_int_equal(monitor_wrong_deletions(&monitor, &fleet, 0, 0), 1);
+    assert_int_equal(monitor_wrong_deletions(&monitor, &fleet, 1, UINT64_MAX), 0);
+    assert_true(monitor_filled_us(&monitor) > 0 && monitor_filled_us(&monitor) <= net_now_us());
+    redisFree(a.redis);
+    redisFree(b.redis);
+}
+
+/* ---- the verdict ---- */
+
+static void the_verdict_is_the_worst_of_what_was_measured(void **state)
+{
+    (void)state;
+    const struct cell_demand demand = {.needed_loads = 1, .our_wait_leases = 1, .our_wait_ms = 100};
+    char why[64];
+    struct cell cell = {.state = CELL_MEASURED, .lease_ms = 1000, .asked = 4, .answered = 4, .load_count = 1};
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "holds");
+    assert_true(cell_keeps_promise(&cell, &demand, why, sizeof why));
+    cell.has_stuck = true;
+    cell.stuck_us = 1200000;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "waits 1.2 s");
+    assert_false(cell_keeps_promise(&cell, &demand, why, sizeof why));
+    assert_string_equal(why, "too long a wait");
+    cell.load_count = 2;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "2 loads");
+    cell.is_stale = true;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "stale");
+    cell.wrong_deletions = 1;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "wrong del");
+    cell.state = CELL_NOT_RUN;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "not run");
+}
+
+/* ---- the program ---- */
+
+/* build/VARIANT/lab of the variant that this test is of; returns its exit status. */
+static int run_program(const char *argument, char *output, size_t output_bytes)
+{
+    char program[512], folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8];
+    int status = -1;
+    ssize_t count = readlink("/proc/self/exe", program, sizeof program - 1);
+    assert_true(count > 0);
+    program[count] = '\0';
+    char *tests = strstr(program, "/tests/live/lab_test");
+    assert_non_null(tests);
+    snprintf(tests, sizeof program - (size_t)(tests - program), "/lab");
+    assert_true(proc_folder("program", NULL, folder));
+    snprintf(path, sizeof path, "%s/out", folder);
+    const char *const argv[] = {program, argument, NULL};
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = path});
+    assert_true(pid > 0 && proc_wait(pid, LIMIT_MS, &status));
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    output[fread(output, 1, output_bytes - 1, file)] = '\0';
+    fclose(file);
+    proc_remove(folder);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void the_program_names_what_it_has_and_what_it_does_not_know(void **state)
+{
+    (void)state;
+    char output[4096];
+    assert_int_equal(run_program("--list", output, sizeof output), 0);
+    for (size_t i = 0; schemes[i] != NULL; i++)
+        assert_non_null(strstr(output, schemes[i]->title));
+    for (size_t i = 0; failures[i] != NULL; i++)
+        assert_non_null(strstr(output, failures[i]->title));
+    assert_int_equal(run_program("zookeeper", output, sizeof output), 2);
+    assert_non_null(strstr(output, "zookeeper: neither a scheme nor a failure"));
+    assert_int_equal(run_program("--json", output, sizeof output), 2);
+    assert_non_null(strstr(output, "--json wants a value"));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
+        return worker_main(argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_verdict_is_the_worst_of_what_was_measured),
+        cmocka_unit_test(only_the_deletion_of_a_living_lock_of_another_is_wrong),
+        cmocka_unit_test(without_a_lock_every_process_loads),
+        cmocka_unit_test(a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever),
+        cmocka_unit_test(a_constant_value_lets_a_late_holder_delete_the_next_ones_lock),
+        cmocka_unit_test(a_comparison_in_the_client_is_torn_from_its_deletion),
+        cmocka_unit_test(without_renewal_two_hold_the_lock_though_nobody_deletes_anothers),
+        cmocka_unit_test(a_renewed_lock_still_stores_what_was_invalidated),
+        cmocka_unit_test(a_scheme_without_the_moment_is_not_judged_by_it),
+        cmocka_unit_test(ours_loads_once_for_a_herd_and_wakes_it_at_once),
+        cmocka_unit_test(ours_stores_nothing_that_was_invalidated),
+        cmocka_unit_test(ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease),
+        cmocka_unit_test(ours_keeps_its_promise_when_redis_comes_back_empty),
+        cmocka_unit_test(the_program_names_what_it_has_and_what_it_does_not_know),
+    };
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * near_test.c - the near cache in whole guards: what it answers, and who hears of an invalidation when.
+ *
+ * near_ms is a minute wherever a test waits for a value to go: only what the test is about can be the reason.
+ */
+#include "guard_rig.h"
+
+enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, ROUNDS = 200 };
+
+static void near_init(struct fleet *fleet)
+{
+    fleet_init(fleet);
+    fleet->config.near_bytes = NEAR_BYTES;
+    fleet->policy.near_ms = LONG_MS;
+}
+
+/* As a get: it is accepted and answered if it is a hit. */
+static bool near_of(struct fleet *fleet, size_t i, const char *key, struct guard_result *result)
+{
+    bool hit = guard_near(fleet->guards[i], fleet->kinds[i], key, result);
+    if (hit) {
+        atomic_fetch_add(&fleet->accepted[i], 1);
+        atomic_fetch_add(&fleet->answered, 1);
+    }
+    return hit;
+}
+
+static bool is_near(struct fleet *fleet, size_t i, const char *key)
+{
+    struct guard_result result;
+    bool hit = near_of(fleet, i, key, &result);
+    if (hit)
+        guard_value_unref(&result.value);
+    return hit;
+}
+
+/* A hit in Redis is what puts it in. */
+static void bring_near(struct fleet *fleet, size_t i, const char *key, const char *row)
+{
+    while (!is_near(fleet, i, key))
+        expect_row(fleet, i, key, row);
+}
+
+static void what_was_found_in_redis_is_answered_without_it(void **state)
+{
+    struct fleet fleet;
+    struct guard_result result;
+    (void)state;
+    near_init(&fleet);
+    fleet_open(&fleet, 1);
+    assert_false(is_near(&fleet, 0, "k"));
+    bring_near(&fleet, 0, "k", "k v1");
+    uint64_t get_before = stack_redis_calls(&rig_redis, "get");
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_true(near_of(&fleet, 0, "k", &result));
+        assert_row(&result, "k v1");
+        assert_int_equal(result.source, GUARD_FROM_NEAR);
+        assert_true(result.stored);
+        assert_in_range(result.age_ms + result.left_ms, fleet.policy.fresh_ms - 2, fleet.policy.fresh_ms);
+        guard_value_unref(&result.value);
+    }
+    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source,
+                     GUARD_FROM_NEAR); /* the blocking form looks too */
+    assert_int_equal(stack_redis_calls(&rig_redis, "get"), get_before);
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+}
+
+static void an_absent_row_is_near_too(void **state)
+{
+    struct fleet fleet;
+    struct guard_result result;
+    (void)state;
+    near_init(&fleet);
+    fleet.source.verdict = SOURCE_ABSENT;
+    fleet_open(&fleet, 1);
+    expect(&fleet, 0, "k", GUARD_ABSENT);
+    expect(&fleet, 0, "k", GUARD_ABSENT);
+    assert_true(near_of(&fleet, 0, "k", &result));
+    assert_int_equal(result.status, GUARD_ABSENT);
+    assert_null(result.value);
+    fleet_close(&fleet);
+}
+
+static void the_process_that_invalidates_sees_it_at_once(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated invalidated;
+    char row[32];
+    (void)state;
+    near_init(&fleet);
+    fleet_open(&fleet, 1);
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        snprintf(row, sizeof row, "k v%u", i);
+        bring_near(&fleet, 0, "k", row);
+        atomic_store(&fleet.source.version, i + 1);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_OK);
+        assert_false(is_near(&fleet, 0, "k"));
+    }
+    fleet_close(&fleet);
+}
+
+static atomic_bool asking;
+
+static void *ask_on(void *context)
+{
+    struct fleet *fleet = context;
+    while (atomic_load(&asking)) {
+        struct guard_result result = get_of(fleet, 0, "k");
+        guard_value_unref(&result.value);
+    }
+    return NULL;
+}
+
+/* What others looked up while the invalidation was on its way must not stay. */
+static void nobody_brings_the_old_row_back_near(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated invalidated;
+    struct guard_result result;
+    pthread_t threads[2];
+    unsigned hits = 0;
+    (void)state;
+    near_init(&fleet);
+    fleet_open(&fleet, 1);
+    atomic_store(&asking, true);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &fleet), 0);
+    for (unsigned version = 2; version < ROUNDS * 5; version++) {
+        atomic_store(&fleet.source.version, version);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_OK);
+        if (!near_of(&fleet, 0, "k", &result))
+            continue;
+        hits++;
+        assert_int_equal(strtoul(result.value->body + strlen("k v"), NULL, 10), version);
+        guard_value_unref(&result.value);
+    }
+    atomic_store(&asking, false);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    print_message("%u times the new row was near as soon as the invalidation was over\n", hits);
+    fleet_close(&fleet);
+}
+
+static void another_process_hears_of_it(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated invalidated;
+    (void)state;
+    near_init(&fleet);
+    fleet_open(&fleet, 2);
+    bring_near(&fleet, 1, "k", "k v1");
+    bring_near(&fleet, 1, "other", "other v1");
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_OK);
+    WAIT_UNTIL(!is_near(&fleet, 1, "k"));
+    expect_row(&fleet, 1, "k", "k v2");
+    assert_true(is_near(&fleet, 1, "other"));
+    assert_int_equal(stats_of(fleet.guards[1]).near_dropped, 1);
+    fleet_close(&fleet);
+}
+
+static void it_ends_after_near_ms_by_itself(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    near_init(&fleet);
+    fleet.policy.near_ms = 30;
+    fleet_open(&fleet, 1);
+    bring_near(&fleet, 0, "k", "k v1");
+    WAIT_UNTIL(!is_near(&fleet, 0, "k"));
+    assert_true(is_cached(&fleet, "k"));
+    fleet_close(&fleet);
+}
+
+static void nothing_is_kept_without_the_subscription(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    near_init(&fleet);
+    fleet_open(&fleet, 1);
+    bring_near(&fleet, 0, "k", "k v1");
+    stack_redis_kill(&rig_redis);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state != GUARD_REDIS_UP);
+    assert_false(is_near(&fleet, 0, "k"));
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_false(is_near(&fleet, 0, "k"));
+    assert_int_equal(stats_of(fleet.guards[0]).near_cleared, 1);
+    assert_true(stack_redis_restart(&rig_redis));
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    bring_near(&fleet, 0, "k", "k v1");
+    fleet_close(&fleet);
+}
+
+static void who_does_not_want_it_has_none(void **state)
+{
+    struct fleet fleet;
+    struct guard_result result;
+    (void)state;
+    near_init(&fleet);
+    fleet.policy.near_ms = 0;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_false(is_near(&fleet, 0, "k"));
+    assert_false(guard_near(fleet.guards[0], NULL, "k", &result));
+    assert_false(guard_near(fleet.guards[0], fleet.kinds[0], NULL, &result));
+    assert_false(guard_near(fleet.guards[0], fleet.kinds[0], "", &result));
+    fleet_close(&fleet);
+    near_init(&fleet);
+    fleet.config.mode = GUARD_MODE_OFF;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_false(is_near(&fleet, 0, "k"));
+    fleet_close(&fleet);
+}
+
+static void a_draining_guard_does_not_answer_from_it(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    near_init(&fleet);
+    fleet_open(&fleet, 1);
+    bring_near(&fleet, 0, "k", "k v1");
+    guard_drain(fleet.guards[0]);
+    assert_false(is_near(&fleet, 0, "k"));
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_found_in_redis_is_answered_without_it),
+        cmocka_unit_test(an_absent_row_is_near_too),
+        cmocka_unit_test(the_process_that_invalidates_sees_it_at_once),
+        cmocka_unit_test(nobody_brings_the_old_row_back_near),
+        cmocka_unit_test(another_process_hears_of_it),
+        cmocka_unit_test(it_ends_after_near_ms_by_itself),
+        cmocka_unit_test(nothing_is_kept_without_the_subscription),
+        cmocka_unit_test(who_does_not_want_it_has_none),
+        cmocka_unit_test(a_draining_guard_does_not_answer_from_it),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * witness_test.c - what the witness says of real servers, against what was really done to them: three ways to count,
+ * failures, cancellations, and servers that are killed and stopped while it looks.
+ */
+#include "load/net.h"
+#include "load/proxy.h"
+#include "load/stack.h"
+#include "load/witness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LIMIT_MS = 10000, END_LIMIT_MS = 2000 };
+
+static struct stack_postgres postgres;
+static struct stack_redis redis;
+static struct stack_redis other; /* has lived for seconds when it is used: its age tells */
+
+/* ---- helpers ---- */
+
+static struct witness *open_witness(const struct witness_options *options)
+{
+    struct witness *witness = NULL;
+    char why[WITNESS_WHY_BYTES] = "";
+    if (!witness_open(options, &witness, why))
+        fail_msg("open: %s", why);
+    return witness;
+}
+
+static void begin(struct witness *witness)
+{
+    char why[WITNESS_WHY_BYTES] = "";
+    if (!witness_begin(witness, why))
+        fail_msg("begin: %s", why);
+}
+
+static struct witness_view end(struct witness *witness)
+{
+    struct witness_view view;
+    char why[WITNESS_WHY_BYTES] = "";
+    uint64_t begin_us = net_now_us();
+    if (!witness_end(witness, &view, why))
+        fail_msg("end: %s", why);
+    assert_in_range(net_now_us() - begin_us, 0, END_LIMIT_MS * 1000);
+    return view;
+}
+
+static void assert_not_opened(const struct witness_options *options, const char *reason)
+{
+    struct witness *witness = NULL;
+    char why[WITNESS_WHY_BYTES] = "";
+    assert_false(witness_open(options, &witness, why));
+    assert_null(witness);
+    if (strstr(why, reason) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", why, reason);
+}
+
+static void assert_says(const struct witness_view *view, const char *text)
+{
+    if (strstr(view->caveat, text) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", view->caveat, text);
+}
+
+static struct witness_options by_log(void)
+{
+    return (struct witness_options){.way = WITNESS_LOG,
+                                    .database_url = postgres.url,
+                                    .log_path = postgres.log_path,
+                                    .statement = "/* load"};
+}
+
+static struct witness_options by_statements(void)
+{
+    return (struct witness_options){
+        .way = WITNESS_STATEMENTS, .database_url = postgres.url, .statement = "/* load"};
+}
+
+static void query(const char *statement)
+{
+    assert_true(stack_postgres_query(postgres.url, statement, NULL, 0));
+}
+
+static PGconn *connect_postgres(void)
+{
+    PGconn *connection = PQconnectdb(postgres.url);
+    assert_int_equal(PQstatus(connection), CONNECTION_OK);
+    return connection;
+}
+
+static void execute(PGconn *connection, const char *name, const char *first, const char *second)
+{
+    const char *const values[] = {first, second};
+    PGresult *result = PQexecPrepared(connection, name, 2, values, NULL, NULL, 0);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+}
+
+/* Two prepared and executed with parameters, one simple, one failed, one cancelled. */
+enum { GOOD_LOADS = 3, BAD_LOADS = 2 };
+static void load_in_all_manners(void)
+{
+    PGconn *connection = connect_postgres();
+    PQclear(PQprepare(connection, "p1", "/* load product */ SELECT $1::bigint, $2::int", 2, NULL));
+    execute(connection, "p1", "7", "120");
+    execute(connection, "p1", "8", NULL);
+    PQclear(PQexec(connection, "SELECT /* load all */ 1"));
+    PQclear(PQexec(connection, "SELECT /* other */ 1, 2"));
+    PGresult *result = PQexec(connection, "SELECT /* load badly */ 1 / (SELECT 0)");
+    assert_int_equal(PQresultStatus(result), PGRES_FATAL_ERROR);
+    PQclear(result);
+    PQclear(PQexec(connection, "SET statement_timeout = 20"));
+    result = PQexec(connection, "SELECT /* load for long */ pg_sleep(9)");
+    assert_int_equal(PQresultStatus(result), PGRES_FATAL_ERROR);
+    PQclear(result);
+    PQfinish(connection);
+}
+
+/* ---- the log ---- */
+
+static void the_log_has_every_load_with_its_key_and_its_time(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"7, 120", "8, NULL", "", "", ""};
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    query("SELECT /* load before */ 1");
+    begin(witness);
+    uint64_t begin_us = net_now_us();
+    load_in_all_manners();
+    uint64_t end_us = net_now_us();
+    struct witness_view view = end(witness);
+    query("SELECT /* load after */ 1");
+    assert_int_equal(view.way, WITNESS_LOG);
+    assert_int_equal(view.load_count, GOOD_LOADS + BAD_LOADS);
+    for (size_t i = 0; i < view.load_count; i++) {
+        assert_string_equal(view.loads[i].key, keys[i]);
+        assert_in_range(view.loads[i].at_us, begin_us - 1000, end_us);
+        assert_true(i == 0 || view.loads[i].at_us >= view.loads[i - 1].at_us);
+    }
+    assert_true(view.loads[4].at_us + 15000 < end_us); /* when it began, not when it was cancelled */
+    assert_true(view.sample_count > 0);
+    assert_int_equal(view.gaps, 0);
+    assert_string_equal(view.caveat, "");
+    witness_view_clear(&view);
+
+    begin(witness); /* again */
+    query("SELECT /* load */ 1");
+    view = end(witness);
+    assert_int_equal(view.load_count, 1);
+    assert_says(&view, "no parameters");
+    witness_view_clear(&view);
+    witness_close(&witness);
+    assert_null(witness);
+}
+
+static void loads_are_seen_while_the_run_goes_on(void **state)
+{
+    (void)state;
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    assert_int_equal(witness_loads_now(witness), 0);
+    query("SELECT /* load */ 1");
+    query("SELECT /* load */ 1");
+    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; witness_loads_now(witness) < 2;) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(1);
+    }
+    witness_close(&witness); /* without an end */
+}
+
+static void the_log_alone_is_enough(void **state)
+{
+    (void)state;
+    struct witness_options options = by_log();
+    options.database_url = NULL;
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    load_in_all_manners();
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, GOOD_LOADS + BAD_LOADS);
+    assert_int_equal(view.sample_count, 0);
+    witness_view_clear(&view);
+    begin(witness);
+    view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_non_null(view.loads);
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
+static void a_log_that_is_cut_or_renamed_is_followed(void **state)
+{
+    (void)state;
+    char renamed[PROC_PATH_BYTES + 32];
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    query("SELECT /* load 1 */ 1");
+    while (witness_loads_now(witness) < 1)
+        net_pause_ms(1);
+    assert_int_equal(truncate(postgres.log_path, 0), 0);
+    query("SELECT /* load 2 */ 1");
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 2);
+    assert_says(&view, "the log was cut");
+    witness_view_clear(&view);
+
+    begin(witness);
+    snprintf(renamed, sizeof renamed, "%s.1", postgres.log_path);
+    query("SELECT /* load 3 */ 1");
+    assert_int_equal(rename(postgres.log_path, renamed), 0);
+    fclose(fopen(postgres.log_path, "we"));
+    query("SELECT /* load 4 */ 1"); /* its writer has not been told */
+    view = end(witness);
+    assert_int_equal(view.load_count, 2);
+    witness_view_clear(&view);
+    assert_int_equal(rename(renamed, postgres.log_path), 0);
+    witness_close(&witness);
+}
+
+static void a_log_of_another_server_or_of_other_lines_is_refused(void **state)
+{
+    (void)state;
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 16], why[WITNESS_WHY_BYTES] = "";
+    struct witness_options options = by_log();
+    assert_true(proc_folder("witness", NULL, folder));
+    snprintf(path, sizeof path, "%s/log", folder);
+    options.log_path = path;
+    assert_not_opened(&options, "No such file");
+    FILE *file = fopen(path, "we");
+    fputs("2025-11-20 12:34:56 UTC [4711] LOG:  statement: SELECT 1\n", file);
+    fflush(file);
+    assert_not_opened(&options, "log_line_prefix = '%m [%p] '");
+    fputs("2025-11-20 12:34:56.789 UTC [4711] LOG:  statement: SELECT 1\n", file);
+    fclose(file);
+    struct witness *witness = open_witness(&options);
+    assert_false(witness_begin(witness, why));
+    assert_non_null(strstr(why, "is it the log of this server? log_destination is 'stderr'"));
+    witness_close(&witness);
+    options.log_path = folder;
+    assert_not_opened(&options, "Is a directory");
+    proc_remove(folder);
+}
+
+/* ---- pg_stat_statements, a query ---- */
+
+static void pg_stat_statements_leaves_out_what_failed_or_was_cancelled(void **state)
+{
+    (void)state;
+    const struct witness_options options = by_statements();
+    struct witness *witness = open_witness(&options);
+    query("SELECT /* load before */ 1");
+    begin(witness);
+    load_in_all_manners();
+    struct witness_view view = end(witness);
+    assert_int_equal(view.way, WITNESS_STATEMENTS);
+    assert_int_equal(view.load_count, GOOD_LOADS);
+    assert_null(view.loads);
+    assert_says(&view, "failed or were cancelled");
+    witness_view_clear(&view);
+
+    begin(witness);
+    query("SELECT /* load */ 1");
+    query("SELECT pg_stat_statements_reset()");
+    query("SELECT /* load */ 1");
+    query("SELECT /* load */ 1");
+    view = end(witness);
+    assert_int_equal(view.load_count, 2);
+    assert_says(&view, "reset during the run");
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
+static void a_query_of_the_users_own_counts_what_it_counts(void **state)
+{
+    (void)state;
+    struct witness_options options = {.way = WITNESS_SQL,
+                                      .database_url = postgres.socket_url,
+                                      .counter_sql = "SELECT count(*), now() FROM counted;"};
+    query("CREATE TABLE counted AS SELECT generate_series(1, 5)");
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    query("INSERT INTO counted SELECT generate_series(1, 3)");
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 3);
+    assert_int_equal(view.sample_count, 0); /* there is no text to look for */
+    assert_string_equal(view.caveat, "");
+    witness_view_clear(&view);
+    begin(witness);
+    query("DELETE FROM counted");
+    view = end(witness);
+    assert_says(&view, "reset");
+    witness_view_clear(&view);
+    witness_close(&witness);
+
+    options.counter_sql = "SELECT nonsense FROM counted";
+    assert_not_opened(&options, "column \"nonsense\" does not exist");
+    options.counter_sql = "SELECT 'many'";
+    assert_not_opened(&options, "\"many\", not a whole number");
+    options.counter_sql = "SELECT 1 WHERE false";
+    assert_not_opened(&options, "gave no row, not a whole number");
+    options.counter_sql = "DROP TABLE counted";
+    assert_not_opened(&options, "read-only transaction");
+    options.counter_sql = "COPY counted TO STDOUT";
+    assert_not_opened(&options, "database:");
+    options.counter_sql = "";
+    assert_not_opened(&options, "the query must be given");
+}
+
+/* ---- how many run at once ---- */
+
+static void samples_say_how_many_loads_run_at_once(void **state)
+{
+    (void)state;
+    enum { SLEEPERS = 6 };
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    PGconn *sleepers[SLEEPERS];
+    for (size_t i = 0; i < SLEEPERS; i++)
+        sleepers[i] = connect_postgres();
+    PQclear(PQexec(sleepers[0], "SELECT /* load, and over */ 1")); /* stays visible, but does not run */
+    begin(witness);
+    uint64_t begin_us = net_now_us();
+    for (size_t i = 1; i < SLEEPERS; i++)
+        assert_int_equal(PQsendQuery(sleepers[i], "SELECT /* load slowly */ pg_sleep(0.2)"), 1);
+    for (size_t i = 1; i < SLEEPERS; i++)
+        PQclear(PQgetResult(sleepers[i]));
+    struct witness_view view = end(witness);
+    assert_int_equal(view.peak_running, SLEEPERS - 1);
+    assert_int_equal(view.load_count, SLEEPERS - 1);
+    assert_true(view.sample_count >= 5);
+    for (size_t i = 0; i < view.sample_count; i++)
+        assert_in_range(view.samples[i].at_us, begin_us - 20000, net_now_us());
+    witness_view_clear(&view);
+    witness_close(&witness);
+    for (size_t i = 0; i < SLEEPERS; i++)
+        PQfinish(sleepers[i]);
+}
+
+/* It may neither set log_statement nor see what others do. */
+static void a_plain_role_sees_what_it_may_and_the_witness_says_so(void **state)
+{
+    (void)state;
+    char url[128];
+    query("CREATE ROLE plain LOGIN");
+    query("ALTER ROLE plain SET log_statement = 'none'");
+    snprintf(url, sizeof url, "postgresql://plain@127.0.0.1:%u/postgres", (unsigned)postgres.port);
+    struct witness_options options = by_log();
+    options.database_url = url;
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_says(&view, "log_statement is not 'all' for the role that looked");
+    assert_says(&view, "pg_read_all_stats");
+    witness_view_clear(&view);
+    begin(witness);
+    load_in_all_manners();
+    view = end(witness);
+    assert_int_equal(view.load_count, GOOD_LOADS + BAD_LOADS);
+    assert_null(strstr(view.caveat, "log_statement"));
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
+/* ---- a database that goes away ---- */
+
+static void miss_samples(void)
+{
+    net_pause_ms(3 * WITNESS_SAMPLE_EVERY_MS);
+}
+
+static void a_killed_database_makes_gaps_and_counting_goes_on_with_the_next(void **state)
+{
+    (void)state;
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    query("SELECT /* load */ 1");
+    stack_postgres_kill(&postgres);
+    miss_samples();
+    assert_true(stack_postgres_restart(&postgres));
+    uint64_t up_us = net_now_us();
+    query("SELECT /* load */ 1");
+    PGconn *sleeper = connect_postgres();
+    PQsendQuery(sleeper, "SELECT /* load */ pg_sleep(0.4)");
+    PQclear(PQgetResult(sleeper));
+    PQfinish(sleeper);
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 3);
+    assert_true(view.gaps >= 2);
+    assert_int_equal(view.peak_running, 1);
+    assert_true(view.samples[view.sample_count - 1].at_us > up_us);
+    witness_view_clear(&view);
+
+    begin(witness);
+    query("SELECT /* load */ 1");
+    stack_postgres_kill(&postgres);
+    view = end(witness);
+    assert_int_equal(view.load_count, 1);
+    witness_view_clear(&view);
+    assert_true(stack_postgres_restart(&postgres));
+    witness_close(&witness);
+}
+
+static void a_stopped_database_holds_nobody_up(void **state)
+{
+    (void)state;
+    const struct witness_options ways[] = {by_log(), by_statements()};
+    for (size_t i = 0; i < 2; i++) {
+        struct witness *witness = open_witness(&ways[i]);
+        begin(witness);
+        query("SELECT /* load */ 1");
+        stack_postgres_pause(&postgres);
+        miss_samples();
+        struct witness_view view = end(witness);
+        stack_postgres_resume(&postgres);
+        assert_int_equal(view.way, i == 0 ? WITNESS_LOG : WITNESS_NONE);
+        assert_int_equal(view.load_count, i == 0 ? 1 : 0);
+        if (i == 1)
+            assert_says(&view, "loads are unknown: database: ");
+        witness_view_clear(&view);
+
+        begin(witness); /* and is there again when it goes on */
+        query("SELECT /* load */ 1");
+        stack_postgres_pause(&postgres);
+        net_pause_ms(700); /* longer than a sample is waited for */
+        stack_postgres_resume(&postgres);
+        query("SELECT /* load */ 1");
+        view = end(witness);
+        if (view.way != ways[i].way)
+            fail_msg("%s", view.caveat);
+        assert_int_equal(view.load_count, 2);
+        assert_true(view.gaps >= 10);
+        witness_view_clear(&view);
+        witness_close(&witness);
+    }
+}
+
+static void a_witness_stands_at_a_stopped_door_for_a_few_seconds_only(void **state)
+{
+    (void)state;
+    struct witness_options options = by_log();
+    stack_postgres_pause(&postgres);
+    uint64_t begin_us = net_now_us();
+    assert_not_opened(&options, "in time");
+    stack_postgres_resume(&postgres);
+    assert_in_range(net_now_us() - begin_us, 0, 5000000);
+    options.database_url = "postgresql://postgres@127.0.0.1:1/postgres";
+    assert_not_opened(&options, "Connection refused");
+    options.database_url = "postgresql://postgres@127.0.0.1:1/postgres?nonsense=1";
+    assert_not_opened(&options, "nonsense");
+}
+
+/* ---- Redis ---- */
+
+static void redis_do(struct stack_redis *server, const char *command)
+{
+    struct redisReply *reply = stack_redis_command(server, command);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+static uint64_t calls_of(const struct witness_view *view, const char *name)
+{
+    for (size_t i = 0; i < view->command_count; i++) {
+        if (strcmp(view->commands[i].name, name) == 0)
+            return view->commands[i].calls;
+    }
+    return 0;
+}
+
+static void assert_commands(const struct witness_view *view, uint64_t get, uint64_t set, uint64_t sum)
+{
+    assert_true(view->has_redis);
+    if (calls_of(view, "get") != get || calls_of(view, "set") != set || view->command_sum != sum) {
+        for (size_t i = 0; i < view->command_count; i++)
+            print_message("%s %lu\n", view->commands[i].name, (unsigned long)view->commands[i].calls);
+        fail_msg("expected get %lu set %lu, in all %lu", (unsigned long)get, (unsigned long)set,
+                 (unsigned long)sum);
+    }
+}
+
+static void commands_of_redis_are_those_of_others_to_the_last_one(void **state)
+{
+    (void)state;
+    const char *const urls[] = {redis.url, redis.socket_url};
+    for (size_t i = 0; i < 2; i++) {
+        const struct witness_options options = {.redis_url = urls[i]};
+        struct witness *witness = open_witness(&options);
+        redis_do(&redis, "GET before");
+        begin(witness);
+        for (int n = 0; n < 30; n++)
+            redis_do(&redis, "GET x");
+        redis_do(&redis, "SET x 1");
+        redis_do(&redis, "EVAL return{redis.call('get','x'),redis.call('set','x','2')} 0");
+        if (i == 1)
+            net_pause_ms(600); /* it looks several times */
+        struct witness_view view = end(witness);
+        redis_do(&redis, "GET after");
+        assert_commands(&view, 31, 2, 34);
+        assert_string_equal(view.commands[0].name, "get");
+        assert_int_equal(view.way, WITNESS_NONE);
+        assert_string_equal(view.caveat, "");
+        begin(witness);
+        view = end(witness);
+        assert_int_equal(view.command_count, 0);
+        witness_close(&witness);
+    }
+}
+
+static void a_redis_that_wants_a_login_gets_it(void **state)
+{
+    (void)state;
+    struct stack_redis closed;
+    char url[160];
+    const char *const arguments[] = {"--requirepass", "se cret/1", "--user", "looks", "on",
+                                     ">p:w@",         "+info",     NULL};
+    assert_true(stack_redis_start(&closed, arguments));
+    freeReplyObject(stack_redis_command(&closed, "AUTH %s", "se cret/1"));
+    static const char *const logins[] = {":se%20cret%2F1", "default:se%20cret%2f1", "looks:p%3Aw%40"};
+    for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
+        snprintf(url, sizeof url, "redis://%s@127.0.0.1:%u/3", logins[i], (unsigned)closed.port);
+        const struct witness_options options = {.redis_url = url};
+        struct witness *witness = open_witness(&options);
+        begin(witness);
+        redis_do(&closed, "SET x 1");
+        redis_do(&closed, "GET x");
+        struct witness_view view = end(witness);
+        assert_commands(&view, 1, 1, 2);
+        witness_close(&witness);
+    }
+    snprintf(url, sizeof url, "unix://:se%%20cret%%2f1@%s?db=2", closed.socket_path);
+    struct witness_options options = {.redis_url = url};
+    struct witness *witness = open_witness(&options);
+    witness_close(&witness);
+    snprintf(url, sizeof url, "redis://:wrong@127.0.0.1:%u", (unsigned)closed.port);
+    assert_not_opened(&options, "WRONGPASS");
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)closed.port);
+    assert_not_opened(&options, "NOAUTH");
+    stack_redis_stop(&closed);
+    assert_not_opened(&options, "refused");
+}
+
+static void urls_of_redis_that_are_wrong_are_refused_without_repeating_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *reason;
+    } wrong[] = {
+        {"", "must begin"},
+        {"http://secret", "must begin"},
+        {"rediss://secret", "TLS"},
+        {"redis://", "a host"},
+        {"redis://:secret@:6379", "a host"},
+        {"redis://secret@host:6379", "user:password"},
+        {"redis://:secret%2@host", "%-escape"},
+        {"redis://:secret%00@host", "%-escape"},
+        {"redis://host:secret", "port"},
+        {"redis://host:0/", "port"},
+        {"redis://host:65536/", "port"},
+        {"redis://[::1", "]"},
+        {"redis://[::1]:", "port"},
+        {"redis://host/secret", "number of a database"},
+        {"redis://host/1?secret=1", "number of a database"},
+        {"unix://secret", "absolute path"},
+        {"unix://secret/path", "user:password"},
+        {"unix:///path?secret", "?db=NUMBER"},
+        {"unix:///path?db=secret", "?db=NUMBER"},
+        {"unix:///path%zz", "%-escape"},
+        {"unix:///no/such/socket", "No such file"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char why[WITNESS_WHY_BYTES] = "";
+        struct witness *witness = NULL;
+        const struct witness_options options = {.redis_url = wrong[i].url};
+        assert_not_opened(&options, wrong[i].reason);
+        assert_false(witness_open(&options, &witness, why));
+        assert_null(strstr(why, "secret"));
+    }
+}
+
+static void a_killed_redis_counts_on_from_nothing(void **state)
+{
+    (void)state;
+    const struct witness_options options = {.redis_url = redis.url};
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    for (int n = 0; n < 20; n++)
+        redis_do(&redis, "GET x");
+    net_pause_ms(600); /* it has looked meanwhile */
+    stack_redis_kill(&redis);
+    assert_true(stack_redis_restart(&redis));
+    uint64_t others = stack_redis_calls(&redis, NULL); /* PINGs of the start */
+    for (int n = 0; n < 3; n++)
+        redis_do(&redis, "GET x");
+    struct witness_view view = end(witness);
+    assert_commands(&view, 23, 0, 23 + others + 1);
+    assert_int_equal(calls_of(&view, "info"), 1); /* that one was not the witness's */
+    assert_says(&view, "started anew");
+
+    begin(witness);
+    stack_redis_kill(&redis);
+    view = end(witness);
+    assert_says(&view, "did not answer at the end");
+    assert_true(stack_redis_restart(&redis));
+    witness_close(&witness);
+}
+
+static void a_stopped_redis_is_waited_for_but_not_for_long(void **state)
+{
+    (void)state;
+    const struct witness_options options = {.redis_url = redis.url};
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    redis_do(&redis, "GET x");
+    stack_redis_pause(&redis);
+    net_pause_ms(600); /* looks go unanswered */
+    stack_redis_resume(&redis);
+    redis_do(&redis, "GET x");
+    struct witness_view view = end(witness);
+    assert_commands(&view, 2, 0, 2); /* and none of them is counted */
+    assert_string_equal(view.caveat, "");
+
+    begin(witness);
+    redis_do(&redis, "GET x");
+    stack_redis_pause(&redis);
+    view = end(witness);
+    stack_redis_resume(&redis);
+    assert_true(view.has_redis);
+    assert_says(&view, "did not answer at the end");
+
+    begin(witness);
+    redis_do(&redis, "GET x");
+    redis_do(&redis, "CONFIG RESETSTAT");
+    redis_do(&redis, "GET x");
+    view = end(witness);
+    assert_in_range(calls_of(&view, "get"), 1, 2); /* it may have looked before */
+    assert_says(&view, "reset Redis's counters");
+    witness_close(&witness);
+}
+
+static void a_redis_behind_a_broken_network_holds_nobody_up(void **state)
+{
+    (void)state;
+    static const enum proxy_fault faults[] = {PROXY_DRIBBLE, PROXY_SILENT, PROXY_RESET};
+    char url[64];
+    struct proxy *proxy;
+    size_t route = 0;
+    assert_true(proxy_open(1, &proxy) && proxy_add(proxy, redis.port, &route));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)proxy_port(proxy, route));
+    const struct witness_options options = {.redis_url = url};
+    struct witness *witness = open_witness(&options);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        begin(witness);
+        redis_do(&redis, "GET x");
+        proxy_set(proxy, route, faults[i], 20);
+        struct witness_view view = end(witness);
+        proxy_set(proxy, route, PROXY_NONE, 0);
+        assert_says(&view, "did not answer at the end");
+    }
+    witness_close(&witness);
+    proxy_close(&proxy);
+}
+
+/* Behind a virtual address another server answers all at once, with counters of its own. */
+static void a_failover_is_noticed_and_the_other_servers_past_is_not_counted(void **state)
+{
+    (void)state;
+    struct proxy *proxy;
+    size_t route = 0;
+    char url[64];
+    for (int n = 0; n < 50; n++)
+        redis_do(&other, "GET x");
+    assert_true(proxy_open(1, &proxy) && proxy_add(proxy, redis.port, &route));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)proxy_port(proxy, route));
+    const struct witness_options options = {.redis_url = url};
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    proxy_retarget(proxy, route, other.port);
+    net_pause_ms(600); /* it has looked meanwhile */
+    redis_do(&other, "GET x");
+    struct witness_view view = end(witness);
+    assert_int_equal(calls_of(&view, "get"), 1);
+    assert_says(&view, "moved to another server");
+    witness_close(&witness);
+    proxy_close(&proxy);
+}
+
+/* ---- what is asked for must be complete ---- */
+
+static void half_a_wish_is_refused_in_words(void **state)
+{
+    (void)state;
+    assert_not_opened(&(struct witness_options){.way = WITNESS_LOG, .statement = "x"},
+                      "its path must be given");
+    assert_not_opened(&(struct witness_options){.way = WITNESS_LOG, .log_path = "/log", .statement = ""},
+                      "which statements are loads");
+    assert_not_opened(&(struct witness_options){.way = WITNESS_STATEMENTS, .statement = "x"},
+                      "its URL must be given");
+    assert_not_opened(&(struct witness_options){.way = WITNESS_SQL, .database_url = "x"},
+                      "the query must be given");
+    struct witness *witness = open_witness(&(struct witness_options){.way = WITNESS_NONE});
+    begin(witness);
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_false(view.has_redis);
+    witness_close(&witness);
+    witness_close(&witness);
+}
+
+/* ---- the program ---- */
+
+static bool has_statements(void)
+{
+    return stack_postgres_query(
+               postgres.url, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'", NULL, 0) &&
+           stack_postgres_restart(&postgres) &&
+           stack_postgres_query(postgres.url, "CREATE EXTENSION pg_stat_statements", NULL, 0);
+}
+
+static int servers_up(void **state)
+{
+    struct witness_options options;
+    *state = NULL;
+    if (!stack_redis_start(&redis, NULL) || !stack_redis_start(&other, NULL) ||
+        !stack_postgres_start(&postgres, 40))
+        return -1;
+    options = by_statements();
+    assert_not_opened(&options, "CREATE EXTENSION pg_stat_statements");
+    return has_statements() ? 0 : -1;
+}
+
+static int servers_down(void **state)
+{
+    (void)state;
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&other);
+    stack_redis_stop(&redis);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_log_has_every_load_with_its_key_and_its_time),
+        cmocka_unit_test(loads_are_seen_while_the_run_goes_on),
+        cmocka_unit_test(the_log_alone_is_enough),
+        cmocka_unit_test(a_log_that_is_cut_or_renamed_is_followed),
+        cmocka_unit_test(a_log_of_another_server_or_of_other_lines_is_refused),
+        cmocka_unit_test(pg_stat_statements_leaves_out_what_failed_or_was_cancelled),
+        cmocka_unit_test(a_query_of_the_users_own_counts_what_it_counts),
+        cmocka_unit_test(samples_say_how_many_loads_run_at_once),
+        cmocka_unit_test(a_plain_role_sees_what_it_may_and_the_witness_says_so),
+        cmocka_unit_test(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next),
+        cmocka_unit_test(a_stopped_database_holds_nobody_up),
+        cmocka_unit_test(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only),
+        cmocka_unit_test(commands_of_redis_are_those_of_others_to_the_last_one),
+        cmocka_unit_test(a_redis_that_wants_a_login_gets_it),
+        cmocka_unit_test(urls_of_redis_that_are_wrong_are_refused_without_repeating_them),
+        cmocka_unit_test(a_killed_redis_counts_on_from_nothing),
+        cmocka_unit_test(a_stopped_redis_is_waited_for_but_not_for_long),
+        cmocka_unit_test(a_redis_behind_a_broken_network_holds_nobody_up),
+        cmocka_unit_test(a_failover_is_noticed_and_the_other_servers_past_is_not_counted),
+        cmocka_unit_test(half_a_wish_is_refused_in_words),
+    };
+    return cmocka_run_group_tests_name("witness", tests, servers_up, servers_down);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * herd_server.h - a server for those who ask: one process that answers by path, well or badly.
+ *
+ *     /ok            200 "ok", kept            /hang         never
+ *     /key/N         200 {"version": N+1}      /reset        closes without an answer
+ *     /cache/STATUS  200, Cache-Status: STATUS (a "+" stands for "; ")
+ *     /close         200, then closes          /half         half of a body, then closes
+ *     /until-close   a body without a length   /garbage      no HTTP
+ *     /chunked       200 in two chunks         /status/NNN   that status
+ *     anything else  404
+ *
+ * Other ports of the same process: RUBBISH says something that is not HTTP, TLS what a TLS server says to
+ * plain HTTP, CLOSING closes every connection at once.
+ *
+ * It is gone when the thread that started it is.
+ */
+#ifndef TESTS_SUPPORT_HERD_SERVER_H
+#define TESTS_SUPPORT_HERD_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum herd_server_port {
+    HERD_SERVER_HTTP = 0,
+    HERD_SERVER_HTTP_TOO, /* the same once more */
+    HERD_SERVER_RUBBISH,
+    HERD_SERVER_TLS,
+    HERD_SERVER_CLOSING,
+    HERD_SERVER_PORTS
+};
+
+/* In shared memory: what the server has seen since herd_server_forget(). */
+struct herd_server_seen {
+    atomic_uint accepted[HERD_SERVER_PORTS];
+    atomic_uint requests[HERD_SERVER_PORTS]; /* but for OPTIONS */
+    atomic_uint sources[256];                /* connections by the last byte of the address they came from */
+    atomic_uint keys[1024];                  /* requests for /key/N */
+    char last_request[1024];                 /* but for OPTIONS */
+};
+
+struct herd_server {
+    pid_t pid;
+    uint16_t ports[HERD_SERVER_PORTS];
+    struct herd_server_seen *seen;
+};
+
+bool herd_server_start(struct herd_server *server);
+void herd_server_forget(struct herd_server *server);
+void herd_server_stop(struct herd_server *server);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* expect_test.c - what may be expected, how it is measured, and that nothing unmeasured holds. */
+#include "load/expect.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BEGIN_US = 5000000 };
+
+static bool parse(const char *line, struct expect *out, char *why)
+{
+    static struct words words;
+    why[0] = '\0';
+    assert_null(words_split(&words, line));
+    return expect_parse(&words, out, why);
+}
+
+/* ---- a run of our own making ---- */
+
+static struct record request(uint32_t due_ms, uint16_t status, uint32_t end_us)
+{
+    return (struct record){.due_us = BEGIN_US + (uint64_t)due_ms * 1000,
+                           .end_us = end_us,
+                           .status = status,
+                           .outcome = status > 0 ? RECORD_ANSWERED : RECORD_RESET};
+}
+
+/* Ten requests, one every 100 ms: seven 200s of 1 to 7 ms, two 503s of 50 and 60 ms, and one reset. */
+static struct record requests[10];
+static struct witness_load loads[] = {
+    {BEGIN_US + 50000, "7"}, {BEGIN_US + 150000, "8"}, {BEGIN_US + 700000, "7"}};
+static struct witness_sample samples[] = {
+    {BEGIN_US + 20000, 1}, {BEGIN_US + 160000, 3}, {BEGIN_US + 720000, 2}};
+static struct records records = {.at = requests, .count = 10};
+static struct witness_view view = {
+    .way = WITNESS_LOG, .load_count = 3, .loads = loads, .samples = samples, .sample_count = 3};
+static struct result result;
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 7; i++)
+        requests[i] = request(i * 100, 200, (i + 1) * 1000);
+    requests[3].cache = RECORD_CACHE_HIT;
+    requests[4].url = 1;
+    requests[5].target = 1;
+    requests[7] = request(700, 503, 50000);
+    requests[8] = request(800, 503, 60000);
+    requests[9] = request(900, 0, 1000);
+    memset(&result, 0, sizeof result);
+    result.requests = 10;
+    result.outcomes[RECORD_ANSWERED] = 9;
+    result.has_loads = result.has_redis = result.has_writes = true;
+    result.loads = 3;
+    result.expiries = 2;
+    result.loads_per_expiry = 1.5;
+    result.command_sum = 25;
+    result.stale_answers = 1;
+    return 0;
+}
+
+static bool judge(const char *line, struct result_check *out)
+{
+    struct expect expect;
+    char why[EXPECT_WHY_BYTES];
+    const struct expect_source source = {
+        .result = &result, .records = &records, .view = &view, .begin_us = BEGIN_US};
+    if (!parse(line, &expect, why))
+        fail_msg("%s: %s", line, why);
+    assert_true(expect_judge(&expect, &source, out));
+    return out->held;
+}
+
+static void expect_held(const char *line)
+{
+    struct result_check check;
+    if (!judge(line, &check))
+        fail_msg("%s did not hold: %s", line, check.measured);
+}
+
+static void expect_broken(const char *line, const char *measured)
+{
+    struct result_check check;
+    if (judge(line, &check))
+        fail_msg("%s held: %s", line, check.measured);
+    assert_string_equal(check.text, line);
+    assert_string_equal(check.measured, measured);
+}
+
+/* ---- requests ---- */
+
+static void requests_are_counted_and_shared(void **state)
+{
+    (void)state;
+    expect_held("requests = 10");
+    expect_held("answered = 9");
+    expect_held("answered >= 90%");
+    expect_held("failed = 3");
+    expect_held("errors = 20%");
+    expect_held("status 5xx = 2");
+    expect_held("reset = 1");
+    expect_held("refused = 0");
+    expect_held("cache hit = 1");
+    expect_broken("status 200 >= 71%", "7 of 10 (70%)");
+    expect_broken("failed < 3", "3 of 10 (30%)");
+    expect_broken("answered = 100%", "9 of 10 (90%)");
+}
+
+static void whoever_was_told_to_leave_did_not_fail(void **state)
+{
+    (void)state;
+    requests[0] = request(0, 0, 100);
+    requests[0].outcome = RECORD_LEFT;
+    expect_held("failed = 3");
+    expect_held("left = 1");
+}
+
+static void a_part_is_measured_by_itself(void **state)
+{
+    (void)state;
+    expect_held("requests of url 2 = 1");
+    expect_held("answered of target 2 = 100%");
+    expect_held("max of errors = 60ms");
+    expect_held("max of status 200 = 7ms");
+    expect_held("mean of status 5xx = 55ms");
+    expect_held("p50 of cache hit = 4ms");
+    expect_broken("p50 of status 404 <= 1s", "not known: no such request was answered");
+}
+
+static void a_window_takes_what_was_due_in_it(void **state)
+{
+    (void)state;
+    expect_held("requests = 3 from 100ms to 400ms");
+    expect_held("errors = 0 from 0s to 700ms");
+    expect_held("errors = 2 from 700ms to 900ms");
+    expect_held("loads = 1 from 600ms to 1s");
+    expect_held("peak running = 1 from 0s to 100ms");
+    expect_broken("answered = 100% from 2s to 3s", "not known: no such request was made");
+}
+
+static void latency_is_nearest_rank_over_those_answered(void **state)
+{
+    (void)state;
+    expect_held("p50 = 5ms");
+    expect_held("p99.9 = 60ms");
+    expect_held("max <= 60ms");
+    expect_broken("max < 60ms", "60.0 ms");
+    expect_broken("p90 <= 300us", "60.0 ms");
+}
+
+/* ---- the database and Redis ---- */
+
+static void loads_are_counted_by_key_and_by_expiry(void **state)
+{
+    (void)state;
+    expect_held("loads = 3");
+    expect_held("loads per key = 2");
+    expect_held("loaded keys = 2");
+    expect_held("expiries = 2");
+    expect_held("peak running = 3");
+    expect_held("redis commands = 25");
+    expect_held("redis commands per request = 2.5");
+    expect_held("stale answers != 0");
+    expect_broken("loads per expiry <= 1", "1.50");
+    expect_broken("stale answers = 0", "1 of 9 (11.11%)");
+}
+
+static void what_nobody_measured_does_not_hold(void **state)
+{
+    (void)state;
+    struct witness_view *looked = &view;
+    struct witness_view before = *looked;
+    result.has_loads = result.has_redis = result.has_writes = false;
+    looked->way = WITNESS_NONE;
+    looked->sample_count = 0;
+    expect_broken("loads <= 1", "not known: nobody counted loads");
+    expect_broken("loads per key <= 1", "not known: only the statement log knows keys and instants");
+    expect_broken("peak running <= 1", "not known: pg_stat_activity was not sampled then");
+    expect_broken("redis commands <= 1", "not known: nobody asked Redis");
+    expect_broken("stale answers = 0", "not known: nobody wrote");
+    result.has_loads = true;
+    result.expiries = 0;
+    expect_broken("loads per expiry <= 1", "not known: there was no load");
+    *looked = before;
+}
+
+static void a_share_is_never_rounded_up_to_all(void **state)
+{
+    (void)state;
+    static struct record many[100000];
+    struct result_check check;
+    struct expect expect;
+    char why[EXPECT_WHY_BYTES];
+    const struct records all = {.at = many, .count = 100000};
+    for (size_t i = 0; i < all.count; i++)
+        many[i] = request(1, 200, 1);
+    many[5].outcome = RECORD_RESET;
+    const struct expect_source source = {.result = &result, .records = &all, .begin_us = BEGIN_US};
+    assert_true(parse("answered = 100%", &expect, why));
+    assert_true(expect_judge(&expect, &source, &check));
+    assert_false(check.held);
+    assert_string_equal(check.measured, "99999 of 100000 (99.99%)");
+}
+
+/* ---- words ---- */
+
+static void every_comparison_means_what_it_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *operator;
+        bool below, equal, above; /* 3 loads compared with 4, 3 and 2 */
+    } table[] = {{"<", true, false, false},  {"<=", true, true, false}, {"=", false, true, false},
+                 {"==", false, true, false}, {"!=", true, false, true}, {">=", false, true, true},
+                 {">", false, false, true}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const bool wanted[] = {table[i].below, table[i].equal, table[i].above};
+        for (unsigned k = 0; k < 3; k++) {
+            char line[40];
+            struct result_check check;
+            snprintf(line, sizeof line, "loads %s %u", table[i].operator, 4 - k);
+            assert_int_equal(judge(line, &check), wanted[k]);
+        }
+    }
+}
+
+static void the_variant_and_the_needs_are_told(void **state)
+{
+    (void)state;
+    struct expect expect;
+    char why[EXPECT_WHY_BYTES];
+    assert_true(parse("p99 of url 1 <= 300ms from 1s to 2.5s in fleet", &expect, why));
+    assert_string_equal(expect.variant, "fleet");
+    assert_string_equal(expect.text, "p99 of url 1 <= 300ms from 1s to 2.5s in fleet");
+    assert_int_equal(expect.from_ms, 1000);
+    assert_int_equal(expect.to_ms, 2500);
+    assert_int_equal(expect.part, EXPECT_PART_URL);
+    assert_int_equal(expect.part_number, 0);
+    assert_false(expect_needs_loads(&expect));
+    assert_true(parse("loads per key <= 1", &expect, why));
+    assert_true(expect_needs_loads(&expect) && expect_needs_keys(&expect));
+    assert_true(parse("loads <= 1 from 1s to 2s", &expect, why));
+    assert_true(expect_needs_keys(&expect));
+    assert_true(parse("peak running <= 8", &expect, why));
+    assert_true(expect_needs_samples(&expect) && !expect_needs_loads(&expect));
+    assert_true(parse("redis commands < 9", &expect, why));
+    assert_true(expect_needs_redis(&expect));
+}
+
+static void a_wrong_expectation_is_refused_with_what_would_be_right(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *why;
+    } table[] = {
+        {"", "nothing is expected"},
+        {"lodas <= 1", "unknown figure \"lodas\"; there are: requests,"},
+        {"loads of url 1 <= 1", "\"of\" is for figures of requests"},
+        {"loads", "a comparison is missing"},
+        {"loads is 1", "unknown figure \"loads is 1\""},
+        {"answered of url 1 is 1", "a comparison is one of"},
+        {"loads <=", "nothing stands after the comparison"},
+        {"loads <= 50%", "a number is needed, not \"50%\""},
+        {"answered >= lots", "a number or a share"},
+        {"answered >= 101%", "a number or a share"},
+        {"p99 <= 300", "a time is like 300ms"},
+        {"p99 <= -3ms", "a time is like 300ms"},
+        {"p101 <= 1s", "unknown figure"},
+        {"p0 <= 1s", "unknown figure"},
+        {"status 99 = 0", "a status is 100 to 599"},
+        {"status 6xx = 0", "a status is 100 to 599"},
+        {"cache warm = 0", "a cache's word is"},
+        {"answered of = 1", "after \"of\""},
+        {"answered of url 0 = 1", "after \"of\""},
+        {"loads <= 1 from 2s to 1s", "a window is written"},
+        {"loads <= 1 from 2s", "a window is written"},
+        {"loads per expiry <= 1 from 1s to 2s", "this figure is about the whole run"},
+        {"loads <= 1 in", "after \"in\""},
+        {"loads <= 1 please", "this is too much: \"please\""},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct expect expect;
+        char why[EXPECT_WHY_BYTES];
+        assert_false(parse(table[i].line, &expect, why));
+        if (strstr(why, table[i].why) == NULL)
+            fail_msg("%s: %s", table[i].line, why);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(requests_are_counted_and_shared, set_up),
+        cmocka_unit_test_setup(whoever_was_told_to_leave_did_not_fail, set_up),
+        cmocka_unit_test_setup(a_part_is_measured_by_itself, set_up),
+        cmocka_unit_test_setup(a_window_takes_what_was_due_in_it, set_up),
+        cmocka_unit_test_setup(latency_is_nearest_rank_over_those_answered, set_up),
+        cmocka_unit_test_setup(loads_are_counted_by_key_and_by_expiry, set_up),
+        cmocka_unit_test_setup(what_nobody_measured_does_not_hold, set_up),
+        cmocka_unit_test_setup(a_share_is_never_rounded_up_to_all, set_up),
+        cmocka_unit_test_setup(every_comparison_means_what_it_says, set_up),
+        cmocka_unit_test_setup(the_variant_and_the_needs_are_told, set_up),
+        cmocka_unit_test(a_wrong_expectation_is_refused_with_what_would_be_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

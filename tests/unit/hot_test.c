@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/hot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { START_US = 5000000, HALF_LIFE_US = HOT_HALF_LIFE_MS * 1000, STREAM = 200000 };
+
+static void the_heaviest_comes_first(void **state)
+{
+    struct hot hot = {.count = 0};
+    struct guard_hot_key top[3];
+    (void)state;
+    assert_int_equal(hot_top(&hot, top, 3), 0);
+    hot_add(&hot, START_US, "a", 1);
+    hot_add(&hot, START_US, "b", 5);
+    hot_add(&hot, START_US, "c", 3);
+    hot_add(&hot, START_US, "a", 1);
+    assert_int_equal(hot_top(&hot, top, 2), 2);
+    assert_string_equal(top[0].key, "b");
+    assert_int_equal(top[0].weight, 5);
+    assert_int_equal(top[0].error, 0);
+    assert_string_equal(top[1].key, "c");
+    assert_int_equal(hot_top(&hot, top, 3), 3);
+    assert_string_equal(top[2].key, "a");
+    assert_int_equal(top[2].weight, 2);
+}
+
+static void a_long_key_is_cut_and_still_one_key(void **state)
+{
+    struct hot hot = {.count = 0};
+    struct guard_hot_key top[2];
+    char key[300];
+    (void)state;
+    memset(key, 'k', sizeof key);
+    key[sizeof key - 1] = '\0';
+    hot_add(&hot, START_US, key, 1);
+    hot_add(&hot, START_US, key, 1);
+    key[GUARD_HOT_KEY_BYTES - 1] = '\0';
+    assert_int_equal(hot_top(&hot, top, 2), 1);
+    assert_string_equal(top[0].key, key);
+    assert_int_equal(top[0].weight, 2);
+}
+
+/* A thousand rare keys for each of the hot ones, in a fixed random order. */
+static void hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded(void **state)
+{
+    static uint64_t exact[8];
+    struct hot hot = {.count = 0};
+    struct guard_hot_key top[8];
+    uint64_t dice = 88172645463325252u;
+    char key[32];
+    (void)state;
+    for (unsigned i = 0; i < STREAM; i++) {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        unsigned which = (unsigned)(dice % 24);
+        if (which < 8) {
+            snprintf(key, sizeof key, "hot:%u", which);
+            exact[which]++;
+        } else {
+            snprintf(key, sizeof key, "rare:%u", i);
+        }
+        hot_add(&hot, START_US, key, 1);
+    }
+    assert_int_equal(hot_top(&hot, top, 8), 8);
+    for (size_t i = 0; i < 8; i++) {
+        unsigned which = 99;
+        assert_int_equal(sscanf(top[i].key, "hot:%u", &which), 1);
+        assert_in_range(which, 0, 7);
+        assert_true(top[i].weight >= exact[which]);
+        assert_true(top[i].weight - top[i].error <= exact[which]);
+        assert_true(top[i].error <= STREAM / HOT_SLOTS);
+    }
+}
+
+static void weights_halve_with_time_and_what_is_nothing_is_not_shown(void **state)
+{
+    struct hot hot = {.count = 0};
+    struct guard_hot_key top[2];
+    (void)state;
+    hot_add(&hot, START_US, "old", 1000);
+    hot_add(&hot, START_US + HALF_LIFE_US, "new", 400);
+    assert_int_equal(hot_top(&hot, top, 2), 2);
+    assert_string_equal(top[0].key, "old");
+    assert_int_equal(top[0].weight, 500);
+    hot_add(&hot, START_US + (uint64_t)HALF_LIFE_US * 2, "new", 400);
+    assert_int_equal(hot_top(&hot, top, 2), 2);
+    assert_string_equal(top[0].key, "new");
+    assert_int_equal(top[0].weight, 600);
+    assert_int_equal(top[1].weight, 250);
+    hot_add(&hot, START_US + (uint64_t)HALF_LIFE_US * 200, "new", 1);
+    assert_int_equal(hot_top(&hot, top, 2), 1);
+    assert_int_equal(top[0].weight, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_heaviest_comes_first),
+        cmocka_unit_test(a_long_key_is_cut_and_still_one_key),
+        cmocka_unit_test(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded),
+        cmocka_unit_test(weights_halve_with_time_and_what_is_nothing_is_not_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

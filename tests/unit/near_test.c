@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/near.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOW_US = 1000000, LATER_US = 2000000, FAR_US = 9000000, MIB = 1 << 20 };
+
+static const uint8_t hash_key[16] = {7};
+
+static struct near *listening(size_t max_bytes)
+{
+    struct near *near = near_new(max_bytes, hash_key);
+    assert_non_null(near);
+    near_listen(near, true);
+    return near;
+}
+
+static void put_body(struct near *near, const char *key, uint64_t token, uint64_t until_us, const char *body)
+{
+    struct near_entry entry = {value_new(body, strlen(body), "", 0), NOW_US, FAR_US};
+    near_put(near, key, strlen(key), token, until_us, &entry);
+    value_unref(&entry.value);
+}
+
+static void put(struct near *near, const char *key, uint64_t until_us, const char *body)
+{
+    put_body(near, key, near_token(near, key, strlen(key)), until_us, body);
+}
+
+/* What a get finds: its body, "absent", or NULL. */
+static const char *got(struct near *near, const char *key, uint64_t now_us)
+{
+    static char text[64];
+    struct near_entry entry;
+    if (!near_get(near, key, strlen(key), now_us, &entry))
+        return NULL;
+    snprintf(text, sizeof text, "%s", entry.value != NULL ? entry.value->public.body : "absent");
+    value_unref(&entry.value);
+    return text;
+}
+
+/* ---- an entry ---- */
+
+static void what_was_put_is_found_until_its_time_is_up(void **state)
+{
+    struct near *near = listening(MIB);
+    (void)state;
+    put(near, "k", LATER_US, "v1");
+    assert_string_equal(got(near, "k", NOW_US), "v1");
+    assert_string_equal(got(near, "k", LATER_US - 1), "v1");
+    assert_null(got(near, "k", LATER_US));
+    assert_null(got(near, "other", NOW_US));
+    near_free(&near);
+    assert_null(near);
+}
+
+static void an_entry_never_outlives_its_freshness(void **state)
+{
+    struct near *near = listening(MIB);
+    struct near_entry entry = {value_new("v", 1, "", 0), NOW_US, LATER_US};
+    (void)state;
+    near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
+    value_unref(&entry.value);
+    assert_non_null(got(near, "k", LATER_US - 1));
+    assert_null(got(near, "k", LATER_US));
+    near_free(&near);
+}
+
+static void an_absent_row_is_an_entry_too(void **state)
+{
+    struct near *near = listening(MIB);
+    struct near_entry entry = {NULL, NOW_US, FAR_US};
+    (void)state;
+    near_put(near, "k", 1, near_token(near, "k", 1), LATER_US, &entry);
+    assert_string_equal(got(near, "k", NOW_US), "absent");
+    near_free(&near);
+}
+
+static void of_two_lookups_the_younger_value_stays(void **state)
+{
+    struct near *near = listening(MIB);
+    uint64_t token = near_token(near, "k", 1);
+    struct near_entry young = {value_new("young", 5, "", 0), NOW_US, FAR_US};
+    struct near_entry old = {value_new("old", 3, "", 0), NOW_US - 1, FAR_US};
+    (void)state;
+    near_put(near, "k", 1, token, LATER_US, &young);
+    near_put(near, "k", 1, token, LATER_US, &old);
+    assert_string_equal(got(near, "k", NOW_US), "young");
+    value_unref(&young.value);
+    value_unref(&old.value);
+    near_free(&near);
+}
+
+/* ---- coherence ---- */
+
+static void a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out(void **state)
+{
+    struct near *near = listening(MIB);
+    (void)state;
+    put(near, "k", LATER_US, "v1");
+    uint64_t before = near_token(near, "k", 1);
+    near_drop(near, "k", 1);
+    assert_null(got(near, "k", NOW_US));
+    put_body(near, "k", before, LATER_US, "v1");
+    assert_null(got(near, "k", NOW_US));
+    put(near, "k", LATER_US, "v2");
+    assert_string_equal(got(near, "k", NOW_US), "v2");
+    near_free(&near);
+}
+
+static void nobody_listening_means_nothing_kept(void **state)
+{
+    struct near *near = near_new(MIB, hash_key);
+    struct near_counters counters;
+    (void)state;
+    assert_int_equal(near_token(near, "k", 1), NEAR_TOKEN_NONE);
+    put(near, "k", LATER_US, "v1");
+    assert_null(got(near, "k", NOW_US));
+    near_listen(near, true);
+    uint64_t before = near_token(near, "k", 1);
+    put(near, "k", LATER_US, "v1");
+    near_listen(near, false);
+    assert_null(got(near, "k", NOW_US));
+    near_listen(near, true);
+    put_body(near, "k", before, LATER_US, "v1");
+    assert_null(got(near, "k", NOW_US));
+    near_count(near, &counters);
+    assert_int_equal(counters.entries, 0);
+    assert_int_equal(counters.cleared, 1);
+    near_free(&near);
+}
+
+/* ---- bounds ---- */
+
+static void memory_stays_below_its_bound(void **state)
+{
+    struct near *near = listening(MIB);
+    struct near_counters counters;
+    char key[32], body[200];
+    (void)state;
+    memset(body, 'x', sizeof body - 1);
+    body[sizeof body - 1] = '\0';
+    for (int i = 0; i < 20000; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        put(near, key, LATER_US, body);
+    }
+    near_count(near, &counters);
+    assert_true(counters.bytes <= MIB);
+    assert_true(counters.bytes > MIB * 9 / 10);
+    assert_int_equal(counters.entries + counters.evicted, 20000);
+    near_free(&near);
+}
+
+static void a_value_too_large_for_its_shard_is_not_kept(void **state)
+{
+    struct near *near = listening(16 * 4096);
+    char body[2048];
+    (void)state;
+    memset(body, 'x', sizeof body - 1);
+    body[sizeof body - 1] = '\0';
+    put(near, "k", LATER_US, body);
+    assert_null(got(near, "k", NOW_US));
+    put(near, "k", LATER_US, "small");
+    assert_string_equal(got(near, "k", NOW_US), "small");
+    near_free(&near);
+}
+
+/* ---- threads: no get returns what was dropped before it began ---- */
+
+enum { KEYS = 4, ROUNDS = 20000, READERS = 3 };
+
+static struct race {
+    struct near *near;
+    _Atomic uint32_t source[KEYS];  /* what the database holds */
+    _Atomic uint32_t settled[KEYS]; /* its drop has returned */
+    atomic_bool over;
+    atomic_uint stale, hits;
+} race;
+
+static void *change(void *context)
+{
+    char key[8];
+    (void)context;
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        unsigned k = i % KEYS;
+        snprintf(key, sizeof key, "k%u", k);
+        atomic_store(&race.source[k], i);
+        near_drop(race.near, key, strlen(key));
+        atomic_store(&race.settled[k], i);
+        for (unsigned hits = atomic_load(&race.hits), turns = 0; i % 500 == 0 && turns < 1000000; turns++) {
+            if (atomic_load(&race.hits) != hits)
+                break;
+            sched_yield(); /* without a change for a while, somebody must have a hit */
+        }
+        if (i % 1000 == 0) {
+            near_listen(race.near, false);
+            near_listen(race.near, true);
+        }
+    }
+    atomic_store(&race.over, true);
+    return NULL;
+}
+
+static void read_once(unsigned k)
+{
+    char key[8], body[16];
+    snprintf(key, sizeof key, "k%u", k);
+    uint32_t least = atomic_load(&race.settled[k]);
+    const struct near_entry none = {NULL, 0, 0};
+    struct near_entry entry = none;
+    if (near_get(race.near, key, strlen(key), NOW_US, &entry)) {
+        atomic_fetch_add(&race.hits, 1);
+        if (strtoul(entry.value->public.body, NULL, 10) < least)
+            atomic_fetch_add(&race.stale, 1);
+        value_unref(&entry.value);
+        return;
+    }
+    uint64_t token = near_token(race.near, key, strlen(key));
+    snprintf(body, sizeof body, "%u", (unsigned)atomic_load(&race.source[k]));
+    sched_yield(); /* the drop may come here */
+    put_body(race.near, key, token, LATER_US, body);
+}
+
+static void *read_on(void *context)
+{
+    (void)context;
+    for (unsigned k = 0; !atomic_load(&race.over); k = (k + 1) % KEYS)
+        read_once(k);
+    return NULL;
+}
+
+static void no_thread_gets_what_was_dropped_before_it_asked(void **state)
+{
+    pthread_t writer, readers[READERS];
+    (void)state;
+    race.near = listening(MIB);
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_on, NULL), 0);
+    assert_int_equal(pthread_create(&writer, NULL, change, NULL), 0);
+    pthread_join(writer, NULL);
+    for (size_t i = 0; i < READERS; i++)
+        pthread_join(readers[i], NULL);
+    assert_int_equal(race.stale, 0);
+    assert_true(race.hits > 0);
+    near_free(&race.near);
+}
+
+/* ---- eviction: SIEVE beside the others, on a trace ---- */
+
+enum {
+    TRACE = 400000,
+    POPULAR = 20000,
+    CAPACITY = 1600,
+    SCAN_EVERY = 20000,
+    SCAN = 2000,
+    IDS = POPULAR + TRACE
+};
+
+static uint32_t trace[TRACE];
+static uint64_t dice = 88172645463325252u;
+
+static double roll(void)
+{
+    dice ^= dice << 13;
+    dice ^= dice >> 7;
+    dice ^= dice << 17;
+    return (double)(dice >> 11) / 9007199254740992.0;
+}
+
+/* Zipf's law with the exponent 0.9, one request in ten for an id that nobody asks for again, and now and then a
+ * crawler that walks through ids of its own. */
+static void make_trace(void)
+{
+    static double cumulative[POPULAR];
+    double sum = 0;
+    uint32_t unique = POPULAR, scanning = 0;
+    for (int i = 0; i < POPULAR; i++)
+        cumulative[i] = sum += 1 / pow(i + 1, 0.9);
+    for (int i = 0; i < TRACE; i++) {
+        if (i % SCAN_EVERY == SCAN_EVERY - 1)
+            scanning = SCAN;
+        if (scanning > 0 || roll() < 0.1) {
+            scanning -= scanning > 0;
+            trace[i] = unique++;
+            continue;
+        }
+        double wanted = roll() * sum;
+        uint32_t low = 0, high = POPULAR - 1;
+        while (low < high) {
+            uint32_t middle = (low + high) / 2;
+            if (cumulative[middle] < wanted)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        trace[i] = low;
+    }
+}
+
+/* LRU (moves on a hit) or FIFO (does not): by the time of the last move. */
+static double run_queue(bool moves)
+{
+    static uint32_t seen[IDS], order[TRACE * 2];
+    size_t begin = 0, end = 0, kept = 0, hits = 0;
+    memset(seen, 0, sizeof seen);
+    for (size_t i = 0; i < TRACE; i++) {
+        uint32_t id = trace[i];
+        bool hit = seen[id] != 0;
+        hits += hit;
+        if (hit && !moves)
+            continue;
+        order[end++] = id;
+        kept += !hit;
+        seen[id] = (uint32_t)end;
+        while (kept > CAPACITY) {
+            uint32_t oldest = order[begin++];
+            if (seen[oldest] == begin) {
+                seen[oldest] = 0;
+                kept--;
+            }
+        }
+    }
+    return (double)hits / TRACE;
+}
+
+/* S3-FIFO (Yang et al., SOSP 2023): a small queue for newcomers, a main one, and the ids of those that left. */
+static double run_s3_fifo(void)
+{
+    static uint8_t where[IDS], count[IDS]; /* where: 0 nowhere, 1 small, 2 main, 3 ghost */
+    static uint32_t small[TRACE], main_queue[TRACE * 8], ghost[TRACE];
+    size_t small_begin = 0, small_end = 0, main_begin = 0, main_end = 0, ghost_begin = 0, ghost_end = 0,
+           hits = 0;
+    memset(where, 0, sizeof where);
+    memset(count, 0, sizeof count);
+    for (size_t i = 0; i < TRACE; i++) {
+        uint32_t id = trace[i];
+        if (where[id] == 1 || where[id] == 2) {
+            hits++;
+            count[id] = (uint8_t)(count[id] < 3 ? count[id] + 1 : 3);
+            continue;
+        }
+        while (small_end - small_begin + main_end - main_begin >= CAPACITY) {
+            if (small_end - small_begin > CAPACITY / 10) {
+                uint32_t out = small[small_begin++];
+                if (count[out] > 1) {
+                    where[out] = 2;
+                    main_queue[main_end++] = out;
+                } else {
+                    where[out] = 3;
+                    ghost[ghost_end++] = out;
+                    if (ghost_end - ghost_begin > CAPACITY && where[ghost[ghost_begin++]] == 3)
+                        where[ghost[ghost_begin - 1]] = 0;
+                }
+                count[out] = 0;
+                continue;
+            }
+            uint32_t out = main_queue[main_begin++];
+            if (count[out] > 0) {
+                count[out]--;
+                main_queue[main_end++] = out;
+            } else {
+                where[out] = 0;
+            }
+        }
+        bool known = where[id] == 3;
+        where[id] = known ? 2 : 1;
+        count[id] = 0;
+        if (known)
+            main_queue[main_end++] = id;
+        else
+            small[small_end++] = id;
+    }
+    return (double)hits / TRACE;
+}
+
+static size_t charged_for_one(void)
+{
+    struct near *near = listening(MIB);
+    struct near_counters counters;
+    put(near, "1234567", LATER_US, "");
+    near_count(near, &counters);
+    near_free(&near);
+    return counters.bytes;
+}
+
+static double run_near(void)
+{
+    struct near *near = listening(CAPACITY * charged_for_one());
+    struct near_counters counters;
+    char key[16];
+    for (size_t i = 0; i < TRACE; i++) {
+        snprintf(key, sizeof key, "%07u", (unsigned)trace[i]);
+        if (got(near, key, NOW_US) == NULL)
+            put(near, key, LATER_US, "");
+    }
+    near_count(near, &counters);
+    near_free(&near);
+    return (double)counters.hit / TRACE;
+}
+
+static void on_a_skewed_trace_it_keeps_more_hits_than_lru(void **state)
+{
+    (void)state;
+    make_trace();
+    double sieve = run_near(), lru = run_queue(true), fifo = run_queue(false), s3_fifo = run_s3_fifo();
+    print_message(
+        "hits of %d requests, room for %d of %d popular ids: SIEVE %.1f %%, S3-FIFO %.1f %%, LRU %.1f %%, "
+        "FIFO %.1f %%\n",
+        TRACE, CAPACITY, POPULAR, sieve * 100, s3_fifo * 100, lru * 100, fifo * 100);
+    assert_true(sieve > lru * 1.05);
+    assert_true(lru > fifo);
+    assert_true(sieve > s3_fifo * 0.97);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_put_is_found_until_its_time_is_up),
+        cmocka_unit_test(an_entry_never_outlives_its_freshness),
+        cmocka_unit_test(an_absent_row_is_an_entry_too),
+        cmocka_unit_test(of_two_lookups_the_younger_value_stays),
+        cmocka_unit_test(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out),
+        cmocka_unit_test(nobody_listening_means_nothing_kept),
+        cmocka_unit_test(memory_stays_below_its_bound),
+        cmocka_unit_test(a_value_too_large_for_its_shard_is_not_kept),
+        cmocka_unit_test(no_thread_gets_what_was_dropped_before_it_asked),
+        cmocka_unit_test(on_a_skewed_trace_it_keeps_more_hits_than_lru),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/* result_compare_test.c - what is called a change between two runs, and what is not. */
+#include "load/result.h"
+#include "load/result_noise.h"
+#include "tests/support/sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PAIRS = 40 };
+
+/* ---- comparing two results ---- */
+
+static char *text; /* of the last comparison */
+
+static int clear_text(void **state)
+{
+    (void)state;
+    free(text);
+    text = NULL;
+    return 0;
+}
+
+static bool compare_reports(const struct report *now, const struct report *earlier)
+{
+    size_t bytes = 0;
+    free(text);
+    text = NULL;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    bool is_as_good = report_compare(now, earlier, out);
+    assert_int_equal(fclose(out), 0);
+    return is_as_good;
+}
+
+static bool compare(struct result *now, struct result *earlier)
+{
+    const struct report mine = {.results = {now}, .result_count = 1};
+    const struct report theirs = {.results = {earlier}, .result_count = 1};
+    return compare_reports(&mine, &theirs);
+}
+
+/* Does the line about this figure end so? */
+static void assert_verdict(const char *figure, const char *verdict)
+{
+    const char *line = strstr(text, figure);
+    if (line == NULL)
+        fail_msg("no line about %s in:\n%s", figure, text);
+    size_t bytes = strcspn(line, "\n"), verdict_bytes = strlen(verdict);
+    if (bytes < verdict_bytes || memcmp(line + bytes - verdict_bytes, verdict, verdict_bytes) != 0)
+        fail_msg("not \"%s\": \"%.*s\"", verdict, (int)bytes, line);
+}
+
+static struct result *bare(void)
+{
+    struct result *result = calloc(1, sizeof *result);
+    assert_non_null(result);
+    snprintf(result->name, sizeof result->name, "fleet");
+    result->requests = 1000;
+    result->outcomes[RECORD_ANSWERED] = 1000;
+    return result;
+}
+
+static struct result *with_loads(uint64_t loads, uint64_t expiries)
+{
+    struct result *result = bare();
+    result->has_loads = true;
+    result->loads = loads;
+    result->expiries = expiries;
+    result->loads_per_expiry = (double)loads / (double)expiries;
+    return result;
+}
+
+static void drop(struct result *result)
+{
+    result_clear(result);
+    free(result);
+}
+
+/* ---- counts ---- */
+
+static void one_load_too_many_is_worse_where_there_was_none(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t now, earlier;
+        const char *verdict;
+        bool is_as_good;
+    } cases[] = {
+        {100, 100, "same", true},     {101, 100, "WORSE", false},  {100, 101, "better", true},
+        {1000, 1004, "noise", true},  {1004, 1000, "noise", true}, {1500, 1000, "WORSE", false},
+        {1000, 1500, "better", true}, {125, 110, "noise", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct result *now = with_loads(cases[i].now, 100), *earlier = with_loads(cases[i].earlier, 100);
+        assert_int_equal(compare(now, earlier), cases[i].is_as_good);
+        assert_verdict("loads per expiry", cases[i].verdict);
+        drop(now);
+        drop(earlier);
+    }
+}
+
+static void loads_are_compared_per_expiry_however_long_the_runs_were(void **state)
+{
+    (void)state;
+    struct result *now = with_loads(300, 300), *earlier = with_loads(100, 100);
+    assert_true(compare(now, earlier));
+    assert_verdict("loads per expiry", "same");
+    drop(now);
+    drop(earlier);
+}
+
+static void the_first_failure_is_worse(void **state)
+{
+    (void)state;
+    struct result *now = bare(), *earlier = bare();
+    now->outcomes[RECORD_LEFT] = 500; /* as told */
+    assert_true(compare(now, earlier));
+    assert_verdict("failed requests", "same");
+    now->statuses[503] = 1;
+    assert_false(compare(now, earlier));
+    assert_verdict("failed requests", "WORSE");
+    earlier->outcomes[RECORD_RESET] = 2;
+    assert_true(compare(now, earlier));
+    assert_verdict("failed requests", "noise");
+    now->statuses[503] = 40;
+    assert_false(compare(now, earlier));
+    drop(now);
+    drop(earlier);
+}
+
+static void the_first_stale_answer_is_worse(void **state)
+{
+    (void)state;
+    struct result *now = bare(), *earlier = bare();
+    assert_true(compare(now, earlier));
+    assert_null(strstr(text, "stale"));
+    now->has_writes = earlier->has_writes = true;
+    now->stale_answers = 1;
+    assert_false(compare(now, earlier));
+    assert_verdict("stale answers", "WORSE");
+    drop(now);
+    drop(earlier);
+}
+
+static void a_check_that_no_longer_holds_is_worse(void **state)
+{
+    (void)state;
+    struct result *now = bare(), *earlier = bare();
+    now->check_count = 3;
+    earlier->check_count = 2;
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(now->checks[i].text, RESULT_TEXT_BYTES, "check %zu", i);
+        snprintf(earlier->checks[i].text, RESULT_TEXT_BYTES, "check %zu", i);
+    }
+    earlier->checks[0].held = now->checks[1].held = true;
+    assert_false(compare(now, earlier));
+    assert_verdict("check 0", "WORSE: held before");
+    assert_verdict("check 1", "holds again");
+    assert_null(strstr(text, "check 2"));
+    assert_non_null(strstr(text, "verdict: WORSE (1 worse, 1 better)"));
+    drop(now);
+    drop(earlier);
+}
+
+/* ---- latency ---- */
+
+static struct result *rounds(uint32_t count, double slowness, uint64_t seed)
+{
+    struct sample sample = {.name = "fleet",
+                            .guard = SAMPLE_FLEET,
+                            .seed = seed,
+                            .round_count = count,
+                            .connection_count = 1000,
+                            .ttl_ms = 1000,
+                            .slowness = slowness};
+    return sample_result(&sample);
+}
+
+static void judge_rounds(uint32_t count, double slowness, const char *verdict)
+{
+    struct result *now = rounds(count, slowness, 11), *earlier = rounds(count, 1, 12);
+    bool is_as_good = compare(now, earlier);
+    assert_verdict("latency p50", verdict);
+    assert_verdict("latency p99, ms", verdict);
+    assert_int_equal(is_as_good, strcmp(verdict, "WORSE") != 0);
+    drop(now);
+    drop(earlier);
+}
+
+static void a_latency_beyond_the_noise_of_many_rounds_is_a_change(void **state)
+{
+    (void)state;
+    judge_rounds(10, 1.5, "WORSE");
+    judge_rounds(10, 1 / 1.5, "better");
+    judge_rounds(10, 1.1, "noise"); /* their intervals are narrower than that; two runs differ by more */
+}
+
+static void of_few_rounds_only_a_factor_of_two_is_a_change(void **state)
+{
+    (void)state;
+    judge_rounds(1, 1.5, "noise");
+    assert_non_null(strstr(text, "Fewer than 8 rounds"));
+    judge_rounds(1, 2.5, "WORSE");
+    judge_rounds(7, 1.5, "noise");
+    judge_rounds(8, 1.5, "WORSE");
+}
+
+static struct result *rate(double slowness, uint64_t seed)
+{
+    struct sample sample = {.name = "fleet",
+                            .guard = SAMPLE_LOCAL,
+                            .seed = seed,
+                            .per_second = 1000,
+                            .duration_ms = 6000,
+                            .ttl_ms = 900,
+                            .slowness = slowness};
+    return sample_result(&sample);
+}
+
+static void two_runs_of_the_same_are_not_called_different(void **state)
+{
+    (void)state;
+    size_t changes = 0;
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        struct result *now = rate(1, 2 * i + 1), *earlier = rate(1, 2 * i + 2);
+        for (size_t j = 0; j < 2; j++) /* what races for loads is another matter */
+            (j == 0 ? now : earlier)->has_loads = false;
+        changes += !compare(now, earlier) || strstr(text, "better (") != NULL;
+        drop(now);
+        drop(earlier);
+    }
+    assert_int_equal(changes, 0);
+}
+
+static void a_run_half_as_fast_is_always_found(void **state)
+{
+    (void)state;
+    size_t found = 0;
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        struct result *now = rate(2, 2 * i + 1), *earlier = rate(1, 2 * i + 2);
+        found += !compare(now, earlier);
+        assert_verdict("latency p99, ms", "WORSE");
+        drop(now);
+        drop(earlier);
+    }
+    assert_int_equal(found, PAIRS);
+}
+
+/* One pause of the machine within a run happens to anybody. */
+static void one_bad_moment_is_noise(void **state)
+{
+    (void)state;
+    struct result *now = rate(1, 1), *earlier = rate(1, 2);
+    uint32_t worst = noise_bucket(3000000);
+    for (size_t i = 0; i < RESULT_BUCKETS; i++) {
+        now->blocks[3][worst] += i == worst ? 0 : now->blocks[3][i];
+        now->blocks[3][i] = i == worst ? now->blocks[3][i] : 0;
+    }
+    now->all.p99_us = 3000000;
+    assert_true(compare(now, earlier));
+    assert_verdict("latency p99, ms", "noise");
+    for (size_t block = 0; block < now->block_count; block += 2)
+        memcpy(now->blocks[block], now->blocks[3], sizeof now->blocks[3]);
+    assert_false(compare(now, earlier));
+    assert_verdict("latency p99, ms", "WORSE");
+    drop(now);
+    drop(earlier);
+}
+
+static void less_than_half_a_millisecond_is_no_change(void **state)
+{
+    (void)state;
+    struct result *now = rate(1.9, 1), *earlier = rate(1, 2);
+    assert_false(compare(now, earlier));
+    assert_verdict("latency p50", "noise"); /* 0.4 ms and 0.8 ms */
+    drop(now);
+    drop(earlier);
+}
+
+static void a_percentile_with_few_answers_above_it_is_not_judged(void **state)
+{
+    (void)state;
+    struct result *now = rate(1, 1), *earlier = rate(1, 2);
+    compare(now, earlier);
+    assert_verdict("latency p99.9", "not judged"); /* 6 of 6 000 */
+    assert_verdict("latency max", "x 1.00");
+    drop(now);
+    drop(earlier);
+    now = rounds(10, 1, 1);
+    earlier = rounds(10, 1, 2);
+    compare(now, earlier);
+    assert_verdict("latency p99.9", "noise");
+    drop(now);
+    drop(earlier);
+}
+
+static void times_are_not_judged_when_something_else_explains_them(void **state)
+{
+    (void)state;
+    struct result *now = rounds(10, 3, 1), *earlier = rounds(10, 1, 2);
+    now->is_partial = true;
+    assert_true(compare(now, earlier));
+    assert_verdict("latency p99, ms", "not judged");
+    assert_non_null(strstr(text, "interrupted"));
+    now->is_partial = false;
+    earlier->strain.is_bottleneck = true;
+    assert_true(compare(now, earlier));
+    assert_non_null(strstr(text, "The generator was the bottleneck"));
+    earlier->strain.is_bottleneck = false;
+    now->loads++;
+    snprintf(now->what, sizeof now->what, "something else");
+    assert_true(compare(now, earlier));
+    assert_verdict("loads per expiry", "not judged");
+    assert_non_null(strstr(text, "asked for different things"));
+    drop(now);
+    drop(earlier);
+}
+
+static void throughput_is_judged_when_the_same_was_offered(void **state)
+{
+    (void)state;
+    struct result *now = bare(), *earlier = bare();
+    now->offered_per_s = earlier->offered_per_s = 2000;
+    now->answered_per_s = 1500;
+    earlier->answered_per_s = 2000;
+    assert_false(compare(now, earlier));
+    assert_verdict("answered per second", "WORSE");
+    now->answered_per_s = 1900;
+    assert_true(compare(now, earlier));
+    assert_verdict("answered per second", "noise");
+    now->offered_per_s = 1000;
+    now->answered_per_s = 1000;
+    assert_true(compare(now, earlier));
+    assert_verdict("answered per second", "not judged");
+    drop(now);
+    drop(earlier);
+}
+
+/* ---- noise ---- */
+
+static void buckets_cover_every_latency_within_two_percent(void **state)
+{
+    (void)state;
+    uint32_t last = 0;
+    for (uint64_t us = 0; us <= UINT32_MAX; us += us / 200 + 1) {
+        uint32_t bucket = noise_bucket((uint32_t)us);
+        double middle_us = noise_bucket_us(bucket), error_us = middle_us - (double)us;
+        assert_true(bucket >= last && bucket < RESULT_BUCKETS);
+        assert_true((error_us < 0 ? -error_us : error_us) <= 0.02 * (double)us);
+        last = bucket;
+    }
+    assert_int_equal(noise_bucket(UINT32_MAX), RESULT_BUCKETS - 1);
+}
+
+static void the_interval_is_the_same_each_time_and_holds_the_ratio(void **state)
+{
+    (void)state;
+    struct result *now = rate(1.3, 1), *earlier = rate(1, 2);
+    struct noise_interval first, second;
+    assert_true(noise_of_percentile(now, earlier, 9900, &first));
+    assert_true(noise_of_percentile(now, earlier, 9900, &second));
+    assert_true(first.low >= second.low && first.low <= second.low && first.high <= second.high);
+    double ratio = (double)now->all.p99_us / (double)earlier->all.p99_us;
+    assert_true(first.low < ratio && ratio < first.high);
+    assert_true(first.low > 1 && first.high < 2);
+    now->block_count = NOISE_BLOCKS_LEAST - 1;
+    assert_false(noise_of_percentile(now, earlier, 9900, &first));
+    drop(now);
+    drop(earlier);
+}
+
+/* ---- reports ---- */
+
+static void results_are_matched_by_name(void **state)
+{
+    (void)state;
+    struct report now, earlier;
+    sample_burst_report(&now);
+    sample_burst_report(&earlier);
+    struct result *first = earlier.results[0];
+    earlier.results[0] = earlier.results[2];
+    earlier.results[2] = first;
+    snprintf(earlier.results[1]->name, RESULT_TEXT_BYTES, "renamed\033");
+    assert_true(compare_reports(&now, &earlier));
+    assert_non_null(strstr(text, "only now: local: not compared"));
+    assert_non_null(strstr(text, "only earlier: renamed?: not compared"));
+    assert_non_null(strstr(text, "verdict: no change (0 worse, 0 better)"));
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        assert_in_range(end - line, 0, 100);
+    report_clear(&now);
+    report_clear(&earlier);
+}
+
+static void a_comparison_of_nothing_is_no_success(void **state)
+{
+    (void)state;
+    struct report now, none = {.result_count = 0};
+    sample_burst_report(&now);
+    assert_false(compare_reports(&now, &none));
+    assert_non_null(strstr(text, "nothing could be compared"));
+    report_clear(&now);
+}
+
+static void empty_results_can_be_compared(void **state)
+{
+    (void)state;
+    struct result *now = calloc(1, sizeof *now), *earlier = calloc(1, sizeof *earlier);
+    assert_non_null(now);
+    assert_non_null(earlier);
+    assert_true(compare(now, earlier));
+    drop(now);
+    drop(earlier);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_load_too_many_is_worse_where_there_was_none),
+        cmocka_unit_test(loads_are_compared_per_expiry_however_long_the_runs_were),
+        cmocka_unit_test(the_first_failure_is_worse),
+        cmocka_unit_test(the_first_stale_answer_is_worse),
+        cmocka_unit_test(a_check_that_no_longer_holds_is_worse),
+        cmocka_unit_test(a_latency_beyond_the_noise_of_many_rounds_is_a_change),
+        cmocka_unit_test(of_few_rounds_only_a_factor_of_two_is_a_change),
+        cmocka_unit_test(two_runs_of_the_same_are_not_called_different),
+        cmocka_unit_test(a_run_half_as_fast_is_always_found),
+        cmocka_unit_test(one_bad_moment_is_noise),
+        cmocka_unit_test(less_than_half_a_millisecond_is_no_change),
+        cmocka_unit_test(a_percentile_with_few_answers_above_it_is_not_judged),
+        cmocka_unit_test(times_are_not_judged_when_something_else_explains_them),
+        cmocka_unit_test(throughput_is_judged_when_the_same_was_offered),
+        cmocka_unit_test(buckets_cover_every_latency_within_two_percent),
+        cmocka_unit_test(the_interval_is_the_same_each_time_and_holds_the_ratio),
+        cmocka_unit_test(results_are_matched_by_name),
+        cmocka_unit_test(a_comparison_of_nothing_is_no_success),
+        cmocka_unit_test(empty_results_can_be_compared),
+    };
+    return cmocka_run_group_tests(tests, NULL, clear_text);
+}

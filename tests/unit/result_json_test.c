@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/* result_json_test.c - reports into JSON and back, what is no report, and the terminal's table. */
+#include "load/result.h"
+#include "tests/support/sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- files in a folder of the test's own ---- */
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/result_json_test.XXXXXX");
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static size_t files_in_folder(bool removes)
+{
+    char path[512];
+    struct dirent *entry;
+    size_t count = 0;
+    DIR *stream = opendir(folder);
+    while (stream != NULL && (entry = readdir(stream)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        count++;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (removes)
+            remove(path);
+    }
+    closedir(stream);
+    return count;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    files_in_folder(true);
+    return rmdir(folder);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* Yours, from malloc(). */
+static char *text_of(const char *path)
+{
+    struct stat stat_of;
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &stat_of), 0);
+    char *text = calloc((size_t)stat_of.st_size + 1, 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, (size_t)stat_of.st_size, file), stat_of.st_size);
+    fclose(file);
+    return text;
+}
+
+static void put_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* ---- there and back ---- */
+
+/* Every number of a struct gets bytes that no default has. */
+static void fill_text(char *text, size_t bytes, char letter)
+{
+    memset(text, letter, bytes - 1);
+    text[bytes - 1] = '\0';
+}
+
+static void fill_texts(struct result *result)
+{
+    fill_text(result->name, sizeof result->name, 'n');
+    fill_text(result->what, sizeof result->what, 'w');
+    fill_text(result->when, sizeof result->when, 'W');
+    fill_text(result->way, sizeof result->way, 'y');
+    fill_text(result->caveat, sizeof result->caveat, 'c');
+    fill_text(result->strain.verdict, sizeof result->strain.verdict, 'v');
+    for (size_t i = 0; i < RESULT_MARKS_MAX; i++) {
+        fill_text(result->marks[i].text, sizeof result->marks[i].text, 'm');
+        result->marks[i].kind = (enum result_mark_kind)(i % 3);
+    }
+    for (size_t i = 0; i < RESULT_CHECKS_MAX; i++) {
+        fill_text(result->checks[i].text, sizeof result->checks[i].text, 't');
+        fill_text(result->checks[i].measured, sizeof result->checks[i].measured, 'M');
+    }
+    for (size_t i = 0; i < RESULT_HOT_MAX; i++)
+        fill_text(result->hot[i].key, sizeof result->hot[i].key, 'k');
+    for (size_t i = 0; i < WITNESS_COMMANDS_MAX; i++)
+        fill_text(result->commands[i].name, sizeof result->commands[i].name, 'C');
+}
+
+/* All of the struct is 0x01, which is true, a count, and a double; then it is numbered through where it is a count
+ * of uint64_t, so that nothing lands in its neighbour. */
+static struct result *full_result(void)
+{
+    struct result *result = malloc(sizeof *result);
+    assert_non_null(result);
+    memset(result, 1, sizeof *result);
+    fill_texts(result);
+    for (size_t i = 0; i < 600; i++)
+        result->statuses[i] = i < 100 && i > 0 ? 0 : i + 1;
+    for (size_t i = 0; i < RECORD_OUTCOMES; i++)
+        result->outcomes[i] = i + 1;
+    for (size_t i = 0; i < RECORD_CACHES; i++)
+        result->caches[i] = 10 * i + 1;
+    result->curve_count = RESULT_CURVE_MAX;
+    result->mark_count = RESULT_MARKS_MAX;
+    result->check_count = RESULT_CHECKS_MAX;
+    result->hot_count = RESULT_HOT_MAX;
+    result->command_count = WITNESS_COMMANDS_MAX;
+    result->slice_count = RESULT_SLICES_MAX;
+    result->slices = malloc(RESULT_SLICES_MAX * sizeof *result->slices);
+    result->block_count = RESULT_BLOCKS_MAX;
+    result->blocks = malloc(RESULT_BLOCKS_MAX * sizeof *result->blocks);
+    assert_non_null(result->slices);
+    assert_non_null(result->blocks);
+    for (size_t i = 0; i < RESULT_SLICES_MAX * sizeof *result->slices / sizeof(uint32_t); i++)
+        memcpy((uint32_t *)(void *)result->slices + i, &(uint32_t){(uint32_t)i}, sizeof(uint32_t));
+    for (size_t i = 0; i < (size_t)RESULT_BLOCKS_MAX * RESULT_BUCKETS; i++)
+        result->blocks[i / RESULT_BUCKETS][i % RESULT_BUCKETS] = (uint32_t)(i % 7 * i);
+    return result;
+}
+
+/* Padding has no value to keep: between a bool and what follows it. */
+static void make_padding_equal(struct result *into, const struct result *from)
+{
+    unsigned char *bytes = (unsigned char *)into;
+    const unsigned char *others = (const unsigned char *)from;
+    static const size_t after_bools[][2] = {
+        {offsetof(struct result, is_partial) + 1, offsetof(struct result, duration_ms)},
+        {offsetof(struct result, has_writes) + 1, offsetof(struct result, stale_answers)},
+        {offsetof(struct result, slice_ms) + 4, offsetof(struct result, slices) + sizeof(void *)},
+        {offsetof(struct result, blocks), offsetof(struct result, blocks) + sizeof(void *)},
+        {offsetof(struct result, caveat) + RESULT_CAVEAT_BYTES, offsetof(struct result, loads)},
+        {offsetof(struct result, ttl_ms) + 4, offsetof(struct result, expiries)},
+        {offsetof(struct result, strain.generator_count) + 4, offsetof(struct result, strain.busiest)},
+        {offsetof(struct result, strain.verdict) + 320, offsetof(struct result, marks)},
+        {offsetof(struct result, checks) + sizeof into->checks, offsetof(struct result, check_count)},
+    };
+    for (size_t i = 0; i < sizeof after_bools / sizeof *after_bools; i++)
+        memcpy(bytes + after_bools[i][0], others + after_bools[i][0], after_bools[i][1] - after_bools[i][0]);
+}
+
+static void assert_same_result(struct result *read, const struct result *written)
+{
+    assert_int_equal(read->slice_count, written->slice_count);
+    assert_memory_equal(read->slices, written->slices, written->slice_count * sizeof *written->slices);
+    assert_int_equal(read->block_count, written->block_count);
+    assert_memory_equal(read->blocks, written->blocks, written->block_count * sizeof *written->blocks);
+    struct result *copy = malloc(sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, read, sizeof *copy);
+    make_padding_equal(copy, written);
+    assert_memory_equal(copy, written, sizeof *copy);
+    free(copy);
+}
+
+static void nothing_is_lost_on_the_way_to_a_file_and_back(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0}, read;
+    char why[RESULT_WHY_BYTES] = "";
+    fill_text(report.title, sizeof report.title, 'T');
+    fill_text(report.about, sizeof report.about, 'A');
+    report.about[100] = '\n';
+    fill_text(report.command, sizeof report.command, 'C');
+    fill_text(report.machine, sizeof report.machine, 'M');
+    report_add(&report, full_result());
+    report_add(&report, full_result());
+    report.results[1]->all.p99_us = INT64_MAX;
+    if (!report_write(&report, path_of("full.json"), why) || !report_read(&read, path_of("full.json"), why))
+        fail_msg("%s", why);
+    assert_int_equal(read.result_count, 2);
+    assert_memory_equal(&read, &report, offsetof(struct report, results));
+    for (size_t i = 0; i < 2; i++)
+        assert_same_result(read.results[i], report.results[i]);
+    report_clear(&read);
+    report_clear(&report);
+}
+
+static void a_run_looks_the_same_from_its_file(void **state)
+{
+    (void)state;
+    struct report report, read;
+    char why[RESULT_WHY_BYTES] = "", *tables[2];
+    sample_rate_report(&report);
+    assert_true(report_write(&report, path_of("rate.json"), why));
+    assert_true(report_read(&read, path_of("rate.json"), why));
+    for (size_t i = 0; i < report.result_count; i++)
+        assert_same_result(read.results[i], report.results[i]);
+    for (size_t i = 0; i < 2; i++) {
+        FILE *out = fopen(path_of("table"), "we");
+        assert_non_null(out);
+        report_table(i == 0 ? &report : &read, out, false);
+        fclose(out);
+        tables[i] = text_of(path_of("table"));
+    }
+    assert_string_equal(tables[0], tables[1]);
+    free(tables[0]);
+    free(tables[1]);
+    report_clear(&read);
+    report_clear(&report);
+}
+
+static void text_that_is_cut_within_a_character_is_still_written(void **state)
+{
+    (void)state;
+    struct report report = {.title = "Wei\xc3"}, read;
+    char why[RESULT_WHY_BYTES] = "";
+    struct result *result = calloc(1, sizeof *result);
+    assert_non_null(result);
+    report_add(&report, result);
+    result->check_count = 1;
+    memset(result->checks[0].text, 'x', sizeof result->checks[0].text); /* without an end */
+    snprintf(result->checks[0].measured, sizeof result->checks[0].measured, "\x1b[2J\xff");
+    assert_true(report_write(&report, path_of("cut.json"), why));
+    assert_true(report_read(&read, path_of("cut.json"), why));
+    assert_string_equal(read.title, "Wei?");
+    assert_string_equal(read.results[0]->checks[0].measured, "?[2J?");
+    assert_int_equal(strlen(read.results[0]->checks[0].text), RESULT_TEXT_BYTES - 1);
+    report_clear(&read);
+    report_clear(&report);
+}
+
+/* ---- what is no report ---- */
+
+static void assert_refused(const char *path, const char *expected)
+{
+    struct report read;
+    char why[RESULT_WHY_BYTES] = "";
+    assert_false(report_read(&read, path, why));
+    if (strncmp(why, path, strlen(path)) != 0 || strstr(why, expected) == NULL)
+        fail_msg("\"%s\" does not name the file and \"%s\"", why, expected);
+    assert_int_equal(read.result_count, 0);
+}
+
+static void what_is_no_report_is_refused_with_its_reason(void **state)
+{
+    (void)state;
+    static const char *const foreign[][2] = {
+        {"", "line 1, column 0: is not JSON"},
+        {"{\"a\": 1,\n \"b\" 2}", "line 2, column 6: is not JSON"},
+        {"{\"a\": 1, \"a\": 2}", "duplicate"},
+        {"[1, 2]", "not a report of this tool"},
+        {"{\"version\": 1}", "not a report of this tool"},
+        {"{\"stampede_report\": \"1\"}", "not a report of this tool"},
+        {"{\"stampede_report\": 99}", "version 99, and this tool reads version 1"},
+        {"{\"stampede_report\": 1}", "title is missing"},
+        {"{\"stampede_report\": 1, \"title\": 3}", "title must be text"},
+        {"{\"stampede_report\": 1, \"title\": \"\", \"about\": \"\", \"command\": \"\", \"machine\": \"\", "
+         "\"results\": {}}",
+         "results must be a list"},
+        {"{\"stampede_report\": 1, \"title\": \"\", \"about\": \"\", \"command\": \"\", \"machine\": \"\", "
+         "\"results\": [7]}",
+         "results[0] must be an object"},
+    };
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        put_text(path_of("foreign"), foreign[i][0]);
+        assert_refused(path_of("foreign"), foreign[i][1]);
+    }
+    remove(path_of("foreign"));
+    assert_refused(path_of("foreign"), "cannot be read: No such file");
+    assert_refused(folder, "is not a file");
+    assert_refused("/dev/zero", "is not a file");
+}
+
+/* One thing is changed in a good file. */
+static void one_wrong_value_is_named_with_its_place(void **state)
+{
+    (void)state;
+    static const char *const changes[][3] = {
+        {"\"at_ms\": 4000", "\"at_ms\": -1", "results[0].marks["},
+        {"\"at_ms\": 4000", "\"at_ms\": -1", "].at_ms must be a whole number, not negative"},
+        {"\"kind\": \"fault\"", "\"kind\": \"crash\"", ".kind must be \"expiry\", \"fault\" or \"note\""},
+        {"\"slice_ms\": 50", "\"slice_ms\": 0", "results[0].slices are there, but slice_ms is 0"},
+        {"\"slice_ms\": 50", "\"slice_ms\": 4294967296", "results[0].slice_ms must be at most 4294967295"},
+        {"\"duration_ms\": ", "\"duration\": ", "results[0].duration_ms is missing"},
+        {"\"held\": true", "\"held\": 1", "results[0].checks[0].held must be true or false"},
+        {"\"busiest\": 0", "\"busiest\": -0", "results[0].strain.busiest must be a number, not negative"},
+        {"\"answered\": 20000", "\"answered\": 1.5", "results[0].outcomes.answered must be a whole number"},
+        {"\"answered\": 20000", "\"eaten\": 20000", "results[0].outcomes has a name that nobody knows"},
+        {"\"statuses\": {", "\"statuses\": {\"99999\": 1,",
+         "results[0].statuses has a name that nobody knows"},
+        {"\"p99_us\": ", "\"p99\": ", "results[0].latency.p99_us is missing"},
+        {"\"blocks\": [\n    {\n     \"", "\"blocks\": [\n    {\n     \"8999", "results[0].blocks[0].8999"},
+        {"\"blocks\": [", "\"blocks\": [{},", "results[0].blocks has more than 20 items"},
+        {"\"slices\": [", "\"slices\": [false,", "results[0].slices[0] must be an object"},
+        {"\"curve\": [", "\"curves\": [", "results[0].curve is missing"},
+        {"\"name\": \"local\"", "\"name\": null", "results[1].name must be text"},
+    };
+    struct report report;
+    char why[RESULT_WHY_BYTES] = "";
+    sample_rate_report(&report);
+    assert_true(report_write(&report, path_of("good.json"), why));
+    report_clear(&report);
+    char *good = text_of(path_of("good.json"));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const char *at = strstr(good, changes[i][0]);
+        assert_non_null(at);
+        FILE *file = fopen(path_of("bad.json"), "we");
+        assert_non_null(file);
+        fprintf(file, "%.*s%s%s", (int)(at - good), good, changes[i][1], at + strlen(changes[i][0]));
+        fclose(file);
+        assert_refused(path_of("bad.json"), changes[i][2]);
+    }
+    free(good);
+}
+
+static void lists_longer_than_their_room_are_refused(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES] = "";
+    struct result *result = calloc(1, sizeof *result);
+    assert_non_null(result);
+    report_add(&report, result);
+    result->hot_count = RESULT_HOT_MAX;
+    assert_true(report_write(&report, path_of("long.json"), why));
+    report_clear(&report);
+    char *good = text_of(path_of("long.json")), *at = strstr(good, "\"hot\": [");
+    assert_non_null(at);
+    FILE *file = fopen(path_of("long.json"), "we");
+    assert_non_null(file);
+    fprintf(file, "%.*s{\"key\": \"\", \"loads\": 1},%s", (int)(at + 8 - good), good, at + 8);
+    fclose(file);
+    free(good);
+    assert_refused(path_of("long.json"), "results[0].hot has more than 10 items");
+}
+
+/* Whatever a damaged file says, reading it ends without harm: it is cut, and bytes of it are changed. */
+static void a_damaged_file_does_no_harm(void **state)
+{
+    (void)state;
+    struct report report, read;
+    char why[RESULT_WHY_BYTES] = "";
+    size_t taken = 0;
+    uint64_t random = 1;
+    sample_burst_report(&report);
+    result_clear(report.results[2]);
+    free(report.results[2]);
+    report.result_count = 2;
+    assert_true(report_write(&report, path_of("whole.json"), why));
+    report_clear(&report);
+    char *whole = text_of(path_of("whole.json"));
+    size_t bytes = strlen(whole);
+    for (size_t i = 0; i < 60; i++) {
+        char *damaged = strdup(whole);
+        assert_non_null(damaged);
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        if (i % 3 == 0)
+            damaged[(random >> 20) % bytes] = '\0';
+        for (size_t j = 0; j < 1 + i % 4; j++)
+            damaged[(random >> (8 * j)) % bytes] = (char)('0' + j % 10);
+        put_text(path_of("damaged.json"), damaged);
+        free(damaged);
+        if (report_read(&read, path_of("damaged.json"), why)) {
+            taken++;
+            report_table(&read, stderr, false);
+            report_clear(&read);
+        }
+    }
+    free(whole);
+    assert_in_range(taken, 1, 40);
+}
+
+/* ---- files ---- */
+
+static void a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else(void **state)
+{
+    (void)state;
+    struct report report = {.title = "second"}, read;
+    char why[RESULT_WHY_BYTES] = "";
+    files_in_folder(true);
+    put_text(path_of("same.json"), "something else");
+    assert_true(report_write(&report, path_of("same.json"), why));
+    assert_true(report_read(&read, path_of("same.json"), why));
+    assert_string_equal(read.title, "second");
+    assert_int_equal(files_in_folder(false), 1);
+    report_clear(&read);
+}
+
+static void a_place_that_cannot_be_written_is_named(void **state)
+{
+    (void)state;
+    struct report report = {.title = "nowhere"};
+    char why[RESULT_WHY_BYTES] = "", path[8192];
+    assert_false(report_write(&report, "/nonexistent/r.json", why));
+    assert_non_null(strstr(why, "/nonexistent/r.json: cannot be written: No such file"));
+    assert_false(report_write(&report, folder, why));
+    assert_non_null(strstr(why, "cannot be written: Is a directory"));
+    assert_false(report_write(&report, "/dev/full", why));
+    assert_non_null(strstr(why, "/dev/full: cannot be written: No space left"));
+    memset(path, 'p', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    assert_false(report_write(&report, path, why));
+    assert_non_null(strstr(why, "the path is too long"));
+}
+
+static void what_is_no_file_is_written_to_and_not_replaced(void **state)
+{
+    (void)state;
+    struct report report = {.title = "to nobody"};
+    char why[RESULT_WHY_BYTES] = "";
+    struct stat stat_of;
+    assert_true(report_write(&report, "/dev/null", why));
+    assert_int_equal(stat("/dev/null", &stat_of), 0);
+    assert_true(S_ISCHR(stat_of.st_mode));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_on_the_way_to_a_file_and_back),
+        cmocka_unit_test(a_run_looks_the_same_from_its_file),
+        cmocka_unit_test(text_that_is_cut_within_a_character_is_still_written),
+        cmocka_unit_test(what_is_no_report_is_refused_with_its_reason),
+        cmocka_unit_test(one_wrong_value_is_named_with_its_place),
+        cmocka_unit_test(lists_longer_than_their_room_are_refused),
+        cmocka_unit_test(a_damaged_file_does_no_harm),
+        cmocka_unit_test(a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else),
+        cmocka_unit_test(a_place_that_cannot_be_written_is_named),
+        cmocka_unit_test(what_is_no_file_is_written_to_and_not_replaced),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* result_table_test.c - the terminal's table: what stands in it, what does not, and how wide it is. */
+#include "load/result.h"
+#include "load/result_text.h"
+#include "tests/support/sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PAGE_COLUMNS = 100 };
+
+/* Yours, from malloc(). */
+static char *table_of(const struct report *report, bool is_terminal)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    report_table(report, out, is_terminal);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+/* The line that begins so, without its indentation; lent until the next call. "" if there is none. */
+static const char *line_of(const char *table, const char *begin)
+{
+    static char line[512];
+    line[0] = '\0';
+    for (const char *at = table; at != NULL && *at != '\0';
+         at = strchr(at, '\n') != NULL ? strchr(at, '\n') + 1 : NULL) {
+        const char *text = at + strspn(at, " ");
+        if (strncmp(text, begin, strlen(begin)) == 0) {
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
+            break;
+        }
+    }
+    return line;
+}
+
+static void assert_row(const char *table, const char *label, const char *const *cells, size_t count)
+{
+    const char *at = line_of(table, label);
+    if (at[0] == '\0')
+        fail_msg("no row \"%s\" in:\n%s", label, table);
+    at += strlen(label);
+    for (size_t i = 0; i < count; i++) {
+        at += strspn(at, " ");
+        if (strncmp(at, cells[i], strlen(cells[i])) != 0 ||
+            (at[strlen(cells[i])] != ' ' && at[strlen(cells[i])] != '\0'))
+            fail_msg("row \"%s\": \"%s\" where \"%s\" should be", label, at, cells[i]);
+        at += strlen(cells[i]);
+    }
+    assert_string_equal(at, "");
+}
+
+#define ROW(table, label, ...)                                                                               \
+    assert_row(table, label, (const char *const[]){__VA_ARGS__},                                             \
+               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
+static void assert_narrow(const char *table)
+{
+    char *copy = strdup(table), *rest = copy;
+    assert_non_null(copy);
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (text_columns(line) > PAGE_COLUMNS || (line[0] != '\0' && line[strlen(line) - 1] == ' '))
+            fail_msg("too wide, or ends with a space: \"%s\"", line);
+    }
+    free(copy);
+}
+
+static void several_results_stand_side_by_side(void **state)
+{
+    (void)state;
+    struct report report;
+    sample_burst_report(&report);
+    char *table = table_of(&report, false);
+    ROW(table, "loads per expiry  ", "1000.00", "2.00", "1.00");
+    ROW(table, "queries", "1000", "2", "1");
+    ROW(table, "at the same time, most", "97", "2", "1");
+    ROW(table, "answered 200", "1000", "1000", "1000");
+    ROW(table, "collapsed", "0", "998", "999");
+    ROW(table, "Redis commands", "5786", "5786", "5786");
+    ROW(table, "evalsha", "2104", "2104", "2104");
+    ROW(table, "off ", "local", "fleet");
+    assert_non_null(strstr(table, "held      fleet: loads per expiry <= 1: 1.00\n"));
+    assert_non_null(strstr(table, "\ngenerator: The generator kept up"));
+    assert_null(strchr(table, '\033'));
+    assert_narrow(table);
+    free(table);
+    report_clear(&report);
+}
+
+static void a_percentile_that_too_few_answers_support_is_a_dash(void **state)
+{
+    (void)state;
+    struct report report = {.title = "few"};
+    struct sample sample = {
+        .name = "few", .seed = 1, .round_count = 1, .connection_count = 100, .ttl_ms = 1000};
+    report_add(&report, sample_result(&sample));
+    sample.name = "many";
+    sample.round_count = 10;
+    report_add(&report, sample_result(&sample));
+    char *table = table_of(&report, false);
+    const char *row = line_of(table, "p99.9");
+    assert_string_not_equal(row, "");
+    assert_non_null(strstr(row, " - ")); /* of 100: it would be the maximum; of 1 000 it is something */
+    assert_string_equal(line_of(table, "p99.99"), "");
+    assert_null(strstr(line_of(table, "p99 "), "-"));
+    free(table);
+    report_clear(&report);
+}
+
+static void rows_that_nobody_has_are_left_out(void **state)
+{
+    (void)state;
+    struct report report = {.title = "bare"};
+    struct result *result = calloc(1, sizeof *result);
+    assert_non_null(result);
+    snprintf(result->name, sizeof result->name, "bare");
+    result->requests = 3;
+    result->outcomes[RECORD_REFUSED] = 3;
+    report_add(&report, result);
+    char *table = table_of(&report, false);
+    assert_string_equal(table, "bare\n\n                                              bare\n"
+                               "requests                                         3\n"
+                               "  refused                                        3\n"
+                               "seconds until the last answer                 0.00\n\n");
+    free(table);
+    report_clear(&report);
+}
+
+static void what_one_result_has_and_another_has_not_is_a_dash(void **state)
+{
+    (void)state;
+    struct report report = {.title = "mixed"};
+    for (size_t i = 0; i < 2; i++) {
+        struct result *result = calloc(1, sizeof *result);
+        assert_non_null(result);
+        snprintf(result->name, sizeof result->name, "r%zu", i);
+        report_add(&report, result);
+    }
+    report.results[0]->has_writes = true;
+    report.results[1]->is_partial = true;
+    report.results[1]->has_loads = true;
+    char *table = table_of(&report, false);
+    ROW(table, "stale answers after a write", "0", "-");
+    ROW(table, "interrupted", "-", "yes");
+    ROW(table, "queries", "-", "0");
+    assert_string_equal(line_of(table, "loads per expiry"), "");
+    free(table);
+    report_clear(&report);
+}
+
+static void sixteen_results_with_long_names_stay_within_the_page(void **state)
+{
+    (void)state;
+    struct report report = {.title = "wide"};
+    memset(report.about, 'a', sizeof report.about - 1); /* a word without an end */
+    for (size_t i = 0; i < REPORT_RESULTS_MAX; i++) {
+        struct sample sample = {.seed = i, .per_second = 100, .duration_ms = 1000, .ttl_ms = 100};
+        char name[RESULT_TEXT_BYTES];
+        snprintf(name, sizeof name,
+                 "%zu \xe7\xbc\x93\xe5\xad\x98\xe9\x9b\xaa\xe5\xb4\xa9 and a very long name of a variant", i);
+        sample.name = name;
+        report_add(&report, sample_result(&sample));
+        memset(report.results[i]->checks[0].text, 'c', RESULT_TEXT_BYTES);
+        memset(report.results[i]->checks[0].measured, 'm', RESULT_TEXT_BYTES);
+        report.results[i]->check_count = 1;
+        snprintf(report.results[i]->strain.verdict, 32, "verdict %zu", i);
+    }
+    char *table = table_of(&report, false);
+    assert_narrow(table);
+    assert_non_null(strstr(table, "…"));
+    assert_non_null(strstr(table, "verdict 15"));
+    free(table);
+    report_clear(&report);
+}
+
+static void foreign_text_cannot_command_the_terminal(void **state)
+{
+    (void)state;
+    struct report report = {.title = "\033[2Jtitle\r\n",
+                            .about = "\xc2\x9b"
+                                     "31m about \xe2\x80\xae"};
+    struct sample sample = {.name = "\033]0;name\a", .seed = 1, .round_count = 1, .connection_count = 10};
+    report_add(&report, sample_result(&sample));
+    struct result *result = report.results[0];
+    snprintf(result->checks[0].text, RESULT_TEXT_BYTES, "\033[31mcheck");
+    result->check_count = 1;
+    snprintf(result->caveat, sizeof result->caveat, "\033caveat");
+    snprintf(result->commands[0].name, sizeof result->commands[0].name, "\033get");
+    char *table = table_of(&report, false);
+    for (const char *at = table; *at != '\0'; at++)
+        assert_true((unsigned char)*at >= ' ' || *at == '\n');
+    assert_null(strstr(table, "\xc2\x9b"));
+    assert_null(strstr(table, "\xe2\x80\xae"));
+    free(table);
+    report_clear(&report);
+}
+
+static void a_terminal_gets_colours(void **state)
+{
+    (void)state;
+    struct report report;
+    sample_rate_report(&report);
+    char *table = table_of(&report, true);
+    assert_non_null(strstr(table, "\033[1;31mNOT HELD  \033[0mfleet: loads per expiry <= 1"));
+    assert_non_null(strstr(table, "\033[32mheld      \033[0m"));
+    free(table);
+    report_clear(&report);
+}
+
+static void a_report_without_results_is_its_title(void **state)
+{
+    (void)state;
+    struct report report = {.title = "nothing yet"};
+    char *table = table_of(&report, false);
+    assert_string_equal(table, "nothing yet\n\n");
+    free(table);
+}
+
+/* ---- texts and numbers ---- */
+
+static void text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    char out[8];
+    text_clean(out, sizeof out, "abcdef\xc3\xa4z", SIZE_MAX, false);
+    assert_string_equal(out, "abcdef");
+    text_clean(out, sizeof out, "a\nb\tc", 4, true);
+    assert_string_equal(out, "a\nb ");
+    text_clean(out, sizeof out, "\xc0\xaf\xed\xa0\x80", SIZE_MAX, false); /* overlong, and half of a pair */
+    assert_string_equal(out, "???");
+    assert_int_equal(text_columns("a\xe7\xa9\xbf"), 3);
+    assert_int_equal(text_fit("a\xe7\xa9\xbfz", 2), 1);
+    assert_int_equal(text_fit("a\xe7\xa9\xbfz", 3), 4);
+}
+
+static void numbers_are_grouped_and_rounded(void **state)
+{
+    (void)state;
+    char text[TEXT_NUMBER_BYTES];
+    assert_string_equal(text_count(text, 0), "0");
+    assert_string_equal(text_count(text, 1000), "1000");
+    assert_string_equal(text_count(text, 12345), "12 345");
+    assert_string_equal(text_count(text, UINT64_MAX), "18 446 744 073 709 551 615");
+    assert_string_equal(text_ms(text, 270), "0.27");
+    assert_string_equal(text_ms(text, 10000), "10.0");
+    assert_string_equal(text_ms(text, 12345678), "12 345.7");
+    assert_string_equal(text_decimal(text, 0.0 / 0.0, 2) + (text[0] == '-'), "nan");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_results_stand_side_by_side),
+        cmocka_unit_test(a_percentile_that_too_few_answers_support_is_a_dash),
+        cmocka_unit_test(rows_that_nobody_has_are_left_out),
+        cmocka_unit_test(what_one_result_has_and_another_has_not_is_a_dash),
+        cmocka_unit_test(sixteen_results_with_long_names_stay_within_the_page),
+        cmocka_unit_test(foreign_text_cannot_command_the_terminal),
+        cmocka_unit_test(a_terminal_gets_colours),
+        cmocka_unit_test(a_report_without_results_is_its_title),
+        cmocka_unit_test(text_is_cut_between_characters),
+        cmocka_unit_test(numbers_are_grouped_and_rounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

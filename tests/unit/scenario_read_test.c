@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
+#include "load/scenario.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <glob.h>
+
+/* ---- reading a text as a file ---- */
+
+struct outcome {
+    bool good;
+    struct scenario *scenario;
+    char complaints[8192]; /* with FILE for the file's name */
+};
+
+static void read_text(const char *text, const struct scenario_set *sets, size_t set_count,
+                      struct outcome *out)
+{
+    char path[] = "/tmp/scenario-test-XXXXXX", *complaints = NULL;
+    size_t bytes = 0;
+    int fd = mkstemp(path);
+    assert_true(fd != -1);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    FILE *stream = open_memstream(&complaints, &bytes);
+    out->scenario = NULL;
+    out->good = scenario_read(path, sets, set_count, stream, &out->scenario);
+    fclose(stream);
+    unlink(path);
+    out->complaints[0] = '\0';
+    for (const char *line = complaints; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t used = strlen(out->complaints);
+        assert_int_equal(strncmp(line, path, strlen(path)), 0);
+        snprintf(out->complaints + used, sizeof out->complaints - used, "%.*s\n",
+                 (int)(strcspn(line, "\n") - strlen(path)), line + strlen(path));
+    }
+    free(complaints);
+    assert_int_equal(out->good, out->scenario != NULL);
+    assert_int_equal(out->good, out->complaints[0] == '\0');
+}
+
+static void read_good(const char *text, struct outcome *out)
+{
+    read_text(text, NULL, 0, out);
+    if (!out->good)
+        fail_msg("%s", out->complaints);
+}
+
+/* Every part of `expected`, one a line, begins one complaint, in this order, and there are no others. */
+static void expect_complaints(const char *text, const char *expected)
+{
+    struct outcome outcome;
+    read_text(text, NULL, 0, &outcome);
+    scenario_free(&outcome.scenario);
+    const char *got = outcome.complaints;
+    while (*expected != '\0') {
+        size_t bytes = strcspn(expected, "\n");
+        if (strncmp(got, expected, bytes) != 0)
+            fail_msg("expected: %.*s\ngot: %s", (int)bytes, expected, got);
+        expected += bytes + (expected[bytes] == '\n');
+        got += strcspn(got, "\n");
+        got += *got == '\n';
+    }
+    assert_string_equal(got, "");
+}
+
+/* ---- what is read ---- */
+
+static void a_whole_scenario_is_read_as_it_is_written(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+    read_good("# SPDX-License-Identifier: MIT\n"
+              "# About this,\n# in two lines.\n#\n# And a paragraph.\n\n"
+              "# not about it\n"
+              "title   A hot key's end   \n"
+              "stack   3 LOAD_DELAY_MS=200 \\\n        FRESH_MS=1500\n"
+              "products 700\n"
+              "vary GUARD_MODE off fleet\n"
+              "proxy redis postgres\nreplica\n"
+              "warm /products/{each:1-20}\n"
+              "ask /products/{zipf:1-500} weight 3   # most of them\n"
+              "ask /catalog\n"
+              "burst 1000 connections 3 rounds every 2s\n"
+              "leave 50% after 20ms\nlimit 30s\nconnections close\nmethod HEAD\n"
+              "header \"Accept: text/html\"\nheader \"X: y\"\nversion \"\\\"version\\\":\"\n"
+              "write every 100ms keys 1-20 sql \"UPDATE t SET v = {key}\" then /invalidate?key={key}\n"
+              "generators 2\nsources 4\nseed 9\n"
+              "at 2s redis pause for 500ms\n"
+              "on load 3 after 20ms leader kill\n"
+              "at 3s link redis delay 20ms\n"
+              "at 4s invalidate product:7\n"
+              "at 5s catalogd 2 restart\n"
+              "expect loads per expiry <= 1 in fleet\n"
+              "expect p99 <= 300ms from 1s to 2s\n",
+              &outcome);
+    const struct scenario *scenario = outcome.scenario;
+    assert_string_equal(scenario->title, "A hot key's end");
+    assert_string_equal(scenario->about, "About this, in two lines.\nAnd a paragraph.");
+    assert_int_equal(scenario->process_count, 3);
+    assert_string_equal(scenario_setting(scenario, "FRESH_MS"), "1500");
+    assert_null(scenario_setting(scenario, "FRESH"));
+    assert_int_equal(scenario->product_count, 700);
+    assert_string_equal(scenario->variants[1], "fleet");
+    assert_int_equal(scenario->variant_count, 2);
+    assert_true(scenario->proxies_redis && scenario->proxies_postgres && scenario->has_replica);
+    assert_int_equal(scenario->warm.url_count, 1);
+    assert_int_equal(scenario->work.url_count, 2);
+    assert_int_equal(scenario->work.urls[0].weight, 3);
+    assert_int_equal(scenario->work.connection_count, 1000);
+    assert_int_equal(scenario->work.round_count, 3);
+    assert_int_equal(scenario->work.every_ms, 2000);
+    assert_int_equal(scenario->work.leave_percent, 50);
+    assert_int_equal(scenario->work.request_limit_ms, 30000);
+    assert_false(scenario->work.keeps_alive);
+    assert_string_equal(scenario->work.method, "HEAD");
+    assert_string_equal(scenario->work.headers, "Accept: text/html\r\nX: y\r\n");
+    assert_string_equal(scenario->work.version_after, "\"version\":");
+    assert_int_equal(scenario->writes[0].last_key, 20);
+    assert_int_equal(scenario->work.seed, 9);
+    assert_int_equal(scenario->event_count, 5);
+    assert_string_equal(scenario->events[0].text, "redis pause for 500ms");
+    assert_int_equal(scenario->events[0].for_ms, 500);
+    assert_true(scenario->events[1].is_on_load);
+    assert_int_equal(scenario->events[1].load, 3);
+    assert_int_equal(scenario->events[1].at_ms, 20);
+    assert_int_equal(scenario->events[2].action.fault, PROXY_DELAY);
+    assert_int_equal(scenario->events[2].action.amount_ms, 20);
+    assert_string_equal(scenario->events[3].action.argument, "/invalidate?key=product:7");
+    assert_int_equal(scenario->events[4].action.process, 2);
+    assert_int_equal(scenario->expect_count, 2);
+    scenario_free(&outcome.scenario);
+}
+
+static void ones_own_service_is_named_with_its_servers(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+    read_good(
+        "target 127.0.0.1:8080 127.0.0.1:8082\ndatabase postgresql:///shop\nredis redis://127.0.0.1:6379/0\n"
+        "count sql \"SELECT n FROM c\"\nttl 1s jitter 10%\n"
+        "ask /\nrate 2_000 per second for 1.5s poisson over 200 connections\n"
+        "at 1s run 'exit 0'\n",
+        &outcome);
+    const struct scenario *scenario = outcome.scenario;
+    assert_int_equal(scenario->work.target_count, 2);
+    assert_int_equal(scenario->way, WITNESS_SQL);
+    assert_string_equal(scenario->counter_sql, "SELECT n FROM c");
+    assert_int_equal(scenario->ttl_ms, 1000);
+    assert_int_equal(scenario->jitter_percent, 10);
+    assert_int_equal(scenario->work.per_second, 2000);
+    assert_int_equal(scenario->work.duration_ms, 1500);
+    assert_true(scenario->work.is_poisson);
+    assert_int_equal(scenario->expect_count, 1); /* nothing was expected: then that nobody fails */
+    assert_string_equal(scenario->expects[0].text, "failed = 0");
+    scenario_free(&outcome.scenario);
+}
+
+static const char with_names[] = "let DELAY 200\nlet PATH /products/7\n"
+                                 "stack 2 LOAD_DELAY_MS=${DELAY} FRESH_MS=1000\nvary GUARD_MODE off fleet\n"
+                                 "ask ${PATH}\nexpect loads = 1 in fleet\n";
+
+static void names_stand_for_their_values(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+    read_good(with_names, &outcome);
+    assert_string_equal(scenario_setting(outcome.scenario, "LOAD_DELAY_MS"), "200");
+    assert_string_equal(outcome.scenario->work.urls[0].path, "/products/7");
+    scenario_free(&outcome.scenario);
+}
+
+static void a_value_can_be_set_from_outside(void **state)
+{
+    (void)state;
+    const struct scenario_set sets[] = {{"DELAY", "5"}, {"FRESH_MS", "7"}, {"GUARD_MODE", "local"}};
+    const struct scenario_set wrong[] = {{"DELY", "5"}};
+    struct outcome outcome;
+    read_text(with_names, sets, 3, &outcome);
+    assert_true(outcome.good);
+    assert_string_equal(scenario_setting(outcome.scenario, "LOAD_DELAY_MS"), "5");
+    assert_string_equal(scenario_setting(outcome.scenario, "FRESH_MS"), "7");
+    assert_int_equal(outcome.scenario->variant_count, 1);
+    assert_string_equal(outcome.scenario->variants[0], "local");
+    scenario_free(&outcome.scenario);
+    read_text(with_names, wrong, 1, &outcome);
+    assert_false(outcome.good);
+    assert_non_null(strstr(outcome.complaints,
+                           "--set DELY: the scenario has no such name; it has: DELAY PATH LOAD_DELAY_MS"));
+}
+
+static void all_scenarios_of_ours_can_be_read(void **state)
+{
+    (void)state;
+    glob_t found;
+    assert_int_equal(glob("load/scenarios/*.scenario", 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct scenario *scenario = NULL;
+        if (!scenario_read(found.gl_pathv[i], NULL, 0, stderr, &scenario))
+            fail_msg("%s", found.gl_pathv[i]);
+        assert_true(scenario->about[0] != '\0' && strcmp(scenario->title, scenario->name) != 0);
+        scenario_free(&scenario);
+    }
+    assert_true(found.gl_pathc >= 19);
+    globfree(&found);
+}
+
+/* ---- mistakes ---- */
+
+static void every_mistake_is_told_with_its_line(void **state)
+{
+    (void)state;
+    expect_complaints("# head\n"
+                      "stack two\n"
+                      "askk /products/7\n"
+                      "ask /products/{7\n"
+                      "rate 100 per second \\\n  for ever\n"
+                      "at soon redis kill\n"
+                      "at 1s redis explode\n"
+                      "at 1s flood\n"
+                      "on start redis kill\n"
+                      "expect lodas <= 1\n"
+                      "note \"unclosed\n"
+                      "let x y\n"
+                      "ask ${NOWHERE}\n"
+                      "at 1s redis flush for 2s\n"
+                      "at 1s link redis wobble\n",
+                      ":2: stack: a number from 1 to 8 is needed, not \"two\"; write: stack PROCESSES\n"
+                      ":3: unknown: \"askk\"; there are: let, title, stack,\n"
+                      ":4: ask: \n"
+                      ":5: rate: a time like 250ms, 1.5s or 2m is needed, not \"ever\"; write: rate N\n"
+                      ":7: at: a time like 250ms, 1.5s or 2m is needed, not \"soon\"\n"
+                      ":8: at: write: \"redis kill|start|restart|pause|resume|flush|failover\"\n"
+                      ":9: at: what can happen is about redis,\n"
+                      ":10: on: write: on load\n"
+                      ":11: expect: unknown figure \"lodas\"; there are: requests,\n"
+                      ":12: a quote is not closed\n"
+                      ":13: let: write: let NAME VALUE\n"
+                      ":14: ${NOWHERE}: there is no line \"let NOWHERE VALUE\" above\n"
+                      ":15: at: \"for\" is about what has an opposite\n"
+                      ":16: at: write: link redis|postgres\n");
+}
+
+static void a_directive_that_was_told_twice_or_too_much_is_refused(void **state)
+{
+    (void)state;
+    expect_complaints(
+        "stack 2\nstack 2\nask /a b\nlimit 1s 2s\nburst\nleave 50%\nheader \"no colon\"\n"
+        "stack 2 LISTEN=1\nmethod get\nvary X\ncount maybe\nwrite every 0s key 1 sql x\nwarm /{1-5}\n",
+        ":2: a second line with \"stack\"\n"
+        ":3: ask: \n"
+        ":4: limit: this is too much: \"2s\"; write: limit TIME\n"
+        ":5: burst: write: burst N\n"
+        ":6: leave: write: leave PERCENT% after TIME\n"
+        ":7: header: a header is \"Name: value\", not \"no colon\"\n"
+        ":8: a second line with \"stack\"\n"
+        ":9: method: a method is of capital letters, not \"get\"\n"
+        ":10: vary: write: vary NAME VALUE\n"
+        ":11: count: write: count log PATH\n"
+        ":12: write: every 0ms is too often\n"
+        ":13: warm: to warm up, each key is asked for once\n");
+}
+
+static void what_contradicts_itself_is_told_with_the_line_where_there_is_one(void **state)
+{
+    (void)state;
+    expect_complaints("ask /\n", ": nobody is asked");
+    expect_complaints("stack 2\n", ": nothing is asked");
+    expect_complaints("stack 2\ntarget 127.0.0.1:1\nask /\n", ": either a stack");
+    expect_complaints("stack 2\ndatabase x\nask /\n", ": a stack brings its own");
+    expect_complaints("stack 2\nreplica\nask /\n", ": a replica needs \"proxy redis\"");
+    expect_complaints("target 127.0.0.1:1\nask /\nvary X a\n", ": vary, proxy and replica need a stack");
+    expect_complaints("stack 1\nask /\nvary X a a\n", ": vary has a twice");
+    expect_complaints("target 127.0.0.1:1\nask /\ncount statements\n",
+                      ": to count loads a text\n: to count loads in the database its address");
+    expect_complaints(
+        "target 127.0.0.1:1\nask /\nwrite every 1s keys 1-2 sql x\n",
+        ": to write, a database is needed\n: write: the statement does not say where its key goes");
+    expect_complaints("target 127.0.0.1:1\nask /\nat 1s redis kill\nat 1s sql x\non load note x\n",
+                      ":3: \"redis kill\": only a stack's servers can be broken\n"
+                      ":4: sql: a database is needed\n"
+                      ":5: on load: only the statement log");
+    expect_complaints(
+        "stack 2\nask /\nat 1s catalogd 3 kill\nat 1s redis failover\nat 1s link postgres drop\n",
+        ":3: \"catalogd 3 kill\": the stack has 2 processes\n"
+        ":4: redis failover: a line \"replica\" is missing\n"
+        ":5: \"link postgres drop\": a line \"proxy postgres\" is missing");
+    expect_complaints("stack 2\nask /\nrate 10 for 2s\nat 3s redis kill\nexpect loads <= 1 from 1s to 3s\n",
+                      ":4: \"redis kill\" at 3000 ms: the run is over by then\n"
+                      ":5: \"loads <= 1 from 1s to 3s\": the run is over by then");
+    expect_complaints("stack 2\nask /\nexpect loads <= 1 in fleet\nexpect answered of url 2 = 1\n"
+                      "expect answered of target 3 = 1\nexpect stale answers = 0\n",
+                      ":3: \"in fleet\": this is no value of the vary line\n"
+                      ":4: \"answered of url 2 = 1\": there are 1 lines with ask\n"
+                      ":5: \"answered of target 3 = 1\": there are 2 targets\n"
+                      ":6: \"stale answers = 0\": a write and a version are needed");
+    expect_complaints("target 127.0.0.1:1\nask /\nexpect loads <= 1\nexpect peak running <= 1\n"
+                      "expect redis commands <= 1\n",
+                      ":3: \"loads <= 1\": nobody counts loads\n"
+                      ":4: \"peak running <= 1\": database and queries are needed\n"
+                      ":5: \"redis commands <= 1\": redis is needed");
+    expect_complaints(
+        "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
+        ":6: \"loads per key <= 1\": only the statement log knows");
+}
+
+static void no_file_and_no_text_are_mistakes_and_no_crash(void **state)
+{
+    (void)state;
+    char complaints[256] = "";
+    struct scenario *scenario = NULL;
+    FILE *stream = fmemopen(complaints, sizeof complaints, "w");
+    assert_false(scenario_read("/nowhere/x.scenario", NULL, 0, stream, &scenario));
+    fclose(stream);
+    assert_string_equal(complaints, "/nowhere/x.scenario: No such file or directory\n");
+    expect_complaints("", ": nobody is asked\n: nothing is asked");
+    expect_complaints("\\", ": nobody is asked\n: nothing is asked");
+}
+
+static void overlong_lines_are_refused_and_the_next_one_is_read(void **state)
+{
+    (void)state;
+    static char text[30000];
+    struct outcome outcome;
+    memset(text, 'x', 20000);
+    strcpy(text + 20000, "\nask /\nstack 1\nlimit soon\n");
+    read_text(text, NULL, 0, &outcome);
+    assert_int_equal(strncmp(outcome.complaints, ":1: the line is too long\n", 25), 0);
+    assert_non_null(strstr(outcome.complaints, "\n:4: limit:"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_scenario_is_read_as_it_is_written),
+        cmocka_unit_test(ones_own_service_is_named_with_its_servers),
+        cmocka_unit_test(names_stand_for_their_values),
+        cmocka_unit_test(a_value_can_be_set_from_outside),
+        cmocka_unit_test(all_scenarios_of_ours_can_be_read),
+        cmocka_unit_test(every_mistake_is_told_with_its_line),
+        cmocka_unit_test(a_directive_that_was_told_twice_or_too_much_is_refused),
+        cmocka_unit_test(what_contradicts_itself_is_told_with_the_line_where_there_is_one),
+        cmocka_unit_test(no_file_and_no_text_are_mistakes_and_no_crash),
+        cmocka_unit_test(overlong_lines_are_refused_and_the_next_one_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/* witness_log_test.c - lines of PostgreSQL's log of every kind, whole, torn and no lines at all. */
+#include "load/witness_log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* 2025-11-20 12:34:56.789 UTC; it is read 5 ms later. */
+#define STAMP_US UINT64_C(1763642096789000)
+static const struct witness_clock later = {.wall_us = STAMP_US + 5000, .now_us = 70000000};
+static const uint64_t stamp_now_us = 70000000 - 5000;
+
+#define UTC "2025-11-20 12:34:56.789 UTC [4711] "
+
+static void feed(struct witness_log *log, const char *text)
+{
+    witness_log_feed(log, text, strlen(text), later);
+}
+
+/* ---- one line ---- */
+
+static struct witness_line line_of(const char *text)
+{
+    struct witness_line line;
+    witness_line_read(text, strlen(text), &line);
+    return line;
+}
+
+static void assert_dated(const char *text, uint64_t wall_us)
+{
+    struct witness_line line = line_of(text);
+    if (line.kind != WITNESS_LINE_LOG || line.process != 4711 ||
+        witness_line_wall_us(&line, later.wall_us) != wall_us || strncmp(line.text, "execute", 7) != 0)
+        fail_msg("%s: kind %d, process %lu, stamp %lu", text, (int)line.kind, (unsigned long)line.process,
+                 (unsigned long)line.stamp_us);
+}
+
+static void prefixes_with_a_time_and_a_process_are_understood_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {
+        "2025-11-20 12:34:56.789 UTC [4711] ",
+        "2025-11-20 12:34:56.789 GMT [4711] shop@catalog ",
+        "4711 1763642096.789 ",
+        "1763642096.789 4711 ",
+        "[4711] 1763642096.789: ",
+        "4711:2025-11-20 12:34:56.789 UTC:",
+        "[4711-12] 2025-11-20 12:34:56.789 UTC ",
+        "2025-11-20 12:34:56 UTC [4711]: [3-1] 1763642096.789 ",
+        "time=2025-11-20 12:34:56.789 UTC pid=4711 ",
+        "app7@shop2 10.0.0.7 2025-11-20 12:34:56.789 UTC 4711 ",
+        "2025-11-20 12:34:56.789 UTC 127.0.0.1(54321) [4711] 691f09b0.1267 ",
+        "2025-11-20 13:34:56.789 CET [4711] ",
+        "2025-11-20 18:19:56.789 +0545 [4711] ",
+        "2025-11-20 09:34:56.789 -03 [4711] ",
+        "2025-11-21 02:34:56.789 +14 4711 ",
+        "shop-7 15.200 2025-11-20 12:34:56.789 UTC 4711 ",
+    };
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "%sLOG:  execute p1: SELECT 1", prefixes[i]);
+        assert_dated(line, STAMP_US);
+        snprintf(line, sizeof line, "%sLOG:  00000: execute p1: SELECT 1", prefixes[i]); /* verbose */
+        assert_dated(line, STAMP_US);
+    }
+}
+
+/* Only where it is not written must the zone be found by when the line is read. */
+static void times_in_utc_need_no_reading_soon(void **state)
+{
+    (void)state;
+    struct witness_line line = line_of(UTC "LOG:  x");
+    assert_true(witness_line_wall_us(&line, STAMP_US + UINT64_C(3600000000)) == STAMP_US);
+    line = line_of("2025-11-20 12:34:56.789 CET [4711] LOG:  x");
+    assert_true(witness_line_wall_us(&line, STAMP_US - UINT64_C(3600000000)) ==
+                STAMP_US - UINT64_C(3600000000));
+}
+
+static void dates_are_what_the_calendar_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stamp;
+        uint64_t seconds;
+    } known[] = {
+        {"1970-01-01 00:00:00", 0},          {"2000-02-29 23:59:59", 951868799},
+        {"2000-03-01 00:00:00", 951868800},  {"2024-12-31 00:00:00", 1735603200},
+        {"2038-01-19 03:14:08", 2147483648},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "%s.250 UTC [1] LOG:  x", known[i].stamp);
+        assert_true(line_of(text).stamp_us == known[i].seconds * 1000000 + 250000);
+    }
+}
+
+static void a_prefix_without_milliseconds_or_process_is_refused_in_words(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {"",
+                                           "2025-11-20 12:34:56 UTC [4711] ",
+                                           "2025-11-20 12:34:56.789 UTC ",
+                                           "[4711] ",
+                                           "1763642096 4711 ",
+                                           "691f09b0.1267 1763642096.789 "};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        struct witness_log log;
+        char text[256], why[WITNESS_WHY_BYTES] = "";
+        witness_log_init(&log, "load");
+        assert_true(witness_log_is_readable(&log, "/log", why));
+        snprintf(text, sizeof text, "%sLOG:  statement: SELECT /* load */ 1\n", prefixes[i]);
+        feed(&log, text);
+        assert_false(witness_log_is_readable(&log, "/log", why));
+        assert_non_null(strstr(why, "log_line_prefix = '%m [%p] '"));
+        assert_non_null(strstr(why, prefixes[i]));
+        assert_int_equal(log.load_count, 0);
+        feed(&log, UTC "LOG:  statement: SELECT /* load */ 1\n"); /* it has been set */
+        assert_true(witness_log_is_readable(&log, "/log", why));
+        witness_log_clear(&log);
+    }
+}
+
+static void logs_in_other_formats_and_languages_are_refused_in_words(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "2025-11-20 12:34:56.789 "
+        "UTC,\"shop\",\"catalog\",4711,\"127.0.0.1:5\",691f.1,3,\"SELECT\",LOG,00000,\"x\"\n",
+        "{\"timestamp\":\"2025-11-20 12:34:56.789 UTC\",\"pid\":4711,\"error_severity\":\"LOG\"}\n",
+        UTC "PROTOKOLL:  Anweisung: SELECT /* load */ 1\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct witness_log log;
+        char why[WITNESS_WHY_BYTES] = "";
+        witness_log_init(&log, "load");
+        feed(&log, lines[i]);
+        assert_false(witness_log_is_readable(&log, "/log", why));
+        assert_non_null(strstr(why, "lc_messages"));
+        feed(&log, UTC "LOG:  statement: SELECT 1\n");
+        feed(&log, lines[i]); /* beside real ones they may be somebody else's */
+        assert_true(witness_log_is_readable(&log, "/log", why));
+        witness_log_clear(&log);
+    }
+}
+
+/* ---- keys ---- */
+
+static void parameters_are_the_key(void **state)
+{
+    (void)state;
+    static const char *const keys[][2] = {
+        {"parameters: $1 = '7'", "7"},
+        {"parameters: $1 = '7', $2 = '120'", "7, 120"},
+        {"Parameters: $1 = '7', $2 = NULL", "7, NULL"},
+        {"parameters: $1 = 'it''s, $2 = ''x'''", "it's, $2 = 'x'"},
+        {"parameters: $1 = ''", ""},
+        {"parameters: $1 = 'two\nlines'", "two lines"},
+        {"parameters: $1 = 'torn", "torn"},
+        {"parameters: ", ""},
+        {"parameters: nonsense", "nonsense"},
+    };
+    char key[WITNESS_KEY_BYTES];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        assert_true(witness_line_key(keys[i][0], strlen(keys[i][0]), key, sizeof key));
+        assert_string_equal(key, keys[i][1]);
+    }
+    assert_false(witness_line_key("Key (id)=(7) already exists.", 28, key, sizeof key));
+    assert_false(witness_line_key("param", 5, key, sizeof key));
+    assert_false(witness_line_key("", 0, key, sizeof key));
+}
+
+static void long_keys_are_cut_and_still_differ(void **state)
+{
+    (void)state;
+    char text[200], keys[2][WITNESS_KEY_BYTES];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "parameters: $1 = '%0100d', $2 = '%d'", 0, i);
+        assert_true(witness_line_key(text, strlen(text), keys[i], sizeof keys[i]));
+        assert_int_equal(strlen(keys[i]), WITNESS_KEY_BYTES - 1);
+        assert_int_equal(keys[i][WITNESS_KEY_BYTES - 10], '~');
+    }
+    assert_string_not_equal(keys[0], keys[1]);
+    snprintf(text, sizeof text, "parameters: $1 = '%063d'", 0); /* exactly as long as there is room */
+    assert_true(witness_line_key(text, strlen(text), keys[0], sizeof keys[0]));
+    assert_null(strchr(keys[0], '~'));
+}
+
+/* ---- which messages are loads ---- */
+
+struct expected {
+    const char *text;
+    size_t loads;
+    const char *key; /* of the last one */
+};
+
+static const struct expected kinds[] = {
+    {UTC "LOG:  statement: SELECT /* load */ 1\n", 1, ""},
+    {UTC "LOG:  execute <unnamed>: SELECT /* load */ $1\n" UTC "DETAIL:  parameters: $1 = '7'\n", 1, "7"},
+    {UTC "LOG:  execute p1: SELECT /* load */ $1\n" UTC "DETAIL:  parameters: $1 = '7', $2 = '120'\n", 1,
+     "7, 120"},
+    {UTC "LOG:  execute p1/c1: SELECT /* load */ $1\n", 1, ""},
+    {UTC "LOG:  execute p1: SELECT x\n\t  FROM /* load */ y\n\t WHERE z = $1\n" UTC
+         "DETAIL:  parameters: $1 = '7'\n",
+     1, "7"},
+    {UTC "LOG:  statement: SELECT /* load */ 1; SELECT /* load */ 2\n", 1, ""},
+    {UTC "LOG:  execute p1: /* load */ SELECT '/* load */'\n", 1, ""},
+    {UTC "LOG:  00000: statement: SELECT /* load */ 1\n" UTC
+         "LOCATION:  exec_simple_query, postgres.c:1042\n",
+     1, ""},
+    /* EXECUTE of what was prepared with the text in it */
+    {UTC "LOG:  statement: EXECUTE p1(7, 'x')\n" UTC
+         "DETAIL:  prepare: PREPARE p1 AS SELECT /* load */ $1, $2\n",
+     1, "7, x"},
+    {UTC "LOG:  statement: /* load */ EXECUTE p1(7)\n" UTC
+         "DETAIL:  prepare: PREPARE p1 AS SELECT /* load */ $1\n",
+     1, "7"},
+    {UTC "LOG:  statement: EXECUTE p1(7)\n" UTC "DETAIL:  prepare: PREPARE p1 AS SELECT 1\n", 0, NULL},
+    /* no loads */
+    {UTC "LOG:  statement: SELECT 1\n" UTC "DETAIL:  prepare: PREPARE p1 AS SELECT /* load */ $1\n", 0, NULL},
+    {UTC "LOG:  statement: PREPARE p1 AS SELECT /* load */ $1\n", 0, NULL},
+    {UTC "LOG:  statement: -- note\n\t/* load */ prepare p1 AS SELECT $1\n", 0, NULL},
+    {UTC "LOG:  execute fetch from p1/c1: SELECT /* load */ $1\n", 0, NULL},
+    {UTC "LOG:  duration: 0.5 ms  parse p1: SELECT /* load */ $1\n", 0, NULL},
+    {UTC "LOG:  duration: 0.5 ms  bind p1: SELECT /* load */ $1\n", 0, NULL},
+    {UTC "LOG:  duration: 0.5 ms  execute p1: SELECT /* load */ $1\n", 0, NULL},
+    {UTC "LOG:  duration: 9.5 ms  plan:\n\tQuery Text: SELECT /* load */ 1\n", 0, NULL},
+    {UTC "ERROR:  division by zero\n" UTC "STATEMENT:  SELECT /* load */ 1 / 0\n", 0, NULL},
+    {UTC "ERROR:  x\n" UTC "CONTEXT:  SQL statement \"SELECT /* load */ 1\"\n" UTC
+         "QUERY:  SELECT /* load */ 1\n",
+     0, NULL},
+    {UTC "LOG:  AUDIT: SESSION,1,1,READ,SELECT,,,SELECT /* load */ 1\n", 0, NULL},
+    {UTC "LOG:  statement: SELECT 1\n" UTC "DETAIL:  parameters: $1 = '/* load */'\n", 0, NULL},
+    {UTC "LOG:  statement: /* stampede witness */ SELECT '/* load */'\n", 0, NULL},
+    {UTC "LOG:  unexpected EOF on client connection with an open transaction /* load */\n", 0, NULL},
+    {"sh: 1: /* load */: not found\n", 0, NULL},
+    {"\tSELECT /* load */ 1\n", 0, NULL},
+    {"\n\n \n:  \nLOG:  \n", 0, NULL},
+    {UTC "LOG:  statement: \n" UTC "LOG:  execute \n" UTC "LOG:  execute: \n" UTC "LOG:  \n" UTC "LOG:\n", 0,
+     NULL},
+};
+
+static void assert_loads(const struct witness_log *log, const struct expected *expected)
+{
+    if (log->load_count != expected->loads)
+        fail_msg("%s: %zu loads", expected->text, log->load_count);
+    if (expected->loads == 0)
+        return;
+    assert_string_equal(log->loads[0].key, expected->key);
+    assert_true(log->loads[0].at_us == stamp_now_us);
+}
+
+static void what_runs_is_a_load_and_nothing_else_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct witness_log log;
+        witness_log_init(&log, "/* load */");
+        feed(&log, kinds[i].text);
+        assert_loads(&log, &kinds[i]);
+        witness_log_clear(&log);
+    }
+}
+
+static void messages_torn_at_every_byte_are_the_same_messages(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t bytes = strlen(kinds[i].text);
+        for (size_t cut = 0; cut <= bytes; cut++) {
+            struct witness_log log;
+            witness_log_init(&log, "/* load */");
+            witness_log_feed(&log, kinds[i].text, cut, later);
+            witness_log_feed(&log, kinds[i].text + cut, bytes - cut, later);
+            assert_loads(&log, &kinds[i]);
+            witness_log_clear(&log);
+        }
+    }
+}
+
+static void a_load_counts_as_soon_as_its_line_is_whole(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "load");
+    feed(&log, UTC "LOG:  execute p1: SELECT /* load");
+    assert_int_equal(log.load_count, 0);
+    feed(&log, " */ $1\n");
+    assert_int_equal(log.load_count, 1);
+    feed(&log, "\tFROM /* load */ x\n");
+    feed(&log, UTC "DETAIL:  parameters: $1 = '7'\n");
+    assert_int_equal(log.load_count, 1);
+    assert_string_equal(log.loads[0].key, "7");
+    witness_log_clear(&log);
+}
+
+static void parameters_find_their_statement_by_process(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "load");
+    feed(&log, "11 1763642096.789 LOG:  execute p1: SELECT /* load */ $1\n"
+               "22 1763642096.790 LOG:  execute p1: SELECT /* load */ $1\n"
+               "33 1763642096.790 LOG:  execute p1: SELECT $1\n"
+               "22 1763642096.790 DETAIL:  parameters: $1 = 'two'\n"
+               "33 1763642096.790 DETAIL:  parameters: $1 = 'three'\n"
+               "11 1763642096.789 DETAIL:  parameters: $1 = 'one'\n"
+               "44 1763642096.789 DETAIL:  parameters: $1 = 'nobody'\n");
+    assert_int_equal(log.load_count, 2);
+    assert_string_equal(log.loads[0].key, "one");
+    assert_string_equal(log.loads[1].key, "two");
+    feed(&log, "11 1763642096.795 LOG:  disconnection\n"
+               "11 1763642096.795 DETAIL:  parameters: $1 = 'not of this one'\n");
+    assert_string_equal(log.loads[0].key, "one");
+    witness_log_clear(&log);
+}
+
+static void what_follows_a_break_does_not_continue_what_came_before(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "load");
+    feed(&log, UTC "LOG:  statement: SELECT 1\n");
+    witness_log_break(&log);
+    feed(&log, "\tFROM /* load */ x\n" UTC "LOG:  statement: SEL");
+    witness_log_break(&log);
+    feed(&log, "ECT /* load */ 1\n");
+    assert_int_equal(log.load_count, 0);
+    feed(&log, UTC "LOG:  statement: SELECT /* load */ 1\n");
+    assert_int_equal(log.load_count, 1);
+    witness_log_clear(&log);
+}
+
+static void statements_that_are_logged_at_their_end_only_are_noticed(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "load");
+    feed(&log,
+         UTC "LOG:  duration: 0.5 ms  parse p1: SELECT /* load */ $1\n" UTC
+             "LOG:  duration: 0.5 ms  execute p1: SELECT /* load */ $1\n" UTC "LOG:  duration: 0.5 ms\n" UTC
+             "LOG:  duration: 0.5 ms  statement: SELECT /* other */ 1\n" UTC
+             "LOG:  duration: 0.5 ms  statement: SELECT /* load */ 1\n");
+    assert_int_equal(log.load_count, 0);
+    assert_int_equal(log.duration_count, 2);
+    witness_log_clear(&log);
+}
+
+static void the_awaited_statement_of_ours_is_found_and_is_no_load(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, NULL);
+    log.awaited = 81;
+    feed(&log, UTC "LOG:  execute <unnamed>: /* stampede witness 80 */ SELECT $1\n");
+    assert_false(log.has_awaited);
+    feed(&log,
+         UTC "LOG:  execute <unnamed>: /* stampede witness 81 */ SELECT $1\n" UTC
+             "DETAIL:  parameters: $1 = 'x'\n" UTC "LOG:  statement: /* stampede witness */ SELECT 1\n");
+    assert_true(log.has_awaited);
+    assert_int_equal(log.load_count, 0);
+    witness_log_clear(&log);
+}
+
+/* ---- rubbish ---- */
+
+static uint32_t chance(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Real lines with bytes changed, in pieces of any size. */
+static void rubbish_crashes_nothing(void **state)
+{
+    (void)state;
+    uint32_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        struct witness_log log;
+        char text[600], why[WITNESS_WHY_BYTES];
+        size_t count = 0;
+        for (int i = 0; i < 2; i++)
+            count += (size_t)snprintf(text + count, sizeof text - count, "%s",
+                                      kinds[chance(&seed) % (sizeof kinds / sizeof *kinds)].text);
+        assert_true(count < sizeof text);
+        for (uint32_t changes = chance(&seed) % 6; changes > 0; changes--) {
+            char byte = chance(&seed) % 3 == 0 ? "\n\t'(: "[chance(&seed) % 6] : (char)chance(&seed);
+            text[chance(&seed) % count] = byte;
+        }
+        witness_log_init(&log, round % 2 == 0 ? "/* load */" : NULL);
+        for (size_t at = 0, piece; at < count; at += piece) {
+            piece = 1 + chance(&seed) % 200;
+            piece = piece < count - at ? piece : count - at;
+            witness_log_feed(&log, text + at, piece, later);
+            if (chance(&seed) % 16 == 0)
+                witness_log_break(&log);
+        }
+        assert_true(log.load_count <= 10);
+        witness_log_is_readable(&log, "/log", why);
+        witness_log_clear(&log);
+    }
+}
+
+static void a_line_without_end_takes_bounded_memory(void **state)
+{
+    (void)state;
+    static char much[65536];
+    struct witness_log log;
+    memset(much, 'x', sizeof much);
+    witness_log_init(&log, "load");
+    feed(&log, UTC "LOG:  statement: SELECT /* load */ '");
+    for (int i = 0; i < 100; i++)
+        witness_log_feed(&log, much, sizeof much, later);
+    assert_true(log.line.room < 4 << 20);
+    feed(&log, "'\n" UTC "LOG:  statement: SELECT /* load */ 1\n");
+    assert_int_equal(log.load_count, 2);
+    witness_log_clear(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prefixes_with_a_time_and_a_process_are_understood_in_any_order),
+        cmocka_unit_test(times_in_utc_need_no_reading_soon),
+        cmocka_unit_test(dates_are_what_the_calendar_says),
+        cmocka_unit_test(a_prefix_without_milliseconds_or_process_is_refused_in_words),
+        cmocka_unit_test(logs_in_other_formats_and_languages_are_refused_in_words),
+        cmocka_unit_test(parameters_are_the_key),
+        cmocka_unit_test(long_keys_are_cut_and_still_differ),
+        cmocka_unit_test(what_runs_is_a_load_and_nothing_else_is),
+        cmocka_unit_test(messages_torn_at_every_byte_are_the_same_messages),
+        cmocka_unit_test(a_load_counts_as_soon_as_its_line_is_whole),
+        cmocka_unit_test(parameters_find_their_statement_by_process),
+        cmocka_unit_test(what_follows_a_break_does_not_continue_what_came_before),
+        cmocka_unit_test(statements_that_are_logged_at_their_end_only_are_noticed),
+        cmocka_unit_test(the_awaited_statement_of_ours_is_found_and_is_no_load),
+        cmocka_unit_test(rubbish_crashes_nothing),
+        cmocka_unit_test(a_line_without_end_takes_bounded_memory),
+    };
+    return cmocka_run_group_tests_name("witness_log", tests, NULL, NULL);
+}

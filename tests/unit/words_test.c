@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* words_test.c - lines cut into words, words put together again, and what a word means. */
+#include "load/words.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct words words;
+
+static void expect_words(const char *line, const char *joined)
+{
+    char text[256] = "";
+    size_t used = 0;
+    assert_null(words_split(&words, line));
+    for (const char *word = words_next(&words); word != NULL; word = words_next(&words))
+        used += (size_t)snprintf(text + used, sizeof text - used, "[%s]", word);
+    assert_string_equal(text, joined);
+}
+
+static void quotes_keep_words_together(void **state)
+{
+    (void)state;
+    expect_words("at 2s  run\t\"a  b\"", "[at][2s][run][a  b]");
+    expect_words("version \"\\\"version\\\":\"", "[version][\"version\":]");
+    expect_words("run 'echo \"x\" \\n'", "[run][echo \"x\" \\n]");
+    expect_words("a\"b c\"d", "[ab cd]");
+    expect_words("\"\" x", "[][x]");
+    expect_words("ask /p#frag # a comment", "[ask][/p#frag]");
+    expect_words("   # nothing", "");
+    expect_words("", "");
+}
+
+static void what_cannot_be_cut_is_refused(void **state)
+{
+    (void)state;
+    static char line[WORDS_LINE_BYTES + 2];
+    assert_string_equal(words_split(&words, "run \"echo"), "a quote is not closed");
+    memset(line, 'x', sizeof line - 1);
+    assert_string_equal(words_split(&words, line), "the line is too long");
+    memset(line, 0, sizeof line);
+    for (size_t i = 0; i <= WORDS_MAX; i++)
+        memcpy(line + i * 2, "x ", 2);
+    assert_string_equal(words_split(&words, line), "too many words");
+}
+
+static void words_are_written_as_they_would_be_read_again(void **state)
+{
+    (void)state;
+    static const char line[] = "a \"b c\" \"\" \"x\\\"y\\\\z\" d";
+    char text[64], small[8];
+    assert_null(words_split(&words, line));
+    struct words copy = words;
+    assert_true(words_rest(&words, text, sizeof text));
+    assert_string_equal(text, line);
+    assert_false(words_rest(&copy, small, sizeof small));
+    assert_string_equal(small, "a \"b c\"");
+}
+
+static void words_can_be_added_one_by_one(void **state)
+{
+    (void)state;
+    memset(&words, 0, sizeof words);
+    assert_true(words_add(&words, "queries"));
+    assert_true(words_add(&words, "# not a comment"));
+    assert_true(words_skip(&words, "queries"));
+    assert_false(words_skip(&words, "queries"));
+    assert_string_equal(words_next(&words), "# not a comment");
+    assert_null(words_next(&words));
+    for (size_t i = 2; i < WORDS_MAX; i++)
+        assert_true(words_add(&words, "x"));
+    assert_false(words_add(&words, "x"));
+}
+
+static void a_number_has_digits_only_and_a_range(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"",    "-1", "+1",         "1.5", "0x10", "ten",
+                                        "1e3", " 1", "4294967296", "_1",  "6",    "0"};
+    uint32_t number = 7;
+    assert_true(word_number("1_000", 1, 1000, &number));
+    assert_int_equal(number, 1000);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(word_number(wrong[i], 1, i < 10 ? UINT32_MAX : 5, &number));
+    assert_int_equal(number, 1000);
+}
+
+static void a_time_has_a_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        uint32_t ms;
+    } right[] = {{"250ms", 250},   {"1.5s", 1500},  {"2m", 120000},
+                 {"2min", 120000}, {"1h", 3600000}, {"0s", 0}};
+    static const char *const wrong[] = {"", "5", "s", "-1s", "1 s", "1.5.2s", "300us", "infs", "25h", "1S"};
+    uint32_t ms;
+    double us;
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        assert_true(word_duration_ms(right[i].word, &ms));
+        assert_int_equal(ms, right[i].ms);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(word_duration_ms(wrong[i], &ms));
+    assert_true(word_duration_us("300us", &us));
+    assert_true(us > 299.9 && us < 300.1);
+}
+
+static void a_percentage_ends_at_a_hundred(void **state)
+{
+    (void)state;
+    double percent;
+    assert_true(word_percent("99.5%", &percent));
+    assert_true(percent > 99.49 && percent < 99.51);
+    assert_true(word_percent("100%", &percent));
+    assert_false(word_percent("100.1%", &percent));
+    assert_false(word_percent("50", &percent));
+    assert_false(word_percent("%", &percent));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quotes_keep_words_together),
+        cmocka_unit_test(what_cannot_be_cut_is_refused),
+        cmocka_unit_test(words_are_written_as_they_would_be_read_again),
+        cmocka_unit_test(words_can_be_added_one_by_one),
+        cmocka_unit_test(a_number_has_digits_only_and_a_range),
+        cmocka_unit_test(a_time_has_a_unit),
+        cmocka_unit_test(a_percentage_ends_at_a_hundred),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
