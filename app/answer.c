@@ -12,25 +12,22 @@
 
 enum { INSTANCE_BYTES_MAX = 120, RETRY_DRAIN_MS = 1000 };
 
-static const char JSON_TYPE[] = "application/json; charset=utf-8";
+const char ANSWER_JSON_TYPE[] = "application/json; charset=utf-8";
 static const char PROBLEM_TYPE[] = "application/problem+json";
 /* A browser may keep what it got but asks before it shows it again. */
 static const char REVALIDATE[] = "no-cache";
 
-static const struct {
-    unsigned status;
-    bool close;
-    const char *type, *title, *detail;
-} PROBLEMS[PROBLEM_COUNT] = {
+static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
     [PROBLEM_UNKNOWN_PATH] = {404, false, "unknown-path", "No such path",
-                              "There are /catalog, /categories/{id}, /products/{id} and /ping."},
+                              "There are /catalog, /categories/{id}, /products/{id}, "
+                              "/products/{id}/purchase and /ping."},
     [PROBLEM_ENCODED_PATH] = {400, false, "encoded-path", "Percent-encoding is not accepted",
                               "No path or query of this service needs a percent sign."},
     [PROBLEM_BAD_ID] = {400, false, "bad-id", "Not an id",
                         "An id is 1 to 18 decimal digits and does not start with 0."},
     [PROBLEM_BAD_QUERY] = {400, false, "bad-query", "Query not accepted",
                            "Only /categories/{id} takes a query, and only after={product id}."},
-    [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "This path knows GET and HEAD."},
+    [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "The Allow header names those that are."},
     [PROBLEM_BODY] = {413, true, "body", "Request body not accepted", "Send this request without a body."},
     [PROBLEM_FRAMING] = {400, true, "framing", "Ambiguous message framing",
                          "Transfer-Encoding, repeated Content-Length and NUL in the URI are refused."},
@@ -45,6 +42,17 @@ static const struct {
     [PROBLEM_CLOSING] = {503, true, "closing", "This server is shutting down",
                          "Ask again; another one will answer."},
     [PROBLEM_INTERNAL] = {500, true, "internal", "Internal error", "The server's log says more."},
+    [PROBLEM_WRITES_OFF] = {403, false, "writes-off", "Writes are off",
+                            "This process has no WRITE_DATABASE_URL; it only reads."},
+    [PROBLEM_TOO_LARGE] = {413, true, "too-large", "Request body too large",
+                           "At most 131072 bytes are taken."},
+    [PROBLEM_MEDIA_TYPE] = {415, true, "type", "Not JSON", "Send Content-Type: application/json."},
+    [PROBLEM_CONDITION] = {428, true, "condition-required", "If-Match is required",
+                           "Send the ETag that GET gave, so that nobody else's change is lost."},
+    [PROBLEM_BAD_CONDITION] = {400, true, "bad-condition", "If-Match cannot be read",
+                               "Send \\\"*\\\" or up to 16 entity tags."},
+    [PROBLEM_BAD_KEY] = {400, true, "bad-key", "Idempotency-Key not accepted",
+                         "Send one of 1 to 64 characters A-Z a-z 0-9 . _ : -"},
 };
 
 /* Cache-Status after "catalogd". A stale answer says what it made us do (RFC 9211, 2.2: a response could be
@@ -85,23 +93,32 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
     assert(more >= 0 && (size_t)more < size - used);
 }
 
+void answer_refuse(const struct answer_refusal *refusal, const char *path, const char *extra,
+                   struct answer *out)
+{
+    out->status = refusal->status;
+    out->content_type = PROBLEM_TYPE;
+    out->cache_control = refusal->status == 404 ? REVALIDATE : "no-store";
+    out->allow = NULL;
+    out->value = NULL;
+    out->close = refusal->close;
+    out->cache_status[0] = out->etag[0] = out->age[0] = out->retry_after[0] = out->text[0] = '\0';
+    append(out->text, sizeof(out->text),
+           "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"", refusal->type,
+           refusal->title, out->status, refusal->detail);
+    if (path != NULL && path_is_innocent(path))
+        append(out->text, sizeof(out->text), ",\"instance\":\"%s\"", path);
+    append(out->text, sizeof(out->text), "%s}\n", extra);
+    out->text_bytes = strlen(out->text);
+}
+
 void answer_problem(enum problem problem, const char *path, struct answer *out)
 {
     assert(problem < PROBLEM_COUNT);
-    out->status = PROBLEMS[problem].status;
-    out->content_type = PROBLEM_TYPE;
-    out->cache_control = problem == PROBLEM_ABSENT ? REVALIDATE : "no-store";
+    answer_refuse(&PROBLEMS[problem], path, "", out);
+    if (problem != PROBLEM_ABSENT)
+        out->cache_control = "no-store";
     out->allow = problem == PROBLEM_METHOD ? "GET, HEAD" : NULL;
-    out->value = NULL;
-    out->close = PROBLEMS[problem].close;
-    out->cache_status[0] = out->etag[0] = out->age[0] = out->retry_after[0] = out->text[0] = '\0';
-    append(out->text, sizeof(out->text),
-           "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"",
-           PROBLEMS[problem].type, PROBLEMS[problem].title, out->status, PROBLEMS[problem].detail);
-    if (path != NULL && path_is_innocent(path))
-        append(out->text, sizeof(out->text), ",\"instance\":\"%s\"", path);
-    append(out->text, sizeof(out->text), "}\n");
-    out->text_bytes = strlen(out->text);
 }
 
 /* RFC 9110, 8.8.3: any printable ASCII but the quote. A validator that cannot be an ETag is none. */
@@ -118,7 +135,7 @@ static void set_etag(const char *validator, struct answer *out)
     memcpy(out->etag + 1 + bytes, "\"", 2);
 }
 
-static void set_retry_after(uint32_t retry_ms, struct answer *out)
+void answer_retry_after(uint32_t retry_ms, struct answer *out)
 {
     const uint32_t seconds = retry_ms / 1000 + (retry_ms % 1000 != 0);
 
@@ -195,7 +212,7 @@ static enum problem problem_of(enum guard_status status)
 static void set_value(const struct guard_value *value, struct answer *out)
 {
     out->status = 200;
-    out->content_type = JSON_TYPE;
+    out->content_type = ANSWER_JSON_TYPE;
     out->cache_control = REVALIDATE;
     out->allow = NULL;
     out->value = value;
@@ -215,7 +232,7 @@ void answer_from_result(const struct guard_result *result, const char *path, uin
     if (result->status == GUARD_OK || result->status == GUARD_ABSENT)
         snprintf(out->age, sizeof(out->age), "%" PRIu32, result->age_ms / 1000);
     if (out->status == 503)
-        set_retry_after(result->status == GUARD_CLOSING ? RETRY_DRAIN_MS : result->retry_ms, out);
+        answer_retry_after(result->status == GUARD_CLOSING ? RETRY_DRAIN_MS : result->retry_ms, out);
     set_cache_status(result, fresh_ms, out);
 }
 

@@ -40,8 +40,23 @@ enum problem {
     PROBLEM_TIMEOUT,
     PROBLEM_CLOSING,
     PROBLEM_INTERNAL,
+    PROBLEM_WRITES_OFF,
+    PROBLEM_TOO_LARGE,     /* a body beyond WRITE_BODY_BYTES_MAX */
+    PROBLEM_MEDIA_TYPE,    /* a body that is not JSON by its Content-Type */
+    PROBLEM_CONDITION,     /* no If-Match where one is required */
+    PROBLEM_BAD_CONDITION, /* If-Match is no list of entity tags */
+    PROBLEM_BAD_KEY,       /* Idempotency-Key */
     PROBLEM_COUNT
 };
+
+/* A row of a table of problems. */
+struct answer_refusal {
+    unsigned status;
+    bool close;
+    const char *type, *title, *detail;
+};
+
+extern const char ANSWER_JSON_TYPE[];
 
 struct answer {
     unsigned status;
@@ -55,7 +70,7 @@ struct answer {
     char etag[132];
     char age[12];
     char retry_after[12];
-    char text[512];
+    char text[1024];
 };
 
 /* `path`: what "instance" says, NULL for nothing; left out too if it holds more than an innocent path does.
@@ -63,6 +78,10 @@ struct answer {
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
                         struct answer *out);
 void answer_problem(enum problem problem, const char *path, struct answer *out);
+/* `extra`: further members of the document, each with its leading comma; "" for none. */
+void answer_refuse(const struct answer_refusal *refusal, const char *path, const char *extra,
+                   struct answer *out);
+void answer_retry_after(uint32_t retry_ms, struct answer *out);
 
 /* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,
  * 13.1.2). */

@@ -7,6 +7,7 @@
 #include "app/answer.h"
 #include "app/loop.h"
 #include "app/reply.h"
+#include "app/upload.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-enum { FIN_LOOK_MS = 500 };
+enum { FIN_LOOK_MS = 500, RETRY_SHED_MS = 1000 };
 
 static const char PONG[] = "pong\n";
 
@@ -23,20 +24,22 @@ static const char PONG[] = "pong\n";
 /* Where each state may come from. */
 static const unsigned LEGAL_FROM[CLIENT_STATE_COUNT] = {
     [CLIENT_HEAD] = BIT(CLIENT_FRESH) | BIT(CLIENT_IDLE),
-    [CLIENT_READY] = BIT(CLIENT_HEAD),
+    [CLIENT_BODY] = BIT(CLIENT_HEAD),
+    [CLIENT_READY] = BIT(CLIENT_HEAD) | BIT(CLIENT_BODY),
     [CLIENT_ASKED] = BIT(CLIENT_READY),
-    [CLIENT_PARKED] = BIT(CLIENT_ASKED),
+    [CLIENT_PARKED] = BIT(CLIENT_ASKED) | BIT(CLIENT_READY),
     [CLIENT_WAKING] = BIT(CLIENT_PARKED),
     [CLIENT_ANSWERED] = BIT(CLIENT_ASKED) | BIT(CLIENT_WAKING),
     [CLIENT_SENDING] = BIT(CLIENT_HEAD) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED),
-    [CLIENT_IDLE] = BIT(CLIENT_HEAD) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED) | BIT(CLIENT_SENDING),
+    [CLIENT_IDLE] =
+        BIT(CLIENT_HEAD) | BIT(CLIENT_BODY) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED) | BIT(CLIENT_SENDING),
     [CLIENT_GONE] = BIT(CLIENT_ASKED),
 };
 
 /* How long a client may stay in a state; 0: its end is not up to him. */
 static const uint32_t LIMIT_MS[CLIENT_STATE_COUNT] = {
-    [CLIENT_FRESH] = 10000,   [CLIENT_HEAD] = 10000, [CLIENT_READY] = 10000,
-    [CLIENT_SENDING] = 60000, [CLIENT_IDLE] = 60000,
+    [CLIENT_FRESH] = 10000, [CLIENT_HEAD] = 10000,    [CLIENT_BODY] = 20000,
+    [CLIENT_READY] = 10000, [CLIENT_SENDING] = 60000, [CLIENT_IDLE] = 60000,
 };
 
 static const enum problem VERDICT_PROBLEMS[] = {
@@ -95,6 +98,10 @@ static void move(struct client *client, enum client_state state)
 static void drop_result(struct client *client)
 {
     guard_value_unref(&client->result.value);
+    if (client->job != NULL)
+        client->loop->upload_bytes -= client->job->body_size;
+    free(client->job);
+    client->job = NULL;
 }
 
 static void client_free(struct client *client)
@@ -208,6 +215,11 @@ static enum MHD_Result finish(struct client *client, bool queued, unsigned statu
     return MHD_YES;
 }
 
+static struct writer *writer_of(const struct client *client)
+{
+    return client->loop->shared->config->writer;
+}
+
 static enum MHD_Result send_answer(struct client *client, struct answer *answer)
 {
     unsigned status = 0;
@@ -223,6 +235,18 @@ static enum MHD_Result send_problem(struct client *client, enum problem problem,
 
     answer_problem(problem, path, &answer);
     answer.close = answer.close || close;
+    if (problem == PROBLEM_METHOD)
+        answer.allow = upload_allowed(&client->route, writer_of(client) != NULL);
+    if (problem == PROBLEM_SHED)
+        answer_retry_after(RETRY_SHED_MS, &answer);
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_written(struct client *client, const char *path)
+{
+    struct answer answer;
+
+    write_answer(&client->job->result, client->job->kind, client->job->id, path, &answer);
     return send_answer(client, &answer);
 }
 
@@ -312,6 +336,60 @@ static enum MHD_Result ask(struct client *client, const char *path)
     return count_of(loop, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
+/* ---- writing ---- */
+
+/* The writer's callback, on a thread of his. Sent under the lock: whoever finds the list filled knows that
+ * nothing more is done to the loop's handle, and may close it. */
+static void written(struct write_job *job)
+{
+    struct server_loop *loop = ((struct client *)job->context)->loop;
+
+    pthread_mutex_lock(&loop->written_lock);
+    DL_APPEND(loop->written, job);
+    uv_async_send(&loop->written_request);
+    pthread_mutex_unlock(&loop->written_lock);
+}
+
+void client_take_written(struct server_loop *loop)
+{
+    pthread_mutex_lock(&loop->written_lock);
+    struct write_job *jobs = loop->written;
+    loop->written = NULL;
+    pthread_mutex_unlock(&loop->written_lock);
+
+    while (jobs != NULL) {
+        struct write_job *job = jobs;
+
+        DL_DELETE(jobs, job);
+        move(job->context, CLIENT_WAKING);
+        loop_due(loop);
+    }
+}
+
+static enum MHD_Result submit(struct client *client, const char *path)
+{
+    client->job->done = written;
+    client->job->context = client;
+    const enum write_outcome outcome = writer_submit(writer_of(client), client->job);
+    if (outcome == WRITE_DONE)
+        return park(client); /* the job is the writer's now */
+    client->job->result.outcome = outcome;
+    return send_written(client, path);
+}
+
+static enum MHD_Result start_upload(struct client *client, const char *path)
+{
+    struct server_loop *loop = client->loop;
+    const enum problem problem = upload_open(client->connection, &client->route,
+                                             CLIENT_UPLOADS_BYTES_MAX - loop->upload_bytes, &client->job);
+
+    if (problem != PROBLEM_COUNT)
+        return send_problem(client, problem, path, true);
+    loop->upload_bytes += client->job->body_size;
+    move(client, CLIENT_BODY);
+    return MHD_YES;
+}
+
 /* ---- requests ---- */
 
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
@@ -338,7 +416,9 @@ static enum problem refusal(const struct client *client, const char *method)
 {
     if (client->verdict != ROUTE_OK)
         return VERDICT_PROBLEMS[client->verdict];
-    return method_is_known(method) ? PROBLEM_COUNT : PROBLEM_METHOD;
+    if (upload_is_write(&client->route, method))
+        return writer_of(client) != NULL ? PROBLEM_COUNT : PROBLEM_WRITES_OFF;
+    return method_is_known(method) && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
 /* libmicrohttpd cuts the request line where its spaces are, so the version follows the URI. If it does not,
@@ -357,7 +437,11 @@ static enum MHD_Result handle_head(struct client *client, const char *path, cons
 
     if (uri_has_nul(client, version))
         return send_problem(client, PROBLEM_FRAMING, NULL, true);
-    if (!reply_refuses_head(client->connection, version, &problem)) {
+    const bool refused = reply_refuses_head(client->connection, version, &problem);
+    const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
+    if (writes && (!refused || problem == PROBLEM_BODY))
+        return start_upload(client, path);
+    if (!refused) {
         move(client, CLIENT_READY);
         return MHD_YES;
     }
@@ -372,7 +456,21 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
 
     if (problem != PROBLEM_COUNT)
         return send_problem(client, problem, path, false);
+    if (client->job != NULL)
+        return submit(client, path);
     return client->route.target == ROUTE_PING ? send_pong(client) : ask(client, path);
+}
+
+static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,
+                                   const char *body, size_t *body_bytes)
+{
+    if (*body_bytes == 0) {
+        move(client, CLIENT_READY);
+        return handle_ready(client, path, method);
+    }
+    const bool taken = upload_take(client->job, body, *body_bytes);
+    *body_bytes = 0;
+    return taken ? MHD_YES : MHD_NO;
 }
 
 static enum MHD_Result handle_asked(struct client *client)
@@ -386,18 +484,20 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
 {
     struct client *client = *client_slot;
 
-    (void)context, (void)connection, (void)body, (void)body_bytes;
+    (void)context, (void)connection;
     if (client == NULL)
         return MHD_NO; /* no memory when it connected */
     switch ((enum client_state)client->state) {
     case CLIENT_HEAD:
         return handle_head(client, path, method, version);
+    case CLIENT_BODY:
+        return handle_body(client, path, method, body, body_bytes);
     case CLIENT_READY:
         return handle_ready(client, path, method);
     case CLIENT_ASKED:
         return handle_asked(client);
     case CLIENT_ANSWERED:
-        return send_result(client, &client->result, path);
+        return client->job != NULL ? send_written(client, path) : send_result(client, &client->result, path);
     case CLIENT_FRESH:
     case CLIENT_PARKED:
     case CLIENT_WAKING:

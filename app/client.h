@@ -9,6 +9,8 @@
  *                              |                 |                     PARKED --callback--> WAKING    |
  *     IDLE <--completed-- SENDING <--------------+---- refusals, /ping, response queued --------------+
  *
+ *     A request that writes comes HEAD --> BODY --> READY, and goes READY --writer asked--> PARKED.
+ *
  *     GONE: the client hung up while the guard owed an answer; freed by the callback.
  *
  * ASKED is what makes hits cheap. libmicrohttpd calls the handler of an unsuspended connection that has no
@@ -18,7 +20,7 @@
  *
  * Threads: all on the thread of the loop, except the counters, which anyone may read.
  * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly
- * once, so a waiter is resumed exactly once.
+ * once, and so does the writer, so a waiter is resumed exactly once.
  * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in
  * ASKED and PARKED that is the guard's own deadline.
  */
@@ -33,17 +35,21 @@
 
 struct server_loop;
 
+struct write_job;
+
 enum {
-    CLIENT_LOOK_MS = 2,    /* how long a request stays ASKED */
-    CLIENT_LOOK_MAX = 512, /* and how many may at a time */
+    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* bodies of writes at a time, on one loop */
+    CLIENT_LOOK_MS = 2,                  /* how long a request stays ASKED */
+    CLIENT_LOOK_MAX = 512,               /* and how many may at a time */
 };
 
 enum client_state {
     CLIENT_FRESH,    /* accepted; its first request line has not come */
     CLIENT_HEAD,     /* the request line is here, the headers are not */
-    CLIENT_READY,    /* the headers are here */
+    CLIENT_BODY,     /* the headers of a write are here, its body is not */
+    CLIENT_READY,    /* all of the request is here */
     CLIENT_ASKED,    /* the guard was asked; libmicrohttpd looks again every turn */
-    CLIENT_PARKED,   /* the guard has not answered yet; suspended */
+    CLIENT_PARKED,   /* the guard or the writer has not answered yet; suspended */
     CLIENT_WAKING,   /* answered; waits for its turn to be resumed */
     CLIENT_ANSWERED, /* the result is here; libmicrohttpd will ask for the response */
     CLIENT_SENDING,  /* the response is queued */
@@ -59,6 +65,7 @@ struct client {
     uint64_t since_ms;                 /* when it came into its state */
     guard_ticket ticket;               /* ASKED, PARKED */
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
+    struct write_job *job;             /* from BODY on; ours, but for the writer's while PARKED */
     struct route route;
     const char *uri_end; /* HEAD: libmicrohttpd's, the NUL behind the URI */
     uint8_t state;       /* enum client_state */
@@ -90,6 +97,9 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
                               void **client_slot);
 void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
                       enum MHD_RequestTerminationCode code);
+
+/* Takes over the writes that are done; on the loop's thread. */
+void client_take_written(struct server_loop *loop);
 
 /* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
 unsigned client_wake(struct server_loop *loop, unsigned count_max);

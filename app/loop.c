@@ -91,9 +91,9 @@ static void listener_close(struct server_loop *loop)
 
 static void parts_close(struct server_loop *loop)
 {
-    uv_handle_t *handles[] = {(uv_handle_t *)&loop->check, (uv_handle_t *)&loop->idle,
-                              (uv_handle_t *)&loop->look, (uv_handle_t *)&loop->tick,
-                              (uv_handle_t *)&loop->stop_request};
+    uv_handle_t *handles[] = {(uv_handle_t *)&loop->check,        (uv_handle_t *)&loop->idle,
+                              (uv_handle_t *)&loop->look,         (uv_handle_t *)&loop->tick,
+                              (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->written_request};
 
     listener_close(loop);
     if (loop->daemon != NULL)
@@ -152,6 +152,16 @@ static void stop_requested(uv_async_t *request)
     listener_close(loop);
 }
 
+/* An answer that comes while the rest is flushed needs its time too. */
+static void written(uv_async_t *request)
+{
+    struct server_loop *loop = request->data;
+
+    client_take_written(loop);
+    if (loop->phase == LOOP_FLUSHING)
+        loop->phase_ends_ms = uv_now(&loop->uv) + LOOP_FLUSH_MS;
+}
+
 static void checked(uv_check_t *check)
 {
     struct server_loop *loop = check->data;
@@ -203,10 +213,12 @@ static struct MHD_Daemon *daemon_start(struct server_loop *loop)
 static void handles_init(struct server_loop *loop)
 {
     uv_async_init(&loop->uv, &loop->stop_request, stop_requested);
+    uv_async_init(&loop->uv, &loop->written_request, written);
     uv_check_init(&loop->uv, &loop->check);
     uv_idle_init(&loop->uv, &loop->idle);
     uv_timer_init(&loop->uv, &loop->look);
     uv_timer_init(&loop->uv, &loop->tick);
+    loop->written_request.data = loop;
     loop->stop_request.data = loop->check.data = loop->idle.data = loop->look.data = loop->tick.data = loop;
     uv_check_start(&loop->check, checked);
     uv_timer_start(&loop->tick, ticked, LOOP_TICK_MS, LOOP_TICK_MS);
@@ -271,6 +283,7 @@ bool loop_start(struct server_loop *loop, struct loop_shared *shared, size_t ind
     *loop = (struct server_loop){.shared = shared, .index = index, .listen_fd = listen_fd};
     atomic_store(&loop->beat_ms, uv_hrtime() / 1000000);
     sem_init(&loop->opened, 0, 0);
+    pthread_mutex_init(&loop->written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {
         close(listen_fd);
         sem_destroy(&loop->opened);

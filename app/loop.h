@@ -14,7 +14,7 @@
  *
  *     DRAINING    the listener is closed, requests under way go on, their connections close with the answer
  *     DETACHING   the guard answers whoever still waits with CLOSING
- *     FLUSHING    those answers go out, for at most a second
+ *     FLUSHING    those answers go out, for at most a second; writes that have begun are waited for
  *
  * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the
  * server) and the atomics.
@@ -53,8 +53,9 @@ struct server_loop {
     size_t index;
     pthread_t thread;
     sem_t opened;
-    bool is_open;            /* valid after `opened` */
-    uv_async_t stop_request; /* the only handle others may touch */
+    bool is_open;               /* valid after `opened` */
+    uv_async_t stop_request;    /* with the next one the only handles others may touch */
+    uv_async_t written_request; /* the writer has done some */
 
     /* the loop's thread */
     uv_loop_t uv;
@@ -70,7 +71,11 @@ struct server_loop {
     struct reply_memo memo;
     enum loop_phase phase;
     uint64_t phase_ends_ms;
+    size_t upload_bytes; /* of all jobs that clients hold */
     bool due;
+
+    pthread_mutex_t written_lock;
+    struct write_job *written; /* under written_lock */
 
     /* set before the stop is requested */
     uint32_t drain_ms;

@@ -3,7 +3,7 @@
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from
  * stampeding.
  *
- *     settings -> limits -> guard -> catalog (kinds and loaders) -> server -> operations listener -> ready
+ *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> server -> operations -> ready
  *
  * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server
  * finishes its running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at
@@ -17,6 +17,7 @@
 #include "app/ops.h"
 #include "app/server.h"
 #include "app/settings.h"
+#include "app/writer.h"
 #include "guard/guard.h"
 
 #include <inttypes.h>
@@ -38,6 +39,7 @@ enum {
 struct service {
     struct guard *guard;
     struct catalog *catalog;
+    struct writer *writer; /* NULL: writes are off */
     struct server *server;
     struct ops *ops;
 };
@@ -58,7 +60,8 @@ static bool raise_limits(const struct settings *settings)
 {
     const uint64_t needed = (uint64_t)settings->max_connections +
                             (uint64_t)loop_count(settings) * FDS_PER_LOOP +
-                            (uint64_t)settings->load_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
+                            (uint64_t)settings->load_workers * FDS_PER_WORKER +
+                            (uint64_t)settings->write_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
     const struct rlimit no_core = {0, 0}; /* values and passwords would be in it */
     struct rlimit files;
 
@@ -143,6 +146,14 @@ static bool open_catalog(const struct settings *settings, struct service *servic
     return false;
 }
 
+static bool open_writer(const struct settings *settings, struct service *service)
+{
+    if (settings->write_database_url[0] == '\0')
+        return true;
+    service->writer = writer_open(settings, service->guard);
+    return service->writer != NULL;
+}
+
 static bool open_server(const struct settings *settings, struct service *service)
 {
     const struct server_config config = {
@@ -154,6 +165,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .catalog = catalog_kind(service->catalog, CATALOG_TREE),
         .category = catalog_kind(service->catalog, CATALOG_CATEGORY),
         .product = catalog_kind(service->catalog, CATALOG_PRODUCT),
+        .writer = service->writer,
     };
 
     return server_open(&config, &service->server);
@@ -162,7 +174,7 @@ static bool open_server(const struct settings *settings, struct service *service
 static bool service_open(const struct settings *settings, struct service *service)
 {
     return open_guard(settings, &service->guard) && open_catalog(settings, service) &&
-           open_server(settings, service) &&
+           open_writer(settings, service) && open_server(settings, service) &&
            ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
 }
 
@@ -174,9 +186,12 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     ops_drain(service->ops);
     if (service->guard != NULL)
         guard_drain(service->guard);
+    if (service->writer != NULL)
+        writer_drain(service->writer, drain_ms);
     if (service->server != NULL)
         server_stop(service->server, drain_ms);
     ops_close(&service->ops);
+    writer_close(&service->writer);
     if (service->server != NULL)
         server_close(&service->server);
     const uint64_t now = now_ms();

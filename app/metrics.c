@@ -213,10 +213,52 @@ static void write_redis_states(const struct guard_stats *guard, FILE *out)
     }
 }
 
+static void write_one(const char *name, const char *type, const char *help, uint64_t value, FILE *out)
+{
+    const bool is_counter = type[0] == 'c';
+
+    write_head(name, is_counter ? "_total" : "", type, help, out);
+    fprintf(out, "%s%s %" PRIu64 "\n", name, is_counter ? "_total" : "", value);
+}
+
+/* Only where writes are on: a process that cannot pay what is owed does not know how much it is. */
+static void write_writes(const struct writer_stats *writes, FILE *out)
+{
+    const struct outbox_stats *outbox = &writes->outbox;
+
+    write_head("catalogd_writes", "_total", "counter", "Writes by what became of them.", out);
+    for (size_t i = 0; i < WRITE_OUTCOME_COUNT; i++)
+        fprintf(out, "catalogd_writes_total{outcome=\"%s\"} %" PRIu64 "\n",
+                write_outcome_name((enum write_outcome)i), writes->outcomes[i]);
+    write_one("catalogd_writes_invisible", "counter",
+              "Writes committed and answered before Redis confirmed their invalidations.", writes->invisible,
+              out);
+    write_one("catalogd_writes_settled", "counter",
+              "Writes whose invalidations were confirmed before the answer.", outbox->settled, out);
+    write_one("catalogd_writes_running", "gauge", "Writes that occupy a worker.", writes->running, out);
+    write_one("catalogd_writes_queued", "gauge", "Writes that wait for a worker.", writes->queued, out);
+    write_one("catalogd_outbox_rows", "gauge", "Invalidations owed by committed changes; counted to 10000.",
+              outbox->row_count, out);
+    write_head("catalogd_outbox_oldest_seconds", "", "gauge", "For how long the oldest has been owed.", out);
+    fputs("catalogd_outbox_oldest_seconds ", out);
+    write_seconds(outbox->oldest_age_ms * 1000, out);
+    fputc('\n', out);
+    write_one("catalogd_outbox_paid", "counter", "Rows of the outbox that this process paid.", outbox->paid,
+              out);
+    write_one("catalogd_outbox_unpaid", "counter", "Rows that Redis did not confirm in time; tried again.",
+              outbox->unpaid, out);
+    write_one("catalogd_outbox_notified", "counter", "Notifications of changes heard.", outbox->notified,
+              out);
+    write_one("catalogd_outbox_listening", "gauge", "1 while notifications can be heard.", outbox->listening,
+              out);
+}
+
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
     write_rows(metrics, COUNTERS, sizeof(COUNTERS) / sizeof(COUNTERS[0]), "_total", "counter", out);
     write_answers(&metrics->server, out);
+    if (metrics->server.writes_on)
+        write_writes(&metrics->server.writes, out);
     write_rows(metrics, GAUGES, sizeof(GAUGES) / sizeof(GAUGES[0]), "", "gauge", out);
     write_redis_states(&metrics->guard, out);
     write_head("guard_turn_age_seconds", "", "gauge", "Since the guard's thread last turned; every 0.5 s.",

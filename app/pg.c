@@ -20,11 +20,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+
+enum { NUMBER_BYTES = 16 };
 
 struct link {
     PGconn *conn;           /* owned; NULL: none */
@@ -306,31 +309,44 @@ static enum pg_outcome log_in(struct turn *turn)
 }
 
 /* Limits and safety of a session, once per connection. */
+enum { OF_READERS = 1, OF_WRITERS = 2, OF_ALL = 3 };
 static const struct {
-    const char *name, *value; /* NULL: statement_limit_ms */
+    const char *name, *value; /* NULL: the number of struct pg_config that is at `offset` */
+    size_t offset;
+    unsigned whose;
     int server_version;
     bool required;
 } session_settings[] = {
-    {"statement_timeout", NULL, 0, true},
-    {"default_transaction_read_only", "on", 0, true},
+    {"statement_timeout", NULL, offsetof(struct pg_config, statement_limit_ms), OF_ALL, 0, true},
+    {"default_transaction_read_only", "on", 0, OF_READERS, 0, true},
+    {"lock_timeout", NULL, offsetof(struct pg_config, lock_limit_ms), OF_WRITERS, 0, true},
+    {"catalogd.pays_ms", NULL, offsetof(struct pg_config, pays_ms), OF_WRITERS, 0, true},
     /* Refused by servers on platforms that cannot see a closed connection. */
-    {"client_connection_check_interval", "1000", 140000, false},
+    {"client_connection_check_interval", "1000", 0, OF_ALL, 140000, false},
 };
+
+static enum pg_outcome set_setting(struct turn *turn, size_t at)
+{
+    const struct pg_config *config = &turn->pool->config;
+    const char *field = (const char *)config + session_settings[at].offset;
+    char number[NUMBER_BYTES];
+    const char *const params[] = {session_settings[at].name,
+                                  session_settings[at].value != NULL ? session_settings[at].value : number};
+    snprintf(number, sizeof number, "%" PRIu32, *(const uint32_t *)(const void *)field);
+    int sent = PQsendQueryParams(turn->link->conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
+                                 2, NULL, params, NULL, NULL, 0);
+    return send_and_take(turn, sent);
+}
 
 static enum pg_outcome set_up_session(struct turn *turn)
 {
-    PGconn *conn = turn->link->conn;
-    char limit[16];
-    snprintf(limit, sizeof limit, "%" PRIu32, turn->pool->config.statement_limit_ms);
+    unsigned whose = turn->pool->config.writes ? OF_WRITERS : OF_READERS;
     for (size_t i = 0; i < sizeof session_settings / sizeof session_settings[0]; i++) {
-        if (PQserverVersion(conn) < session_settings[i].server_version) {
+        if (PQserverVersion(turn->link->conn) < session_settings[i].server_version ||
+            (session_settings[i].whose & whose) == 0) {
             continue;
         }
-        const char *value = session_settings[i].value != NULL ? session_settings[i].value : limit;
-        const char *const params[] = {session_settings[i].name, value};
-        int sent = PQsendQueryParams(conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)", 2, NULL,
-                                     params, NULL, NULL, 0);
-        enum pg_outcome outcome = send_and_take(turn, sent);
+        enum pg_outcome outcome = set_setting(turn, i);
         bool refused = outcome != PG_OK && turn->fault->sqlstate[0] != '\0';
         if (outcome != PG_OK && (session_settings[i].required || !refused)) {
             return outcome;
@@ -423,19 +439,29 @@ static enum pg_outcome run_prepared(struct turn *turn)
 
 /* In a pipeline everything up to the sync is one transaction, so the limits hold for the statement and are
  * gone after it. */
-static bool send_pipeline(struct turn *turn)
+static bool send_limits(struct turn *turn)
 {
-    static const char limits[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
-                                 " pg_catalog.set_config('transaction_read_only', 'on', true)";
-    const struct pg_statement *statement = statement_of(turn);
-    PGconn *conn = turn->link->conn;
-    char limit[16];
+    static const char reading[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
+                                  " pg_catalog.set_config('transaction_read_only', 'on', true)";
+    static const char writing[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
+                                  " pg_catalog.set_config('lock_timeout', $2::text, true),"
+                                  " pg_catalog.set_config('catalogd.pays_ms', $3::text, true)";
+    const struct pg_config *config = &turn->pool->config;
+    char limit[NUMBER_BYTES], lock_limit[NUMBER_BYTES], pays[NUMBER_BYTES];
+    const char *const params[] = {limit, lock_limit, pays};
     uint32_t left = left_ms(turn);
     snprintf(limit, sizeof limit, "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
-    const char *const limit_params[] = {limit};
+    snprintf(lock_limit, sizeof lock_limit, "%" PRIu32, config->lock_limit_ms);
+    snprintf(pays, sizeof pays, "%" PRIu32, config->pays_ms);
+    return PQsendQueryParams(turn->link->conn, config->writes ? writing : reading, config->writes ? 3 : 1,
+                             NULL, params, NULL, NULL, 0) == 1;
+}
 
-    return PQenterPipelineMode(conn) == 1 &&
-           PQsendQueryParams(conn, limits, 1, NULL, limit_params, NULL, NULL, 0) == 1 &&
+static bool send_pipeline(struct turn *turn)
+{
+    const struct pg_statement *statement = statement_of(turn);
+    PGconn *conn = turn->link->conn;
+    return PQenterPipelineMode(conn) == 1 && send_limits(turn) &&
            PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, turn->request->params,
                              NULL, NULL, 0) == 1 &&
            PQpipelineSync(conn) == 1;
@@ -626,6 +652,19 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
     }
 }
 
+/* An error of the server's ends the transaction; unless it ends the session, perhaps after a COMMIT whose
+ * answer never left. */
+static bool end_is_unheard(const char *sqlstate)
+{
+    static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++) {
+        if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0) {
+            return true;
+        }
+    }
+    return sqlstate[0] == '\0';
+}
+
 enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request, struct rows *rows,
                          struct pg_fault *fault)
 {
@@ -640,6 +679,7 @@ enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request,
         .fault = fault,
     };
     enum pg_outcome outcome = run_turn(&turn);
+    fault->in_doubt = outcome != PG_OK && turn.executing && end_is_unheard(fault->sqlstate);
     note_state(&turn, outcome);
     give_link(pool, turn.link);
     return outcome;

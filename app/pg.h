@@ -26,7 +26,8 @@
  * client_connection_check_interval is then up to ALTER ROLE.
  *
  * Threads: any; at most `connection_count` in pg_query() at a time.
- * Owner: this file and pg_cancel are the only ones that talk to libpq, but for settings.c, which parses.
+ * Owner: this file, pg_cancel and pg_listen are the only ones that talk to libpq, but for settings.c, which
+ * parses.
  */
 #ifndef APP_PG_H
 #define APP_PG_H
@@ -55,6 +56,9 @@ struct pg_config {
     uint32_t statement_limit_ms;           /* statement_timeout; at least the longest left_ms */
     const struct pg_statement *statements; /* lent until pg_pool_close() */
     size_t statement_count;                /* at most PG_STATEMENTS_MAX */
+    bool writes;                           /* otherwise its transactions are read-only */
+    uint32_t lock_limit_ms;                /* writing: lock_timeout */
+    uint32_t pays_ms;                      /* writing: catalogd.pays_ms, see sql/schema.sql */
 };
 
 /* False: no memory or no thread. Connects to nothing. */
@@ -72,9 +76,10 @@ struct pg_request {
 struct pg_fault {
     char sqlstate[PG_STATE_SIZE]; /* "" if the server did not name one */
     char text[PG_TEXT_BYTES];     /* one line for the log: never a password, never a row's data */
+    bool in_doubt;                /* it was sent and its end was not heard: it may have been committed */
 };
 
-/* On PG_OK `rows` holds the result and `fault` is empty; otherwise `fault` says why. A result beyond the
+/* Each statement is a transaction of its own; PG_OK means that it was committed. On PG_OK `rows` holds the result and `fault` is empty; otherwise `fault` says why. A result beyond the
  * limit of `rows` is PG_REJECTED. */
 enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request, struct rows *rows,
                          struct pg_fault *fault);

@@ -12,22 +12,21 @@
 
 enum { ID_DIGITS_MAX = 18 }; /* so that every id fits PostgreSQL's bigint */
 
-/* A path ends here, or in an id if it ends in '/'. */
+/* A path ends here; if that is a '/', in an id and what follows it. */
 static const struct {
-    const char *path;
+    const char *path, *tail;
     enum route_target target;
     bool takes_after;
 } TABLE[] = {
-    {"/products/", ROUTE_PRODUCT, false},
-    {"/categories/", ROUTE_CATEGORY, true},
-    {"/catalog", ROUTE_CATALOG, false},
-    {"/ping", ROUTE_PING, false},
+    {"/products/", "", ROUTE_PRODUCT, false},   {"/products/", "/purchase", ROUTE_PURCHASE, false},
+    {"/categories/", "", ROUTE_CATEGORY, true}, {"/catalog", "", ROUTE_CATALOG, false},
+    {"/ping", "", ROUTE_PING, false},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 
 static const char *const TARGET_NAMES[ROUTE_TARGET_COUNT] = {
     [ROUTE_CATALOG] = "catalog", [ROUTE_CATEGORY] = "category", [ROUTE_PRODUCT] = "product",
-    [ROUTE_PING] = "ping",       [ROUTE_OTHER] = "other",
+    [ROUTE_PING] = "ping",       [ROUTE_OTHER] = "other",       [ROUTE_PURCHASE] = "purchase",
 };
 
 /* The id that is all of text[0..bytes); 0 if it is none. */
@@ -67,20 +66,32 @@ static enum route_verdict parse_query(const char *query, bool takes_after, uint6
     return *after != 0 ? ROUTE_OK : ROUTE_BAD_QUERY;
 }
 
+static bool has_id(size_t row)
+{
+    return TABLE[row].path[strlen(TABLE[row].path) - 1] == '/';
+}
+
+static bool row_fits(size_t row, const char *path, size_t bytes)
+{
+    const size_t row_bytes = strlen(TABLE[row].path);
+    const size_t tail_bytes = strlen(TABLE[row].tail);
+
+    if (bytes < row_bytes || memcmp(path, TABLE[row].path, row_bytes) != 0)
+        return false;
+    if (!has_id(row))
+        return bytes == row_bytes;
+    const char *slash = memchr(path + row_bytes, '/', bytes - row_bytes);
+    const char *tail = slash != NULL ? slash : path + bytes;
+    return (size_t)(path + bytes - tail) == tail_bytes && memcmp(tail, TABLE[row].tail, tail_bytes) == 0;
+}
+
 /* The row that path[0..bytes) belongs to, the id still unjudged; TABLE_ROWS if none. */
 static size_t find_row(const char *path, size_t bytes)
 {
-    size_t row;
+    size_t row = 0;
 
-    for (row = 0; row < TABLE_ROWS; row++) {
-        const size_t row_bytes = strlen(TABLE[row].path);
-        const bool has_id = TABLE[row].path[row_bytes - 1] == '/';
-
-        if (bytes < row_bytes || memcmp(path, TABLE[row].path, row_bytes) != 0)
-            continue;
-        if (has_id ? memchr(path + row_bytes, '/', bytes - row_bytes) == NULL : bytes == row_bytes)
-            break;
-    }
+    while (row < TABLE_ROWS && !row_fits(row, path, bytes))
+        row++;
     return row;
 }
 
@@ -97,8 +108,8 @@ enum route_verdict route_parse(const char *uri, struct route *out)
         return ROUTE_UNKNOWN;
 
     const size_t row_bytes = strlen(TABLE[row].path);
-    if (TABLE[row].path[row_bytes - 1] == '/') {
-        out->id = id_parse(path + row_bytes, path_bytes - row_bytes);
+    if (has_id(row)) {
+        out->id = id_parse(path + row_bytes, path_bytes - row_bytes - strlen(TABLE[row].tail));
         if (out->id == 0)
             return ROUTE_BAD_ID;
     }
@@ -124,6 +135,7 @@ size_t route_key(const struct route *route, char out[ROUTE_KEY_SIZE])
     case ROUTE_PRODUCT:
         bytes = snprintf(out, ROUTE_KEY_SIZE, "product:%" PRIu64, route->id);
         break;
+    case ROUTE_PURCHASE:
     case ROUTE_PING:
     case ROUTE_OTHER:
     case ROUTE_TARGET_COUNT:

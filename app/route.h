@@ -7,6 +7,7 @@
  *     /categories/{id}                category:{id}
  *     /categories/{id}?after={id}     category:{id}:after:{id}
  *     /products/{id}                  product:{id}
+ *     /products/{id}/purchase         none: it is only written to
  *     /ping                           none: answered without the guard, for load balancers
  *
  * An id is ^[1-9][0-9]{0,17}$. A row has one spelling and so one key: anything percent-encoded is refused,
@@ -25,6 +26,7 @@ enum route_target {
     ROUTE_CATALOG,
     ROUTE_CATEGORY,
     ROUTE_PRODUCT,
+    ROUTE_PURCHASE,
     ROUTE_PING,
     ROUTE_OTHER, /* none of ours; also the label of such requests in metrics */
     ROUTE_TARGET_COUNT

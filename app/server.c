@@ -127,4 +127,7 @@ void server_stats(const struct server *server, struct server_stats *out)
     out->connections = atomic_load_explicit(&server->shared.connection_count, memory_order_relaxed);
     for (size_t i = 0; i < server->loop_count; i++)
         add_loop(server->loops[i], now_ms, out);
+    out->writes_on = server->config.writer != NULL;
+    if (out->writes_on)
+        writer_stats(server->config.writer, &out->writes);
 }

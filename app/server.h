@@ -3,6 +3,7 @@
  * server.h - the service's HTTP side: several loops that answer the catalog's paths from the guard.
  *
  *     request line -> route.c -> client.c asks guard_loop_get() -> answer.c -> reply.c
+ *                                         or writer_submit()    -> write_answer.c
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
@@ -10,6 +11,7 @@
 #define APP_SERVER_H
 
 #include "app/client.h"
+#include "app/writer.h"
 #include "guard/guard.h"
 
 #include <stdbool.h>
@@ -23,6 +25,7 @@ struct server_config {
     uint32_t fresh_ms;
     struct guard *guard; /* lent until server_close() returns, the kinds too */
     struct guard_kind *catalog, *category, *product;
+    struct writer *writer; /* lent likewise; NULL: writes are off */
 };
 
 struct server;
@@ -32,7 +35,8 @@ bool server_open(const struct server_config *config, struct server **out);
 
 /*
  * Stops listening at once, finishes running requests for drain_ms, lets the guard answer the rest with
- * CLOSING, and ends the threads. guard_drain() belongs before it. Blocks; once.
+ * CLOSING, waits for the writes that have begun, and ends the threads. guard_drain() and writer_drain() belong
+ * before it. Blocks; once.
  */
 void server_stop(struct server *server, uint32_t drain_ms);
 
@@ -48,6 +52,8 @@ struct server_stats {
     uint32_t connections, connections_busy, connections_parked;
     uint32_t loops;
     uint32_t beat_age_ms; /* of the loop that has not turned for longest */
+    bool writes_on;
+    struct writer_stats writes; /* zeros if they are off */
 };
 void server_stats(const struct server *server, struct server_stats *out);
 

@@ -162,6 +162,15 @@ static bool parse_database_url(const struct setting *setting, const char *text, 
     return true;
 }
 
+static bool parse_database_url_or_none(const struct setting *setting, const char *text, void *field)
+{
+    if (*text != '\0') {
+        return parse_database_url(setting, text, field);
+    }
+    *(const char **)field = text;
+    return true;
+}
+
 static bool parse_file(const struct setting *setting, const char *text, void *field)
 {
     (void)setting;
@@ -183,6 +192,9 @@ static const struct kind redis_url = {
     parse_redis_url, "redis://[user[:password]@]host[:port][/db] or unix://[user[:password]@]/path[?db=n]"};
 static const struct kind database_url = {
     parse_database_url, "a postgresql://... URL or a list of keyword=value that libpq can read"};
+static const struct kind database_url_or_none = {
+    parse_database_url_or_none,
+    "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
 static const struct kind file = {parse_file, "the path of a readable file, or nothing"};
 
 /* ---- the table ---- */
@@ -199,6 +211,10 @@ static const struct setting table[] = {
      "the cache all processes share", true},
     {"DATABASE_URL", &database_url, offsetof(struct settings, database_url), "postgresql:///catalog", 0, 0,
      "URL", "the database; name hosts by hostaddr=, for libpq's DNS look-up cannot be limited", true},
+    {"WRITE_DATABASE_URL", &database_url_or_none, offsetof(struct settings, write_database_url), "", 0, 0,
+     "URL",
+     "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are off",
+     true},
     {"PREPARE", &on_off, offsetof(struct settings, prepare), "on", 0, 0, "on/off",
      "prepared statements; off behind a pooler that cannot keep them", false},
 
@@ -236,6 +252,16 @@ static const struct setting table[] = {
      "loads at a time in this process, each with a database connection", false},
     {"LOAD_QUEUE", &number, offsetof(struct settings, load_queue), "1000", 0, 1000000, "loads",
      "loads that may wait for a worker; beyond it requests are shed (503)", false},
+    {"WRITE_WORKERS", &number, offsetof(struct settings, write_workers), "4", 1, 256, "threads",
+     "writes at a time in this process, each with a database connection", false},
+    {"WRITE_QUEUE", &number, offsetof(struct settings, write_queue), "1000", 0, 1000000, "writes",
+     "writes that may wait for a worker; beyond it they are shed (503)", false},
+    {"WRITE_LIMIT_MS", &number, offsetof(struct settings, write_limit_ms), "5000", 1, HOUR_MS, "ms",
+     "limit of one write, waiting for a worker included", false},
+    {"WRITE_LOCK_MS", &number, offsetof(struct settings, write_lock_ms), "2000", 1, HOUR_MS, "ms",
+     "limit of its wait for a row that another one holds", false},
+    {"OUTBOX_POLL_MS", &number, offsetof(struct settings, outbox_poll_ms), "1000", 1, HOUR_MS, "ms",
+     "invalidations nobody was told of are looked for this often", false},
     {"MAX_WAITERS", &number, offsetof(struct settings, max_waiters), "20000", 1, 1000000, "requests",
      "requests that may wait at a time; beyond it they are shed (503)", false},
     {"MAX_CONNECTIONS", &number, offsetof(struct settings, max_connections), "16000", 1, 1000000, "sockets",
@@ -312,6 +338,11 @@ static bool near_is_useful(const struct settings *s)
     return s->near_bytes == 0 || s->near_bytes >= NEAR_LEAST_BYTES;
 }
 
+static bool lock_limit_fits_write(const struct settings *s)
+{
+    return s->write_lock_ms <= s->write_limit_ms;
+}
+
 static bool host_is_any(const struct settings_address *address)
 {
     return strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
@@ -345,6 +376,8 @@ static const struct rule rules[] = {
     {"MAX_WAITERS", "MAX_CONNECTIONS", waiters_fit_connections,
      "at most MAX_CONNECTIONS, for a waiting request holds a connection", true},
     {"NEAR_BYTES", "NEAR_MS", near_is_useful, "0 (no near cache) or at least 65536", false},
+    {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", lock_limit_fits_write,
+     "at most WRITE_LIMIT_MS, which ends every write", true},
     {"OPS_LISTEN", "LISTEN", listeners_differ, "an address of its own, not the one of LISTEN", false},
 };
 

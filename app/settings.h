@@ -22,7 +22,8 @@ struct settings {
     const char *listen;     /* host:port, [v6]:port or unix:PATH */
     const char *ops_listen; /* the same, or "off" */
     const char *redis_url;
-    const char *database_url; /* postgresql://... or libpq's keyword=value form */
+    const char *database_url;       /* postgresql://... or libpq's keyword=value form */
+    const char *write_database_url; /* the same; "": this process only reads */
     enum guard_mode guard_mode;
     const char *name_space;
     uint32_t fresh_ms, stale_ms, absent_ms, failure_ms; /* how long entries serve */
@@ -33,6 +34,9 @@ struct settings {
     uint32_t deadline_ms;                          /* a request is answered within this */
     uint32_t redis_limit_ms;                       /* one Redis command */
     uint32_t load_workers, load_queue;
+    uint32_t write_workers, write_queue;
+    uint32_t write_limit_ms, write_lock_ms; /* of one write in the database; of its wait for a row */
+    uint32_t outbox_poll_ms;
     uint32_t max_waiters, max_connections, max_value_bytes;
     uint32_t server_loops; /* as configured; 0: one per core */
     uint32_t drain_ms;

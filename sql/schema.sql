@@ -5,6 +5,13 @@
 -- Runs on PostgreSQL 12 and later. What the shape of the tree demands is declared, not programmed: a
 -- category's parent stands one level above it and a product's category is a leaf, both by foreign keys
 -- over (id, level).
+--
+-- Two roles without login come with it, so that what the service may do is decided here:
+--
+--     catalog_reader    reads categories and products                        DATABASE_URL
+--     catalog_writer    edits products, sells them, empties the outbox       WRITE_DATABASE_URL
+--
+--     CREATE ROLE shop_reader LOGIN PASSWORD '...' IN ROLE catalog_reader CONNECTION LIMIT 40;
 \set ON_ERROR_STOP on
 SET client_min_messages = warning;
 
@@ -94,5 +101,186 @@ $$;
 CREATE TRIGGER categories_touch_products AFTER UPDATE OF name, parent_id ON categories
     FOR EACH ROW WHEN (OLD.name IS DISTINCT FROM NEW.name OR OLD.parent_id IS DISTINCT FROM NEW.parent_id)
     EXECUTE FUNCTION categories_touch_products();
+
+-- Purchases that named themselves: an Idempotency-Key answers a repeated request with what the first one
+-- did. Kept for a day.
+CREATE TABLE purchases (
+    key        text PRIMARY KEY,
+    product_id bigint NOT NULL,
+    quantity   integer NOT NULL,
+    stock      integer NOT NULL,
+    version    bigint NOT NULL,
+    made_at    timestamptz NOT NULL DEFAULT now(),
+
+    CONSTRAINT purchases_key_length CHECK (char_length(key) BETWEEN 1 AND 64),
+    CONSTRAINT purchases_quantity_positive CHECK (quantity > 0)
+);
+CREATE INDEX purchases_made_at_idx ON purchases (made_at);
+
+-- ---- the outbox ----
+
+-- What readers may still see as it was. A row stands for one guard key, is written by triggers in the
+-- transaction that makes the change, and is deleted when Redis has confirmed that the key is invalidated; so
+-- there is no instant at which a change is committed and nobody owes its invalidation. Any catalogd pays any
+-- row: first it moves due_at into the future, which keeps the others away while it tries.
+--
+-- 'category:7' stands for that category and its pages.
+CREATE TABLE invalidations (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key            text NOT NULL,
+    transaction_id bigint NOT NULL DEFAULT txid_current(),
+    made_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    due_at         timestamptz NOT NULL
+);
+CREATE INDEX invalidations_due_at_idx ON invalidations (due_at);
+CREATE INDEX invalidations_transaction_id_idx ON invalidations (transaction_id);
+
+-- Owes these keys. A session that pays for itself (catalogd.pays_ms, which catalogd sets; at most 10 s) gets
+-- that long before others are asked to. Everybody else's rows are due at once, and who listens hears of them
+-- at COMMIT.
+CREATE FUNCTION owe_invalidations(keys text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    pays_ms integer := least(coalesce(nullif(current_setting('catalogd.pays_ms', true), ''), '0')::integer, 10000);
+BEGIN
+    IF coalesce(cardinality(keys), 0) = 0 THEN
+        RETURN;
+    END IF;
+    INSERT INTO invalidations (key, due_at)
+    SELECT key, clock_timestamp() + pays_ms * interval '1 ms' FROM unnest(keys) AS owed (key);
+    IF pays_ms <= 0 THEN
+        PERFORM pg_notify('invalidations', '');
+    END IF;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION owe_invalidations(text[]) FROM PUBLIC;
+
+-- A product is in its own document, in its category's listing (which does not show its description), and in
+-- the tree's counts. Whoever may edit a product need not know of the outbox nor have rights on it: the
+-- function has its owner's.
+CREATE FUNCTION products_owe_invalidations() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    keys text[];
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        SELECT array_agg(DISTINCT key) INTO keys
+          FROM (SELECT was.id AS old_id, now_is.id AS new_id,
+                       was.category_id AS old_category, now_is.category_id AS new_category,
+                       (was.sku, was.name, was.price_cents, was.stock, was.category_id)
+                           IS DISTINCT FROM (now_is.sku, now_is.name, now_is.price_cents, now_is.stock,
+                                             now_is.category_id)
+                           AS listed_otherwise
+                  FROM old_rows AS was
+                  FULL JOIN new_rows AS now_is ON now_is.id = was.id) AS change
+         CROSS JOIN LATERAL (VALUES
+                  ('product:' || old_id, true),
+                  ('product:' || new_id, true),
+                  ('category:' || old_category, listed_otherwise),
+                  ('category:' || new_category, listed_otherwise),
+                  ('catalog', old_category IS DISTINCT FROM new_category)) AS owed (key, touched)
+         WHERE touched AND key IS NOT NULL;
+    ELSIF TG_OP = 'INSERT' THEN
+        SELECT array_agg(DISTINCT key) INTO keys
+          FROM new_rows
+         CROSS JOIN LATERAL (VALUES ('product:' || id), ('category:' || category_id), ('catalog')) AS owed (key);
+    ELSIF TG_OP = 'DELETE' THEN
+        SELECT array_agg(DISTINCT key) INTO keys
+          FROM old_rows
+         CROSS JOIN LATERAL (VALUES ('product:' || id), ('category:' || category_id), ('catalog')) AS owed (key);
+    ELSE -- TRUNCATE, before it
+        SELECT array_agg(DISTINCT key) INTO keys
+          FROM products
+         CROSS JOIN LATERAL (VALUES ('product:' || id), ('category:' || category_id), ('catalog')) AS owed (key);
+    END IF;
+    PERFORM owe_invalidations(keys);
+    RETURN NULL;
+END
+$$;
+
+-- A category is in its own document, in its parent's (as a child), in those of everything below it (as a step
+-- of their path), and in the tree. Products below it are touched by categories_touch_products.
+CREATE FUNCTION categories_owe_invalidations() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    changed bigint[];
+    parents bigint[];
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        SELECT array_agg(id), array_agg(parent_id) INTO changed, parents
+          FROM (SELECT id, parent_id FROM old_rows UNION SELECT id, parent_id FROM new_rows) AS category;
+    ELSIF TG_OP = 'INSERT' THEN
+        SELECT array_agg(id), array_agg(parent_id) INTO changed, parents FROM new_rows;
+    ELSIF TG_OP = 'DELETE' THEN
+        SELECT array_agg(id), array_agg(parent_id) INTO changed, parents FROM old_rows;
+    ELSE -- TRUNCATE, before it
+        SELECT array_agg(id) INTO changed FROM categories;
+    END IF;
+    IF changed IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM owe_invalidations(array_agg(key))
+       FROM (SELECT 'catalog' AS key
+             UNION
+             SELECT 'category:' || id FROM unnest(changed || parents) AS touched (id) WHERE id IS NOT NULL
+             UNION
+             SELECT 'category:' || below.id
+               FROM categories AS below
+               LEFT JOIN categories AS middle ON middle.id = below.parent_id
+              WHERE below.parent_id = ANY (changed) OR middle.parent_id = ANY (changed)) AS owed;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER products_inserted AFTER INSERT ON products REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION products_owe_invalidations();
+CREATE TRIGGER products_updated AFTER UPDATE ON products REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION products_owe_invalidations();
+CREATE TRIGGER products_deleted AFTER DELETE ON products REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION products_owe_invalidations();
+CREATE TRIGGER products_truncated BEFORE TRUNCATE ON products
+    FOR EACH STATEMENT EXECUTE FUNCTION products_owe_invalidations();
+CREATE TRIGGER categories_inserted AFTER INSERT ON categories REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION categories_owe_invalidations();
+CREATE TRIGGER categories_updated AFTER UPDATE ON categories
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION categories_owe_invalidations();
+CREATE TRIGGER categories_deleted AFTER DELETE ON categories REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION categories_owe_invalidations();
+CREATE TRIGGER categories_truncated BEFORE TRUNCATE ON categories
+    FOR EACH STATEMENT EXECUTE FUNCTION categories_owe_invalidations();
+
+-- ---- roles ----
+
+-- Roles belong to the cluster, so another database may have made them. Who may not make roles gets a catalog
+-- without them, and grants as he likes. Functions with their owner's rights look into this schema and never
+-- into the caller's temporary one.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    EXECUTE format('ALTER FUNCTION products_owe_invalidations() SET search_path = %I, pg_temp', current_schema());
+    EXECUTE format('ALTER FUNCTION categories_owe_invalidations() SET search_path = %I, pg_temp', current_schema());
+    FOREACH name IN ARRAY '{catalog_reader,catalog_writer}'::text[] LOOP
+        IF to_regrole(name) IS NULL THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+            EXCEPTION
+                WHEN duplicate_object OR unique_violation THEN
+                    NULL; -- another session, this instant
+                WHEN insufficient_privilege THEN
+                    RAISE WARNING 'role "%" was not created: % may not', name, current_user
+                        USING HINT = 'GRANT by hand what the end of sql/schema.sql grants to it.';
+            END;
+        END IF;
+        IF to_regrole(name) IS NOT NULL THEN
+            EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), name);
+            EXECUTE format('GRANT SELECT ON categories, products TO %I', name);
+        END IF;
+    END LOOP;
+    IF to_regrole('catalog_writer') IS NOT NULL THEN
+        GRANT UPDATE (name, description, price_cents, stock, category_id) ON products TO catalog_writer;
+        GRANT SELECT, INSERT, DELETE ON purchases TO catalog_writer;
+        GRANT SELECT, UPDATE (due_at), DELETE ON invalidations TO catalog_writer;
+    END IF;
+END
+$$;
 
 COMMIT;

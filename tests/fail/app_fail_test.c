@@ -140,7 +140,12 @@ static enum pg_outcome ask(struct pg_pool *pool, size_t statement, const char *p
 
 static void use_pool(bool prepare, bool healthy)
 {
-    const struct pg_config config = {postgres.url, 2, prepare, LIMIT_MS, statements, 2};
+    const struct pg_config config = {.conninfo = postgres.url,
+                                     .connection_count = 2,
+                                     .prepare = prepare,
+                                     .statement_limit_ms = LIMIT_MS,
+                                     .statements = statements,
+                                     .statement_count = 2};
     struct pg_pool *pool = NULL;
     if (!pg_pool_open(&config, &pool)) {
         assert_false(healthy);

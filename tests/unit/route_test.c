@@ -38,6 +38,7 @@ static void every_path_of_ours_has_one_key(void **state)
     assert_key("/categories/12?after=345", ROUTE_CATEGORY, "category:12:after:345");
     assert_key("/products/7", ROUTE_PRODUCT, "product:7");
     assert_key("/ping", ROUTE_PING, "");
+    assert_key("/products/7/purchase", ROUTE_PURCHASE, "");
 }
 
 static void the_longest_ids_fit_into_a_key(void **state)
@@ -97,6 +98,17 @@ static void nothing_percent_encoded_is_accepted(void **state)
     assert_refused("/%63atalog", ROUTE_ENCODED);
     assert_refused("/categories/7?after=%38", ROUTE_ENCODED);
     assert_refused("/nowhere%", ROUTE_ENCODED);
+}
+
+static void a_purchase_hangs_on_a_product_and_on_nothing_else(void **state)
+{
+    (void)state;
+    assert_refused("/products/7/purchase/", ROUTE_UNKNOWN);
+    assert_refused("/products/7/purchases", ROUTE_UNKNOWN);
+    assert_refused("/products//purchase", ROUTE_BAD_ID);
+    assert_refused("/products/07/purchase", ROUTE_BAD_ID);
+    assert_refused("/products/7/purchase?x", ROUTE_BAD_QUERY);
+    assert_refused("/categories/7/purchase", ROUTE_UNKNOWN);
 }
 
 static void a_path_is_matched_whole(void **state)
@@ -207,6 +219,7 @@ int main(void)
         cmocka_unit_test(the_absolute_form_means_the_same),
         cmocka_unit_test(an_id_has_one_spelling),
         cmocka_unit_test(nothing_percent_encoded_is_accepted),
+        cmocka_unit_test(a_purchase_hangs_on_a_product_and_on_nothing_else),
         cmocka_unit_test(a_path_is_matched_whole),
         cmocka_unit_test(only_a_category_takes_a_query_and_only_after),
         cmocka_unit_test(a_refused_request_is_still_counted_under_its_route),

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outbox.c - see outbox.h.
+ *
+ * Locking: `lock` guards the transactions to settle. A batch has a lock of its own, for the guard calls back
+ * on its thread.
+ * Lifetime: a batch belongs to the thread and to the callbacks under way; the last to leave frees it, so that
+ * the thread can end without waiting for Redis.
+ */
+#include "app/outbox.h"
+
+#include "app/log.h"
+#include "app/pg_listen.h"
+#include "app/route.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum {
+    BATCH_ROWS = 500,
+    PAY_LIMIT_MS = 1500, /* of the guard's attempts for one batch */
+    CLAIM_MS = 3000,     /* longer than that, so that nobody tries the same meanwhile */
+    CONNECT_LIMIT_MS = 2000,
+    CONNECT_PAUSE_MS = 500,
+    SETTLE_MAX = 4096, /* transactions; those beyond come due, and are paid once more */
+    SETTLE_PAUSE_MS = 20,
+    TROUBLE_PAUSE_MS = 200,
+    FORGET_EVERY_MS = 60000,
+    ID_BYTES = 21,
+    ROWS_BYTES_MAX = 4 << 20,
+};
+
+/* One key of a batch and the rows that stand for it: the first of them asks, the others follow it. */
+struct batch_row {
+    struct batch *batch;
+    size_t same_as; /* index of the row that asks for this key; its own if it is the one */
+    bool paid;
+};
+
+struct batch {
+    pthread_mutex_t lock;
+    int done_fd;       /* owned: readable when all have been answered */
+    size_t unanswered; /* under lock: callbacks to come, and one while the thread is interested */
+    bool is_left;      /* under lock: the thread is gone */
+    size_t row_count;
+    struct batch_row rows[BATCH_ROWS];
+};
+
+struct outbox {
+    struct outbox_config config;
+    pthread_t thread;
+    int stop_fd, look_fd, settle_fd; /* owned */
+    pthread_mutex_t lock;
+    int64_t transactions[SETTLE_MAX]; /* under lock */
+    size_t transaction_count;
+
+    /* the thread's */
+    struct pg_listener *listener; /* owned */
+    uint64_t connect_at_ms, forget_at_ms;
+    bool is_troubled; /* something in this round did not work: no hurry */
+    struct rows rows;
+
+    /* anyone may read */
+    _Atomic uint64_t paid, unpaid, settled, notified, row_count, oldest_ms;
+    atomic_bool listening;
+};
+
+static uint64_t now_ms(void)
+{
+    return uv_hrtime() / 1000000;
+}
+
+static bool is_stopped(const struct outbox *outbox)
+{
+    struct pollfd fd = {.fd = outbox->stop_fd, .events = POLLIN};
+
+    return poll(&fd, 1, 0) > 0;
+}
+
+/* ---- a batch ---- */
+
+static struct batch *batch_new(size_t row_count)
+{
+    struct batch *batch = calloc(1, sizeof(*batch));
+
+    if (batch == NULL)
+        return NULL;
+    batch->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (batch->done_fd < 0) {
+        free(batch);
+        return NULL;
+    }
+    pthread_mutex_init(&batch->lock, NULL);
+    batch->row_count = row_count;
+    batch->unanswered = 1;
+    return batch;
+}
+
+static void batch_free(struct batch *batch)
+{
+    close(batch->done_fd);
+    pthread_mutex_destroy(&batch->lock);
+    free(batch);
+}
+
+/* One less who will come; the last one tells the thread. True: it is gone, and the batch is the caller's. */
+static bool batch_answer(struct batch *batch)
+{
+    pthread_mutex_lock(&batch->lock);
+    const bool last = --batch->unanswered == 0;
+    const bool is_left = batch->is_left;
+    if (last && !is_left)
+        eventfd_write(batch->done_fd, 1); /* under the lock: afterwards the batch may be gone */
+    pthread_mutex_unlock(&batch->lock);
+    return last && is_left;
+}
+
+/* The guard's callback, on its thread. */
+static void confirmed(void *context, const struct guard_invalidated *result)
+{
+    struct batch_row *row = context;
+    struct batch *batch = row->batch;
+
+    row->paid = result->status == GUARD_OK;
+    if (batch_answer(batch))
+        batch_free(batch);
+}
+
+static void batch_ask(struct batch *batch, size_t at, const char *key, struct guard *guard)
+{
+    struct batch_row *row = &batch->rows[at];
+
+    if (!route_key_valid(key)) {
+        log_event(LOG_LEVEL_ERROR, "outbox_strange_key", "key=\"%s\" reason=\"no reader asks for it\"", key);
+        row->paid = true;
+        return;
+    }
+    pthread_mutex_lock(&batch->lock);
+    batch->unanswered++;
+    pthread_mutex_unlock(&batch->lock);
+    if (guard_invalidate(guard, key, PAY_LIMIT_MS, confirmed, row) != GUARD_OK)
+        batch_answer(batch);
+}
+
+/* Rows often stand for the same key, of a product that sells: it is asked for once. */
+static void batch_begin(struct outbox *outbox, struct batch *batch)
+{
+    for (size_t at = 0; at < batch->row_count; at++) {
+        const char *key = rows_text(&outbox->rows, at, 1);
+        size_t first = 0;
+
+        while (strcmp(rows_text(&outbox->rows, first, 1), key) != 0)
+            first++;
+        batch->rows[at] = (struct batch_row){.batch = batch, .same_as = first};
+    }
+    for (size_t at = 0; at < batch->row_count; at++) {
+        if (batch->rows[at].same_as == at)
+            batch_ask(batch, at, rows_text(&outbox->rows, at, 1), outbox->config.guard);
+    }
+    batch_answer(batch);
+}
+
+/* False: told to stop before all were answered; the batch is no longer the thread's. */
+static bool batch_wait(struct outbox *outbox, struct batch *batch)
+{
+    struct pollfd fds[2] = {{.fd = batch->done_fd, .events = POLLIN},
+                            {.fd = outbox->stop_fd, .events = POLLIN}};
+
+    /* the guard answers within PAY_LIMIT_MS, or when it closes */
+    while (poll(fds, 2, -1) <= 0)
+        continue;
+    pthread_mutex_lock(&batch->lock); /* also so that what the callbacks wrote is seen */
+    const bool all = batch->unanswered == 0;
+    batch->is_left = !all;
+    pthread_mutex_unlock(&batch->lock);
+    return all;
+}
+
+/* ---- settling ---- */
+
+/* Appends to "{1,2" and closes it later; room was made for all. */
+static void list_add(char *list, size_t *used, int64_t id)
+{
+    *used += (size_t)sprintf(list + *used, "%s%" PRId64, *used > 1 ? "," : "", id);
+}
+
+/* The ids of the rows that were paid, or of the others. */
+static size_t list_rows(const struct outbox *outbox, const struct batch *batch, bool paid, char *list)
+{
+    size_t used = 1, count = 0;
+
+    list[0] = '{';
+    for (size_t at = 0; at < batch->row_count; at++) {
+        if (batch->rows[batch->rows[at].same_as].paid != paid)
+            continue;
+        list_add(list, &used, strtoll(rows_text(&outbox->rows, at, 0), NULL, 10));
+        count++;
+    }
+    memcpy(list + used, "}", 2);
+    return count;
+}
+
+/* False: some could not be paid, or that they were could not be noted. */
+static bool settle_batch(struct outbox *outbox, const struct batch *batch)
+{
+    char list[BATCH_ROWS * ID_BYTES + 2];
+    const size_t paid = list_rows(outbox, batch, true, list);
+
+    atomic_fetch_add(&outbox->paid, paid);
+    if (paid > 0 && !store_settle(outbox->config.store, list, "{}"))
+        return false;
+    const size_t unpaid = list_rows(outbox, batch, false, list);
+    atomic_fetch_add(&outbox->unpaid, unpaid);
+    if (unpaid == 0)
+        return true;
+    log_event(LOG_LEVEL_WARNING, "outbox_unpaid", "rows=%zu reason=\"Redis did not confirm\"", unpaid);
+    store_return(outbox->config.store, list);
+    return false;
+}
+
+/* What was settled in vain comes due, and is paid once more. */
+static void settle_writes(struct outbox *outbox)
+{
+    static const size_t list_bytes = SETTLE_MAX * ID_BYTES + 2;
+    char *list = malloc(list_bytes);
+    size_t used = 1;
+
+    pthread_mutex_lock(&outbox->lock);
+    const size_t count = list != NULL ? outbox->transaction_count : 0;
+    for (size_t i = 0; i < count; i++)
+        list_add(list, &used, outbox->transactions[i]);
+    outbox->transaction_count -= count;
+    pthread_mutex_unlock(&outbox->lock);
+    if (count > 0) {
+        list[0] = '{';
+        memcpy(list + used, "}", 2);
+        store_settle(outbox->config.store, "{}", list);
+        atomic_fetch_add(&outbox->settled, count);
+    }
+    free(list);
+}
+
+/* ---- a round ---- */
+
+/* True: there may be more that is due. */
+static bool pay_some(struct outbox *outbox)
+{
+    outbox->is_troubled =
+        !store_claim(outbox->config.store, BATCH_ROWS, CLAIM_MS, outbox->stop_fd, &outbox->rows);
+    const size_t row_count = outbox->is_troubled ? 0 : outbox->rows.row_count;
+    struct batch *batch = row_count > 0 ? batch_new(row_count) : NULL;
+
+    if (batch == NULL)
+        return false;
+    batch_begin(outbox, batch);
+    if (!batch_wait(outbox, batch))
+        return false;
+    outbox->is_troubled = !settle_batch(outbox, batch);
+    batch_free(batch);
+    return !outbox->is_troubled && row_count == BATCH_ROWS;
+}
+
+static void forget_purchases(struct outbox *outbox)
+{
+    if (now_ms() < outbox->forget_at_ms)
+        return;
+    outbox->forget_at_ms = now_ms() + FORGET_EVERY_MS;
+    store_forget(outbox->config.store, outbox->stop_fd);
+}
+
+/* Everything that is due; returns how long it may take until something else is. */
+static uint32_t work_off(struct outbox *outbox)
+{
+    struct store_owing owing = {.next_ms = UINT32_MAX};
+
+    settle_writes(outbox);
+    while (pay_some(outbox) && !is_stopped(outbox))
+        settle_writes(outbox);
+    forget_purchases(outbox);
+    if (store_measure(outbox->config.store, outbox->stop_fd, &owing)) {
+        atomic_store(&outbox->row_count, owing.row_count);
+        atomic_store(&outbox->oldest_ms, owing.oldest_ms);
+    }
+    return owing.next_ms < outbox->config.poll_ms ? owing.next_ms : outbox->config.poll_ms;
+}
+
+/* ---- listening and waiting ---- */
+
+/* A round follows in any case, for what was missed. */
+static void listen_again(struct outbox *outbox)
+{
+    struct pg_fault fault;
+
+    if (pg_listener_is_up(outbox->listener) || now_ms() < outbox->connect_at_ms)
+        return;
+    outbox->connect_at_ms = now_ms() + CONNECT_PAUSE_MS;
+    const enum pg_outcome outcome =
+        pg_listener_connect(outbox->listener, CONNECT_LIMIT_MS, outbox->stop_fd, &fault);
+    atomic_store(&outbox->listening, outcome == PG_OK);
+    if (outcome == PG_OK)
+        log_event(LOG_LEVEL_INFO, "outbox_listening", "%s", "");
+    else if (outcome != PG_CANCELLED)
+        log_event(LOG_LEVEL_WARNING, "outbox_deaf", "outcome=%s reason=\"%s\"", pg_outcome_name(outcome),
+                  fault.text);
+}
+
+static void hear(struct outbox *outbox)
+{
+    atomic_fetch_add(&outbox->notified, pg_listener_hear(outbox->listener));
+    if (pg_listener_is_up(outbox->listener))
+        return;
+    atomic_store(&outbox->listening, false);
+    log_event(LOG_LEVEL_WARNING, "outbox_deaf", "reason=\"the connection was lost\"");
+}
+
+static bool drain_event(int fd, short revents)
+{
+    eventfd_t ignored;
+
+    return revents != 0 && eventfd_read(fd, &ignored) == 0;
+}
+
+/* Sleeps until an event or `until_ms`. True: somebody asks for a round, or for the end. */
+static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *settle_at_ms)
+{
+    struct pollfd fds[4] = {{.fd = outbox->stop_fd, .events = POLLIN},
+                            {.fd = outbox->look_fd, .events = POLLIN},
+                            {.fd = outbox->settle_fd, .events = POLLIN},
+                            {.fd = pg_listener_fd(outbox->listener), .events = POLLIN}};
+    const uint64_t now = now_ms();
+
+    if (poll(fds, 4, until_ms > now ? (int)(until_ms - now) : 0) <= 0)
+        return false;
+    if (drain_event(outbox->settle_fd, fds[2].revents) && *settle_at_ms == UINT64_MAX)
+        *settle_at_ms = now_ms() + SETTLE_PAUSE_MS;
+    if (fds[3].revents != 0)
+        hear(outbox);
+    return fds[0].revents != 0 || drain_event(outbox->look_fd, fds[1].revents) || fds[3].revents != 0;
+}
+
+/* Until the next round. Writes that were paid are no reason for one: their rows go a little later, together. */
+static void wait_some(struct outbox *outbox, uint32_t pause_ms)
+{
+    const bool deaf = !pg_listener_is_up(outbox->listener);
+    const uint64_t end_ms = now_ms() + (deaf && pause_ms > CONNECT_PAUSE_MS ? CONNECT_PAUSE_MS : pause_ms);
+    uint64_t settle_at_ms = UINT64_MAX;
+
+    while (now_ms() < end_ms) {
+        if (wait_for_event(outbox, settle_at_ms < end_ms ? settle_at_ms : end_ms, &settle_at_ms))
+            return;
+        if (now_ms() >= settle_at_ms) {
+            settle_writes(outbox);
+            settle_at_ms = UINT64_MAX;
+        }
+    }
+}
+
+static void *run(void *context)
+{
+    struct outbox *outbox = context;
+
+    while (!is_stopped(outbox)) {
+        listen_again(outbox);
+        const uint32_t pause_ms = work_off(outbox);
+        const uint32_t least_ms = outbox->is_troubled ? TROUBLE_PAUSE_MS : 1;
+        wait_some(outbox, pause_ms > least_ms ? pause_ms : least_ms);
+    }
+    settle_writes(outbox);
+    return NULL;
+}
+
+/* ---- from other threads ---- */
+
+void outbox_settle(struct outbox *outbox, int64_t transaction_id)
+{
+    pthread_mutex_lock(&outbox->lock);
+    if (outbox->transaction_count < SETTLE_MAX)
+        outbox->transactions[outbox->transaction_count++] = transaction_id;
+    const bool first = outbox->transaction_count == 1;
+    pthread_mutex_unlock(&outbox->lock);
+    if (first)
+        eventfd_write(outbox->settle_fd, 1);
+}
+
+void outbox_look(struct outbox *outbox)
+{
+    eventfd_write(outbox->look_fd, 1);
+}
+
+void outbox_stats(struct outbox *outbox, struct outbox_stats *out)
+{
+    *out = (struct outbox_stats){
+        .paid = atomic_load(&outbox->paid),
+        .unpaid = atomic_load(&outbox->unpaid),
+        .settled = atomic_load(&outbox->settled),
+        .notified = atomic_load(&outbox->notified),
+        .row_count = atomic_load(&outbox->row_count),
+        .oldest_age_ms = atomic_load(&outbox->oldest_ms),
+        .listening = atomic_load(&outbox->listening),
+    };
+}
+
+/* ---- opening and closing ---- */
+
+static void outbox_free(struct outbox *outbox)
+{
+    const int fds[] = {outbox->stop_fd, outbox->look_fd, outbox->settle_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+    pg_listener_close(&outbox->listener);
+    rows_clear(&outbox->rows);
+    pthread_mutex_destroy(&outbox->lock);
+    free(outbox);
+}
+
+/* Signals belong to the thread that waits for them. */
+static bool start(struct outbox *outbox)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(&outbox->thread, NULL, run, outbox) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+struct outbox *outbox_open(const struct outbox_config *config)
+{
+    struct outbox *outbox = calloc(1, sizeof(*outbox));
+
+    if (outbox == NULL)
+        return NULL;
+    outbox->config = *config;
+    pthread_mutex_init(&outbox->lock, NULL);
+    rows_init(&outbox->rows, ROWS_BYTES_MAX);
+    outbox->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    outbox->look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    outbox->settle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    outbox->listener = pg_listener_open(config->conninfo, "invalidations");
+    if (outbox->stop_fd < 0 || outbox->look_fd < 0 || outbox->settle_fd < 0 || outbox->listener == NULL ||
+        !start(outbox)) {
+        outbox_free(outbox);
+        return NULL;
+    }
+    return outbox;
+}
+
+void outbox_close(struct outbox **outbox)
+{
+    struct outbox *closing = *outbox;
+
+    *outbox = NULL;
+    if (closing == NULL)
+        return;
+    eventfd_write(closing->stop_fd, 1);
+    pthread_join(closing->thread, NULL);
+    outbox_free(closing);
+}

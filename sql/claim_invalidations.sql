@@ -1,0 +1,17 @@
+-- Takes up to so many due invalidations for a while; others pass over them. One row each.
+--   $1  how many
+--   $2  for how long, in ms: who has not paid by then has died, and they are due again
+/* claim invalidations */
+WITH due AS MATERIALIZED (
+    SELECT id
+      FROM invalidations
+     WHERE due_at <= now()
+     ORDER BY due_at
+     LIMIT $1::integer
+       FOR UPDATE SKIP LOCKED
+)
+UPDATE invalidations AS i
+   SET due_at = now() + $2::integer * interval '1 ms'
+  FROM due
+ WHERE i.id = due.id
+RETURNING i.id, i.key

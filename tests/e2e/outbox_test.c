@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outbox_test.c - a committed change reaches readers, whoever made it and whatever dies or is away between its
+ * COMMIT and its invalidation.
+ */
+#include "tests/support/writes.h"
+
+#include "load/net.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
+
+#define OWED "SELECT count(*) FROM invalidations"
+#define LISTENER "FROM pg_stat_activity WHERE query = 'LISTEN invalidations'"
+
+/* The poll behind the notifications comes too late for anything in here. */
+static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
+
+/* A product that no test before has changed, in the cache. */
+static uint32_t cached_product(struct fleet *fleet)
+{
+    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE version = 1");
+    for (size_t process = 0; process < fleet->count; process++)
+        assert_int_equal(writes_version(fleet, process, id), 1);
+    return id;
+}
+
+static void change_by_hand(const struct fleet *fleet, uint32_t id)
+{
+    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+}
+
+static void assert_everybody_sees(const struct fleet *fleet, uint32_t id, unsigned long version)
+{
+    for (size_t process = 0; process < fleet->count; process++) {
+        if (fleet->catalogd[process].pid > 0)
+            assert_true(writes_wait_version(fleet, process, id, version));
+    }
+}
+
+static void wait_for_listeners(const struct fleet *fleet)
+{
+    for (size_t process = 0; process < fleet->count; process++)
+        assert_true(fleet_wait_metric(fleet, process, "catalogd_outbox_listening", 1));
+}
+
+static void wait_until_it_shows(const struct fleet *fleet, const char *path, const char *text)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    for (bool shown = false; !shown;) {
+        struct http_answer answer;
+        fleet_ask(fleet, 0, NULL, path, &answer);
+        shown = strstr(answer.body, text) != NULL;
+        http_answer_clear(&answer);
+        assert_true(shown || net_now_us() < end_us);
+    }
+}
+
+/* ---- by hand ---- */
+
+static void a_change_by_hand_reaches_readers_through_a_notification(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    for (unsigned long version = 2; version < 2 + CHANGES; version++) {
+        change_by_hand(fleet, id);
+        assert_everybody_sees(fleet, id, version);
+    }
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    /* each row was paid by one of them */
+    assert_true(fleet_sum(fleet, "catalogd_outbox_notified_total") >= CHANGES);
+    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_paid_total"), 2 * CHANGES); /* product and category */
+}
+
+static void a_new_name_of_a_category_reaches_all_that_shows_it(void **state)
+{
+    struct fleet *fleet = *state;
+    char leaf[64], product[64];
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const long root = writes_number(fleet, "SELECT min(id) FROM categories WHERE level = 1");
+    const long leaf_id = writes_number(
+        fleet,
+        "SELECT min(l.id) FROM categories l JOIN categories m ON m.id = l.parent_id WHERE m.parent_id = %ld",
+        root);
+    snprintf(leaf, sizeof leaf, "/categories/%ld", leaf_id);
+    snprintf(product, sizeof product, "/products/%ld",
+             writes_number(fleet,
+                           "SELECT p.id FROM products p JOIN categories l ON l.id = p.category_id "
+                           "JOIN categories m ON m.id = l.parent_id WHERE m.parent_id = %ld LIMIT 1",
+                           root));
+    const char *const paths[] = {"/catalog", leaf, product};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        assert_int_equal(fleet_ask_status(fleet, 0, paths[i]), 200);
+    assert_true(
+        fleet_sql(fleet, NULL, 0, "UPDATE categories SET name = 'Renamed by hand' WHERE id = %ld", root));
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        wait_until_it_shows(fleet, paths[i], "Renamed by hand");
+}
+
+static void thousands_of_changes_at_once_are_paid_and_none_is_left(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    assert_true(
+        fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = price_cents + 1 WHERE id > %d", MANY));
+    assert_everybody_sees(fleet, id, 2);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(fleet_sum(fleet, "catalogd_outbox_paid_total") >= MANY);
+    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_unpaid_total"), 0);
+    assert_true(
+        fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = price_cents - 1 WHERE id > %d", MANY));
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+/* ---- nobody listens ---- */
+
+static void a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    /* nobody hears this one */
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "SELECT pg_terminate_backend(pid, 10000) " LISTENER "; "
+                          "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32,
+                          id));
+    assert_everybody_sees(fleet, id, 2);
+    wait_for_listeners(fleet);
+    assert_true(writes_wait_number(fleet, 1, "SELECT count(*) " LISTENER));
+    const double notified = fleet_sum(fleet, "catalogd_outbox_notified_total");
+    change_by_hand(fleet, id);
+    assert_everybody_sees(fleet, id, 3);
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_notified_total", notified + 1));
+}
+
+static void a_lost_notification_is_made_up_for_by_the_poll(void **state)
+{
+    struct fleet *fleet = *state;
+    const char *const settings[] = {"OUTBOX_POLL_MS=100", NULL};
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
+    const uint32_t id = cached_product(fleet);
+    /* as from a session that pays for itself, and then does not */
+    assert_true(
+        fleet_sql(fleet, NULL, 0,
+                  "SET catalogd.pays_ms = 1; UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+    assert_everybody_sees(fleet, id, 2);
+    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_notified_total"), 0);
+}
+
+static void a_database_that_comes_back_is_listened_to_again(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    stack_postgres_kill(&fleet->postgres);
+    assert_true(stack_postgres_restart(&fleet->postgres));
+    change_by_hand(fleet, id);
+    assert_everybody_sees(fleet, id, 2);
+    wait_for_listeners(fleet);
+}
+
+/* ---- between COMMIT and invalidation ---- */
+
+struct background {
+    const struct fleet *fleet;
+    uint32_t id;
+    unsigned status;
+    pthread_t thread;
+};
+
+static void *put_in_background(void *context)
+{
+    struct background *background = context;
+    background->status = writes_put(background->fleet, 0, background->id, 1, 7);
+    return NULL;
+}
+
+/* Redis answers nobody, so the writer stands between the two when it is killed. */
+static void what_a_killed_writer_owed_is_paid_by_another_process(void **state)
+{
+    struct fleet *fleet = *state;
+    char committed[96];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    struct background put = {.fleet = fleet, .id = cached_product(fleet)};
+    snprintf(committed, sizeof committed, "SELECT version FROM products WHERE id = %" PRIu32, put.id);
+    stack_redis_pause(&fleet->redis);
+    assert_int_equal(pthread_create(&put.thread, NULL, put_in_background, &put), 0);
+    assert_true(writes_wait_number(fleet, 2, committed));
+    stack_catalogd_kill(&fleet->catalogd[0]);
+    pthread_join(put.thread, NULL);
+    assert_int_equal(put.status, 0); /* he was never answered */
+    assert_int_equal(writes_number(fleet, OWED), 2);
+    stack_redis_resume(&fleet->redis);
+    assert_everybody_sees(fleet, put.id, 2);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(fleet_wait_metric(fleet, 1, "catalogd_outbox_paid_total", 2));
+}
+
+static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = cached_product(fleet);
+    char path[64], version[] = "If-Match: \"1\"\r\n";
+    snprintf(path, sizeof path, "/products/%" PRIu32, id);
+    stack_redis_pause(&fleet->redis);
+    struct write_asked asked = {.method = "PUT",
+                                .path = path,
+                                .headers = version,
+                                .body =
+                                    "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
+    writes_ask(fleet, &asked);
+    assert_int_equal(asked.status, 200);
+    assert_int_equal(asked.version, 2);
+    assert_false(asked.visible);
+    assert_int_equal(writes_number(fleet, OWED), 2);
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_rows", 2));
+    assert_int_equal(fleet_metric(fleet, 0, "catalogd_writes_invisible_total"), 1);
+    stack_redis_resume(&fleet->redis);
+    assert_everybody_sees(fleet, id, 2);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+static void what_could_not_be_paid_stays_owed(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    stack_redis_pause(&fleet->redis);
+    change_by_hand(fleet, id);
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_unpaid_total", 2)); /* a whole round in vain */
+    assert_int_equal(writes_number(fleet, OWED), 2);
+    stack_redis_resume(&fleet->redis);
+    assert_everybody_sees(fleet, id, 2);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+static void changes_made_while_redis_is_dead_are_paid_when_it_lives_again(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = cached_product(fleet);
+    stack_redis_kill(&fleet->redis);
+    assert_int_equal(writes_put(fleet, 0, id, 1, 1), 200);
+    assert_int_equal(writes_put(fleet, 1, id, 2, 2), 200);
+    change_by_hand(fleet, id);
+    assert_int_equal(writes_number(fleet, OWED), 6);
+    assert_everybody_sees(fleet, id, 4); /* uncached, so the row as it is */
+    assert_true(stack_redis_restart(&fleet->redis));
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_everybody_sees(fleet, id, 4);
+}
+
+/* A row whose payer died belongs to nobody for a while, and then to anybody. */
+static void what_a_killed_payer_had_claimed_is_paid_by_another(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    wait_for_listeners(fleet);
+    const uint32_t id = cached_product(fleet);
+    stack_redis_pause(&fleet->redis);
+    change_by_hand(fleet, id);
+    assert_true(writes_wait_number(fleet, 2, OWED " WHERE due_at > now()")); /* claimed */
+    stack_catalogd_kill(&fleet->catalogd[0]);
+    stack_redis_resume(&fleet->redis);
+    assert_true(fleet_add(fleet, writes_settings(fleet, NOTIFIED_ONLY)) && fleet_wait_ready(fleet, 1));
+    assert_everybody_sees(fleet, id, 2);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+static void what_no_reader_asks_for_is_thrown_away(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "SELECT owe_invalidations('{\"\",product:07,nonsense,\"a \\\"quoted\\\" key\"}')"));
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+static int up(void **state)
+{
+    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_change_by_hand_reaches_readers_through_a_notification, fleet_end),
+        cmocka_unit_test_teardown(a_new_name_of_a_category_reaches_all_that_shows_it, fleet_end),
+        cmocka_unit_test_teardown(thousands_of_changes_at_once_are_paid_and_none_is_left, fleet_end),
+        cmocka_unit_test_teardown(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed,
+                                  fleet_end),
+        cmocka_unit_test_teardown(a_lost_notification_is_made_up_for_by_the_poll, fleet_end),
+        cmocka_unit_test_teardown(a_database_that_comes_back_is_listened_to_again, fleet_end),
+        cmocka_unit_test_teardown(what_a_killed_writer_owed_is_paid_by_another_process, fleet_end),
+        cmocka_unit_test_teardown(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back,
+                                  fleet_end),
+        cmocka_unit_test_teardown(what_could_not_be_paid_stays_owed, fleet_end),
+        cmocka_unit_test_teardown(changes_made_while_redis_is_dead_are_paid_when_it_lives_again, fleet_end),
+        cmocka_unit_test_teardown(what_a_killed_payer_had_claimed_is_paid_by_another, fleet_end),
+        cmocka_unit_test_teardown(what_no_reader_asks_for_is_thrown_away, fleet_end),
+    };
+    return cmocka_run_group_tests_name("outbox", tests, up, fleet_down);
+}

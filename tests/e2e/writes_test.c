@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writes_test.c - edits and purchases over several processes: nobody's change is lost, nothing is sold twice,
+ * and who was told of a change finds it everywhere.
+ */
+#include "tests/support/writes.h"
+
+#include "load/net.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROCESSES = 2, BUYERS = 1000, STOCK = 100, WRITERS = 8, RACES = 25, ROUNDS = 150 };
+
+static uint32_t product(struct fleet *fleet)
+{
+    char path[BURST_PATH_BYTES];
+    return fleet_cold_product(fleet, path);
+}
+
+static const char *purchase_path(uint32_t id)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/products/%" PRIu32 "/purchase", id);
+    return path;
+}
+
+static void set_stock(const struct fleet *fleet, uint32_t id, int stock)
+{
+    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = %d WHERE id = %" PRIu32, stock, id));
+}
+
+static long column_of(const struct fleet *fleet, uint32_t id, const char *column)
+{
+    return writes_number(fleet, "SELECT %s FROM products WHERE id = %" PRIu32, column, id);
+}
+
+/* ---- edits ---- */
+
+static void only_who_has_seen_the_version_may_change_it(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    assert_int_equal(writes_version(fleet, 0, id), 1);
+    assert_int_equal(writes_version(fleet, 1, id), 1);
+    assert_int_equal(writes_put(fleet, 0, id, 1, 10), 200);
+    assert_int_equal(writes_version(fleet, 1, id), 2);
+    assert_int_equal(writes_put(fleet, 1, id, 1, 11), 412);
+    assert_int_equal(writes_put(fleet, 1, id, 3, 11), 412);
+    assert_int_equal(writes_put(fleet, 1, id, 2, 12), 200);
+    assert_int_equal(writes_version(fleet, 0, id), 3);
+    assert_int_equal(column_of(fleet, id, "stock"), 12);
+    assert_int_equal(writes_put(fleet, 0, 999999, 1, 1), 404);
+    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
+}
+
+static void of_those_who_saw_one_version_exactly_one_changes_it(void **state)
+{
+    struct fleet *fleet = *state;
+    struct write_asked asked[WRITERS];
+    char path[64], headers[64], bodies[WRITERS][160];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    snprintf(path, sizeof path, "/products/%" PRIu32, id);
+    for (unsigned long version = 1; version <= RACES; version++) {
+        snprintf(headers, sizeof headers, "If-Match: \"%lu\"\r\n", version);
+        for (size_t i = 0; i < WRITERS; i++) {
+            snprintf(bodies[i], sizeof bodies[i],
+                     "{\"name\":\"n\",\"description\":\"\",\"price_cents\":1,\"stock\":%zu}", i);
+            asked[i] = (struct write_asked){.process = i % PROCESSES,
+                                            .method = "PUT",
+                                            .path = path,
+                                            .headers = headers,
+                                            .body = bodies[i]};
+        }
+        writes_at_once(fleet, asked, WRITERS);
+        assert_int_equal(writes_count(asked, WRITERS, 200), 1);
+        assert_int_equal(writes_count(asked, WRITERS, 412), WRITERS - 1);
+        assert_int_equal(column_of(fleet, id, "version"), version + 1);
+        assert_int_equal(asked[column_of(fleet, id, "stock")].status, 200);
+        assert_int_equal(writes_version(fleet, version % PROCESSES, id), version + 1);
+    }
+}
+
+/* Each round begins with the old row in the cache, and readers who keep putting it there. */
+static void who_was_told_of_a_change_finds_it_in_every_process(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = fleet_cold_product(fleet, path);
+    for (unsigned long version = 1; version <= ROUNDS; version++) {
+        struct burst_summary summary;
+        if (version % 10 == 0)
+            assert_true(fleet_burst(fleet, path, 100, NULL, &summary));
+        assert_int_equal(writes_version(fleet, version % PROCESSES, id), version);
+        assert_int_equal(writes_put(fleet, (version / 2) % PROCESSES, id, version, 1), 200);
+        assert_int_equal(writes_version(fleet, 0, id), version + 1);
+        assert_int_equal(writes_version(fleet, 1, id), version + 1);
+    }
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_total{outcome=\"done\"}"), ROUNDS);
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
+    /* paid by who wrote, so by nobody else */
+    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
+    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_paid_total"), 0);
+}
+
+/* ---- purchases ---- */
+
+static void a_thousand_buyers_get_a_hundred_pieces(void **state)
+{
+    struct fleet *fleet = *state;
+    static struct write_asked asked[BUYERS];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    set_stock(fleet, id, STOCK);
+    for (size_t i = 0; i < BUYERS; i++)
+        asked[i] = (struct write_asked){.process = i % PROCESSES,
+                                        .method = "POST",
+                                        .path = purchase_path(id),
+                                        .body = "{\"quantity\":1}"};
+    writes_at_once(fleet, asked, BUYERS);
+    assert_int_equal(writes_count(asked, BUYERS, 200), STOCK);
+    assert_int_equal(writes_count(asked, BUYERS, 409), BUYERS - STOCK);
+    assert_int_equal(column_of(fleet, id, "stock"), 0);
+    assert_int_equal(column_of(fleet, id, "version"), 2 + STOCK);
+    /* each was told of a stock of his own */
+    bool seen[STOCK] = {false};
+    for (size_t i = 0; i < BUYERS; i++) {
+        if (asked[i].status != 200)
+            continue;
+        assert_in_range(asked[i].stock, 0, STOCK - 1);
+        assert_false(seen[asked[i].stock]);
+        seen[asked[i].stock] = true;
+    }
+    assert_int_equal(writes_version(fleet, 0, id), 2 + STOCK);
+    assert_int_equal(writes_version(fleet, 1, id), 2 + STOCK);
+}
+
+static void a_purchase_that_is_repeated_under_its_key_is_made_once(void **state)
+{
+    struct fleet *fleet = *state;
+    enum { REPEATS = 50 };
+    struct write_asked asked[REPEATS];
+    char key[64];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    for (int stock = 1; stock <= 5; stock += 4) { /* the last piece, and one of several */
+        set_stock(fleet, id, stock);
+        snprintf(key, sizeof key, "Idempotency-Key: order-%" PRIu32 "-%d\r\n", id, stock);
+        for (size_t i = 0; i < REPEATS; i++)
+            asked[i] = (struct write_asked){.process = i % PROCESSES,
+                                            .method = "POST",
+                                            .path = purchase_path(id),
+                                            .headers = key,
+                                            .body = "{\"quantity\":1}"};
+        writes_at_once(fleet, asked, REPEATS);
+        assert_int_equal(writes_count(asked, REPEATS, 200), REPEATS);
+        for (size_t i = 0; i < REPEATS; i++)
+            assert_int_equal(asked[i].stock, stock - 1);
+        assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+    }
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_total{outcome=\"done\"}"), 2);
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_total{outcome=\"repeated\"}"), 2 * (REPEATS - 1));
+    asked[0].body = "{\"quantity\":2}";
+    writes_ask(fleet, &asked[0]);
+    assert_int_equal(asked[0].status, 422);
+    assert_string_equal(asked[0].type, "key-reused");
+}
+
+static void a_purchase_shows_in_the_listing_of_its_category(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[64], wanted[64];
+    struct http_answer answer;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = (uint32_t)writes_number(
+        fleet, "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
+    set_stock(fleet, id, 9000);
+    snprintf(path, sizeof path, "/categories/%ld", column_of(fleet, id, "category_id"));
+    assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+    assert_int_equal(fleet_ask_status(fleet, 1, path), 200);
+    struct write_asked asked = {.method = "POST", .path = purchase_path(id), .body = "{\"quantity\":11}"};
+    writes_ask(fleet, &asked);
+    assert_int_equal(asked.status, 200);
+    assert_true(asked.visible);
+    snprintf(wanted, sizeof wanted, "\"stock\":%d", 9000 - 11);
+    for (size_t process = 0; process < PROCESSES; process++) {
+        assert_true(fleet_ask(fleet, process, NULL, path, &answer));
+        assert_non_null(strstr(answer.body, wanted));
+        http_answer_clear(&answer);
+    }
+}
+
+/* ---- a row that somebody holds ---- */
+
+static PGconn *hold_row(const struct fleet *fleet, uint32_t id)
+{
+    char statement[96];
+    PGconn *holder = PQconnectdb(fleet->postgres.url);
+    PQclear(PQexec(holder, "BEGIN"));
+    snprintf(statement, sizeof statement, "SELECT FROM products WHERE id = %" PRIu32 " FOR UPDATE", id);
+    PGresult *result = PQexec(holder, statement);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+    return holder;
+}
+
+static const char HELD_UP[] =
+    "SELECT count(*) FROM pg_stat_activity WHERE usename = 'shop_writer' AND wait_event_type = 'Lock'";
+
+/* One write in the background. */
+struct background {
+    const struct fleet *fleet;
+    struct write_asked asked;
+    pthread_t thread;
+};
+
+static void *ask_in_background(void *context)
+{
+    struct background *background = context;
+    writes_ask(background->fleet, &background->asked);
+    return NULL;
+}
+
+static void begin(struct background *background, const struct fleet *fleet, const char *path)
+{
+    *background = (struct background){.fleet = fleet};
+    background->asked = (struct write_asked){.method = "POST", .path = path, .body = "{\"quantity\":1}"};
+    assert_int_equal(pthread_create(&background->thread, NULL, ask_in_background, background), 0);
+}
+
+static void a_row_held_for_long_fails_its_write_and_nothing_else(void **state)
+{
+    struct fleet *fleet = *state;
+    struct background held, queued;
+    const char *const settings[] = {"WRITE_LOCK_MS=700", "WRITE_WORKERS=1", "WRITE_QUEUE=1", NULL};
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
+    const uint32_t id = product(fleet), other = product(fleet);
+    char path[64], other_path[64];
+    set_stock(fleet, id, 5);
+    set_stock(fleet, other, 5);
+    snprintf(path, sizeof path, "%s", purchase_path(id));
+    snprintf(other_path, sizeof other_path, "%s", purchase_path(other));
+    PGconn *holder = hold_row(fleet, id);
+    begin(&held, fleet, path);
+    assert_true(writes_wait_number(fleet, 1, HELD_UP));
+    begin(&queued, fleet, other_path);
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_writes_queued", 1));
+    /* the queue is full, readers notice nothing */
+    struct write_asked third = {.method = "POST", .path = other_path, .body = "{\"quantity\":1}"};
+    writes_ask(fleet, &third);
+    assert_int_equal(third.status, 503);
+    assert_string_equal(third.type, "shed");
+    assert_string_equal(third.retry_after, "1");
+    assert_int_equal(writes_version(fleet, 0, id), 2);
+    pthread_join(held.thread, NULL);
+    assert_int_equal(held.asked.status, 503);
+    assert_string_equal(held.asked.type, "write-timeout");
+    pthread_join(queued.thread, NULL);
+    assert_int_equal(queued.asked.status, 200);
+    PQfinish(holder);
+    assert_int_equal(column_of(fleet, id, "stock"), 5);
+    assert_int_equal(column_of(fleet, other, "stock"), 4);
+}
+
+/* Both have found the key unused and stand in line for the last piece. */
+static void the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold(void **state)
+{
+    struct fleet *fleet = *state;
+    struct background twins[PROCESSES];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    char path[64];
+    snprintf(path, sizeof path, "%s", purchase_path(id));
+    for (int stock = 1; stock <= 2; stock++) { /* the last one, and one more than that */
+        char key[64];
+        snprintf(key, sizeof key, "Idempotency-Key: twins-%d\r\n", stock);
+        set_stock(fleet, id, stock);
+        PGconn *holder = hold_row(fleet, id);
+        for (size_t i = 0; i < PROCESSES; i++) {
+            twins[i] = (struct background){.fleet = fleet};
+            twins[i].asked = (struct write_asked){
+                .process = i, .method = "POST", .path = path, .headers = key, .body = "{\"quantity\":1}"};
+            assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_in_background, &twins[i]), 0);
+        }
+        assert_true(writes_wait_number(fleet, PROCESSES, HELD_UP));
+        PQfinish(holder);
+        for (size_t i = 0; i < PROCESSES; i++) {
+            pthread_join(twins[i].thread, NULL);
+            assert_int_equal(twins[i].asked.status, 200);
+            assert_int_equal(twins[i].asked.stock, stock - 1);
+        }
+        assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+    }
+}
+
+static void a_write_whose_connection_is_lost_is_of_unknown_outcome(void **state)
+{
+    struct fleet *fleet = *state;
+    struct background held;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    set_stock(fleet, id, 5);
+    PGconn *holder = hold_row(fleet, id);
+    begin(&held, fleet, purchase_path(id));
+    assert_true(writes_wait_number(fleet, 1, HELD_UP));
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                          "WHERE usename = 'shop_writer' AND wait_event_type = 'Lock'"));
+    pthread_join(held.thread, NULL);
+    assert_int_equal(held.asked.status, 502);
+    assert_string_equal(held.asked.type, "outcome-unknown");
+    PQfinish(holder);
+    begin(&held, fleet, purchase_path(id));
+    pthread_join(held.thread, NULL);
+    assert_int_equal(held.asked.status, 200); /* over a new connection */
+}
+
+static void a_database_that_is_away_fails_writes_without_doubt(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT min(id) FROM products WHERE stock > 5");
+    const long stock = column_of(fleet, id, "stock");
+    stack_postgres_kill(&fleet->postgres);
+    struct write_asked asked = {.method = "POST", .path = purchase_path(id), .body = "{\"quantity\":1}"};
+    writes_ask(fleet, &asked);
+    assert_int_equal(asked.status, 503);
+    assert_string_equal(asked.type, "write-failed");
+    assert_true(stack_postgres_restart(&fleet->postgres));
+    assert_int_equal(column_of(fleet, id, "stock"), stock);
+    writes_ask(fleet, &asked);
+    assert_int_equal(asked.status, 200);
+    assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+}
+
+/* ---- the end of a process ---- */
+
+/* A second SIGTERM, which fleet_end() would send, ends it at once. */
+static void assert_ended_in_order(struct fleet *fleet)
+{
+    int status = -1;
+    assert_true(proc_wait(fleet->catalogd[0].pid, FLEET_LIMIT_MS, &status));
+    fleet->catalogd[0].pid = 0;
+    assert_int_equal(status, 0);
+}
+
+static void a_write_under_way_is_finished_when_the_process_is_told_to_end(void **state)
+{
+    struct fleet *fleet = *state;
+    struct background held;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    const uint32_t id = product(fleet);
+    set_stock(fleet, id, 5);
+    PGconn *holder = hold_row(fleet, id);
+    begin(&held, fleet, purchase_path(id));
+    assert_true(writes_wait_number(fleet, 1, HELD_UP));
+    kill(fleet->catalogd[0].pid, SIGTERM);
+    while (stack_log_count(fleet->catalogd[0].log_path, 0, "event=drain") == 0)
+        net_pause_ms(2);
+    PQfinish(holder);
+    pthread_join(held.thread, NULL);
+    assert_int_equal(held.asked.status, 200);
+    assert_true(held.asked.visible);
+    assert_ended_in_order(fleet);
+    assert_int_equal(column_of(fleet, id, "stock"), 4);
+}
+
+static void a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused(void **state)
+{
+    struct fleet *fleet = *state;
+    struct background held, queued;
+    const char *const settings[] = {"WRITE_LOCK_MS=1000", "WRITE_WORKERS=1", "DRAIN_MS=0", NULL};
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
+    const uint32_t id = product(fleet);
+    set_stock(fleet, id, 5);
+    PGconn *holder = hold_row(fleet, id);
+    char path[64];
+    snprintf(path, sizeof path, "%s", purchase_path(id));
+    begin(&held, fleet, path);
+    assert_true(writes_wait_number(fleet, 1, HELD_UP));
+    begin(&queued, fleet, path);
+    assert_true(fleet_wait_metric(fleet, 0, "catalogd_writes_queued", 1));
+    kill(fleet->catalogd[0].pid, SIGTERM);
+    pthread_join(held.thread, NULL);
+    pthread_join(queued.thread, NULL);
+    PQfinish(holder);
+    assert_string_equal(held.asked.type, "write-timeout");
+    assert_int_equal(queued.asked.status, 503);
+    assert_string_equal(queued.asked.type, "closing");
+    assert_ended_in_order(fleet);
+    assert_int_equal(column_of(fleet, id, "stock"), 5);
+}
+
+/* ---- without prepared statements ---- */
+
+static void writes_work_through_a_pooler_that_keeps_no_session(void **state)
+{
+    struct fleet *fleet = *state;
+    const char *const settings[] = {"PREPARE=off", NULL};
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, settings)));
+    const uint32_t id = product(fleet);
+    for (unsigned long version = 1; version <= 10; version++) {
+        assert_int_equal(writes_version(fleet, 1, id), version);
+        assert_int_equal(writes_put(fleet, 0, id, version, 1), 200);
+        assert_int_equal(writes_version(fleet, 1, id), version + 1);
+    }
+    assert_int_equal(writes_put(fleet, 0, id, 1, 1), 412);
+    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_paid_total"), 0);
+}
+
+static int up(void **state)
+{
+    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(only_who_has_seen_the_version_may_change_it, fleet_end),
+        cmocka_unit_test_teardown(of_those_who_saw_one_version_exactly_one_changes_it, fleet_end),
+        cmocka_unit_test_teardown(who_was_told_of_a_change_finds_it_in_every_process, fleet_end),
+        cmocka_unit_test_teardown(a_thousand_buyers_get_a_hundred_pieces, fleet_end),
+        cmocka_unit_test_teardown(a_purchase_that_is_repeated_under_its_key_is_made_once, fleet_end),
+        cmocka_unit_test_teardown(a_purchase_shows_in_the_listing_of_its_category, fleet_end),
+        cmocka_unit_test_teardown(a_row_held_for_long_fails_its_write_and_nothing_else, fleet_end),
+        cmocka_unit_test_teardown(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold, fleet_end),
+        cmocka_unit_test_teardown(a_write_whose_connection_is_lost_is_of_unknown_outcome, fleet_end),
+        cmocka_unit_test_teardown(a_database_that_is_away_fails_writes_without_doubt, fleet_end),
+        cmocka_unit_test_teardown(a_write_under_way_is_finished_when_the_process_is_told_to_end, fleet_end),
+        cmocka_unit_test_teardown(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused,
+                                  fleet_end),
+        cmocka_unit_test_teardown(writes_work_through_a_pooler_that_keeps_no_session, fleet_end),
+    };
+    return cmocka_run_group_tests_name("writes", tests, up, fleet_down);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writer_fail_test.c - the n-th allocation, thread or descriptor of writing fails, for every n: a write has an
+ * outcome in any case, and once all is well again the next one is made and everything owed is paid.
+ */
+#include "failing.h"
+
+#include "app/writer.h"
+#include "load/stack.h"
+
+#include <semaphore.h>
+#include <time.h>
+
+enum { SCALE = 200, RUNS_MAX = 600, LIMIT_S = 20, TEXT_BYTES = 200, PRODUCT = 7 };
+
+static struct stack_redis redis;
+static struct stack_postgres postgres;
+
+typedef void attempt(bool healthy);
+
+/* As in app_fail_test: until there are fewer calls than are to fail; then once more, and nothing fails. */
+static void sweep(enum failing what, attempt *attempt_one)
+{
+    unsigned first = 0;
+    bool failed = true;
+    while (failed) {
+        first++;
+        failing_prepare();
+        failing_begin(what, first, 1);
+        attempt_one(false);
+        failed = failing_end(first);
+        assert_true(first < RUNS_MAX);
+    }
+    attempt_one(true);
+    print_message("%u calls failed in turn\n", first - 1);
+    assert_true(first > 1);
+}
+
+static void done(struct write_job *job)
+{
+    sem_post(job->context);
+}
+
+/* WRITE_SHED also for a job that there was no memory for. */
+static enum write_outcome buy(struct writer *writer, const char *key, bool *visible)
+{
+    static const char body[] = "{\"quantity\":1}";
+    struct write_job *job = write_job_new(WRITE_PURCHASE, PRODUCT, sizeof body - 1);
+    struct timespec until;
+    sem_t finished;
+    if (job == NULL)
+        return WRITE_SHED;
+    sem_init(&finished, 0, 0);
+    memcpy(job->body, body, sizeof body - 1);
+    job->body_bytes = sizeof body - 1;
+    snprintf(job->key, sizeof job->key, "%s", key);
+    job->done = done;
+    job->context = &finished;
+    assert_int_equal(writer_submit(writer, job), WRITE_DONE);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LIMIT_S;
+    assert_int_equal(sem_timedwait(&finished, &until), 0);
+    const enum write_outcome outcome = job->result.outcome;
+    *visible = job->result.visible;
+    sem_destroy(&finished);
+    free(job);
+    return outcome;
+}
+
+static struct guard *open_guard(void)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_error error = {.text = ""};
+    struct guard *guard = NULL;
+    config.redis_url = redis.url;
+    guard_open(&config, &guard, &error);
+    return guard;
+}
+
+static void write_some(bool healthy)
+{
+    static unsigned run;
+    const struct settings settings = {.write_database_url = postgres.url,
+                                      .prepare = true,
+                                      .write_workers = 2,
+                                      .write_queue = 10,
+                                      .write_limit_ms = 5000,
+                                      .write_lock_ms = 2000,
+                                      .redis_limit_ms = 250,
+                                      .outbox_poll_ms = 50};
+    char key[32];
+    bool visible = false;
+    snprintf(key, sizeof key, "run-%u", ++run);
+    struct guard *guard = open_guard();
+    struct writer *writer = guard != NULL ? writer_open(&settings, guard) : NULL;
+    assert_true(writer != NULL || !healthy);
+    if (writer != NULL) {
+        const enum write_outcome first = buy(writer, key, &visible);
+        assert_true(first == WRITE_DONE ||
+                    (!healthy && (first == WRITE_SHED || first == WRITE_FAILED || first == WRITE_UNKNOWN ||
+                                  first == WRITE_REFUSED || first == WRITE_BAD_BODY)));
+        failing_stop();
+        const enum write_outcome second = buy(writer, key, &visible);
+        assert_true(second == WRITE_DONE || second == WRITE_REPEATED);
+        assert_true(first != WRITE_DONE || second == WRITE_REPEATED);
+        writer_drain(writer, 1000);
+        writer_close(&writer);
+    }
+    failing_stop();
+    if (guard != NULL)
+        assert_int_equal(guard_close(&guard, 1000), GUARD_OK);
+}
+
+static void a_write_has_an_outcome_and_the_next_one_is_made(void **state)
+{
+    char value[32];
+    (void)state;
+    sweep(FAIL_MEMORY, write_some);
+    sweep(FAIL_DESCRIPTOR, write_some);
+    sweep(FAIL_THREAD, write_some);
+    sweep(FAIL_POLL_SIGNAL, write_some);
+    /* every purchase that was remembered took one piece, and no other did */
+    assert_true(stack_postgres_query(postgres.url,
+                                     "SELECT 100000 - stock = (SELECT count(*) FROM purchases) "
+                                     "FROM products WHERE id = 7",
+                                     value, sizeof value));
+    assert_string_equal(value, "t");
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 50) &&
+                   stack_postgres_load(postgres.url, SCALE) &&
+                   stack_postgres_query(postgres.url, "UPDATE products SET stock = 100000 WHERE id = 7", NULL,
+                                        0)
+               ? 0
+               : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&redis);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_has_an_outcome_and_the_next_one_is_made),
+    };
+    if (!failing_take_over_libuv())
+        return 1;
+    return cmocka_run_group_tests_name("writing, while resources fail", tests, start, stop);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outbox_sql_test.c - which keys a change owes, and what the roles of the schema may do.
+ *
+ * Every test runs in a transaction that is rolled back.
+ */
+#include "load/stack.h"
+
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SCALE = 2000, KEYS_BYTES = 8192 };
+
+static struct stack_postgres postgres;
+static PGconn *shop;
+
+/* The SQLSTATE, "" if it worked; in a buffer that the next call uses again. */
+static const char *run(const char *text)
+{
+    static char sqlstate[8];
+    PGresult *result = PQexec(shop, text);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    snprintf(sqlstate, sizeof sqlstate, "%s", state != NULL ? state : "");
+    PQclear(result);
+    return sqlstate;
+}
+
+static void must(const char *text)
+{
+    if (*run(text) != '\0')
+        fail_msg("%s: %s", text, PQerrorMessage(shop));
+}
+
+static const char *value_of(const char *text)
+{
+    static char value[KEYS_BYTES];
+    PGresult *result = PQexec(shop, text);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", text, PQerrorMessage(shop));
+    snprintf(value, sizeof value, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    return value;
+}
+
+/* The keys that a statement owes, in order, with a space behind each. */
+static const char *owed(const char *statement)
+{
+    must("DELETE FROM invalidations");
+    must(statement);
+    return value_of("SELECT string_agg(key || ' ', '' ORDER BY key COLLATE \"C\") FROM invalidations");
+}
+
+/* A small shop of its own: 9901 above 9902 above 9903 and 9904; products 9001 and 9002 in 9903. */
+static int begin(void **state)
+{
+    (void)state;
+    must("BEGIN");
+    must("INSERT INTO categories (id, level, parent_id, name) VALUES "
+         "(9901, 1, NULL, 'root'), (9902, 2, 9901, 'middle'), (9903, 3, 9902, 'leaf'), (9904, 3, 9902, "
+         "'other')");
+    must("INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) VALUES "
+         "(9001, 9903, 'A', 'a', '', 1, 1), (9002, 9903, 'B', 'b', '', 1, 1)");
+    return 0;
+}
+
+static int rollback(void **state)
+{
+    (void)state;
+    must("ROLLBACK");
+    return 0;
+}
+
+/* ---- what a change owes ---- */
+
+static void a_product_owes_what_shows_it(void **state)
+{
+    (void)state;
+    assert_string_equal(owed("UPDATE products SET stock = 2 WHERE id = 9001"), "category:9903 product:9001 ");
+    assert_string_equal(owed("UPDATE products SET description = 'new' WHERE id = 9001"), "product:9001 ");
+    assert_string_equal(owed("UPDATE products SET category_id = 9904 WHERE id = 9001"),
+                        "catalog category:9903 category:9904 product:9001 ");
+    assert_string_equal(owed("UPDATE products SET id = 9003 WHERE id = 9002"),
+                        "catalog category:9903 product:9002 product:9003 ");
+}
+
+static void products_that_come_and_go_owe_the_tree_its_counts(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        owed("INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
+             "VALUES (9003, 9904, 'C', 'c', '', 1, 1)"),
+        "catalog category:9904 product:9003 ");
+    assert_string_equal(owed("DELETE FROM products WHERE id = 9001"), "catalog category:9903 product:9001 ");
+}
+
+static void a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing(void **state)
+{
+    (void)state;
+    assert_string_equal(owed("UPDATE products SET stock = 9 WHERE id IN (9001, 9002)"),
+                        "category:9903 product:9001 product:9002 ");
+    assert_string_equal(owed("UPDATE products SET stock = 9 WHERE id = -1"), "");
+    assert_string_equal(owed("DELETE FROM categories WHERE id = -1"), "");
+}
+
+static void a_category_owes_itself_its_parent_what_is_below_it_and_the_tree(void **state)
+{
+    (void)state;
+    assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9903"),
+                        "catalog category:9902 category:9903 product:9001 product:9002 ");
+    assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9901"),
+                        "catalog category:9901 category:9902 category:9903 category:9904 "
+                        "product:9001 product:9002 ");
+    assert_string_equal(
+        owed("INSERT INTO categories (id, level, parent_id, name) VALUES (9905, 3, 9902, 'x')"),
+        "catalog category:9902 category:9905 ");
+    assert_string_equal(owed("DELETE FROM categories WHERE id = 9905"),
+                        "catalog category:9902 category:9905 ");
+}
+
+static void everything_thrown_away_owes_everything(void **state)
+{
+    (void)state;
+    must("CREATE TEMPORARY TABLE all_keys ON COMMIT DROP AS "
+         "SELECT 'product:' || id AS key FROM products UNION SELECT 'category:' || id FROM categories "
+         "UNION SELECT 'catalog'");
+    must("DELETE FROM invalidations");
+    must("TRUNCATE products, categories");
+    assert_string_equal(value_of("SELECT count(*) FROM (SELECT key FROM all_keys EXCEPT "
+                                 "SELECT key FROM invalidations) AS forgotten"),
+                        "0");
+}
+
+static void who_pays_for_himself_is_given_time_and_everybody_else_is_not(void **state)
+{
+    (void)state;
+    static const char due[] = "SELECT count(*) FROM invalidations WHERE due_at <= clock_timestamp()";
+    owed("UPDATE products SET stock = 3 WHERE id = 9001");
+    assert_string_equal(value_of(due), "2");
+    must("SET LOCAL catalogd.pays_ms = 5000");
+    owed("UPDATE products SET stock = 4 WHERE id = 9001");
+    assert_string_equal(value_of(due), "0");
+    must("SET LOCAL catalogd.pays_ms = 2000000000");
+    owed("UPDATE products SET stock = 5 WHERE id = 9001");
+    assert_string_equal(
+        value_of("SELECT max(due_at) <= clock_timestamp() + interval '10 s' FROM invalidations"), "t");
+}
+
+/* ---- what the roles may do ---- */
+
+/* The SQLSTATE of the statement with that role's rights. */
+static const char *as(const char *role, const char *statement)
+{
+    char set_role[64];
+    snprintf(set_role, sizeof set_role, "SET LOCAL ROLE %s", role);
+    must("SAVEPOINT before");
+    must(set_role);
+    static char sqlstate[8];
+    snprintf(sqlstate, sizeof sqlstate, "%s", run(statement));
+    must("ROLLBACK TO before");
+    return sqlstate;
+}
+
+static void a_reader_only_reads(void **state)
+{
+    (void)state;
+    assert_string_equal(as("catalog_reader", "SELECT FROM products, categories LIMIT 1"), "");
+    static const char *const refused[] = {
+        "UPDATE products SET stock = 1",
+        "DELETE FROM products",
+        "INSERT INTO categories (level, name) VALUES (1, 'x')",
+        "SELECT FROM products FOR UPDATE",
+        "SELECT FROM invalidations",
+        "SELECT FROM purchases",
+        "SELECT owe_invalidations('{catalog}')",
+        "CREATE TABLE mine ()",
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_string_equal(as("catalog_reader", refused[i]), "42501");
+}
+
+static void a_writer_edits_products_and_empties_the_outbox_and_no_more(void **state)
+{
+    (void)state;
+    static const char *const allowed[] = {
+        "UPDATE products SET name = 'n', description = 'd', price_cents = 1, stock = 1, category_id = 9904",
+        "SELECT FROM products WHERE id = 9001 FOR UPDATE",
+        "INSERT INTO purchases (key, product_id, quantity, stock, version) VALUES ('k', 1, 1, 1, 1)",
+        "DELETE FROM purchases",
+        "UPDATE invalidations SET due_at = now()",
+        "DELETE FROM invalidations",
+        "SELECT id, key FROM invalidations FOR UPDATE SKIP LOCKED",
+        "LISTEN invalidations",
+    };
+    static const char *const refused[] = {
+        "UPDATE products SET version = 1",
+        "UPDATE products SET sku = 'X'",
+        "UPDATE products SET id = 1",
+        "INSERT INTO products (id) VALUES (1)",
+        "DELETE FROM products",
+        "TRUNCATE products",
+        "UPDATE categories SET name = 'x'",
+        "INSERT INTO invalidations (key, due_at) VALUES ('catalog', now())",
+        "UPDATE invalidations SET key = 'catalog'",
+        "UPDATE purchases SET stock = 1",
+        "SELECT owe_invalidations('{catalog}')",
+        "CREATE TABLE mine ()",
+        "ALTER TABLE products DISABLE TRIGGER USER",
+    };
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        if (*as("catalog_writer", allowed[i]) != '\0')
+            fail_msg("%s", allowed[i]);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (strcmp(as("catalog_writer", refused[i]), "42501") != 0)
+            fail_msg("%s", refused[i]);
+    }
+}
+
+/* The trigger has its owner's rights: a table of the caller's must not stand in for the outbox. */
+static void a_temporary_table_does_not_catch_what_is_owed(void **state)
+{
+    (void)state;
+    must("DELETE FROM invalidations");
+    must("SET LOCAL ROLE catalog_writer");
+    must("CREATE TEMPORARY TABLE invalidations (key text, due_at timestamptz)");
+    must("UPDATE products SET stock = 3 WHERE id = 9001");
+    must("RESET ROLE");
+    assert_string_equal(value_of("SELECT count(*) FROM public.invalidations"), "2");
+    assert_string_equal(value_of("SELECT count(*) FROM pg_temp.invalidations"), "0");
+}
+
+static int up(void **state)
+{
+    (void)state;
+    if (!stack_postgres_start(&postgres, 20) || !stack_postgres_load(postgres.url, SCALE))
+        return -1;
+    shop = PQconnectdb(postgres.url);
+    return PQstatus(shop) == CONNECTION_OK ? 0 : -1;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    PQfinish(shop);
+    stack_postgres_stop(&postgres);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, rollback)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_product_owes_what_shows_it),
+        TEST(products_that_come_and_go_owe_the_tree_its_counts),
+        TEST(a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing),
+        TEST(a_category_owes_itself_its_parent_what_is_below_it_and_the_tree),
+        TEST(everything_thrown_away_owes_everything),
+        TEST(who_pays_for_himself_is_given_time_and_everybody_else_is_not),
+        TEST(a_reader_only_reads),
+        TEST(a_writer_edits_products_and_empties_the_outbox_and_no_more),
+        TEST(a_temporary_table_does_not_catch_what_is_owed),
+    };
+    return cmocka_run_group_tests_name("outbox in SQL", tests, up, down);
+}

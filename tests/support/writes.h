@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writes.h - requests that change something, for tests on a fleet: alone, or many at one instant.
+ *
+ * Threads: those of writes_at_once() live within the call; everything else on the test's.
+ */
+#ifndef TESTS_SUPPORT_WRITES_H
+#define TESTS_SUPPORT_WRITES_H
+
+#include "tests/support/fleet.h"
+
+enum { WRITES_AT_ONCE_MAX = 1200 };
+
+/* A login for each role of the schema; group set-up, after fleet_up(). */
+bool writes_make_logins(const struct fleet *fleet);
+
+/* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL). Lent
+ * until the next call. */
+const char *const *writes_settings(const struct fleet *fleet, const char *const *more);
+
+struct write_asked {
+    size_t process;
+    const char *method, *path, *headers, *body; /* headers: further lines, or NULL */
+
+    unsigned status; /* 0: no answer */
+    bool visible;
+    unsigned long version;         /* as the body says; 0: it does not */
+    long stock;                    /* likewise; -1 */
+    char retry_after[8], type[64]; /* type: of the problem, "" if it is none */
+};
+
+void writes_ask(const struct fleet *fleet, struct write_asked *asked);
+/* All of them, each on a thread and a connection of its own, sent when all are ready. */
+void writes_at_once(const struct fleet *fleet, struct write_asked *asked, size_t count);
+size_t writes_count(const struct write_asked *asked, size_t count, unsigned status);
+
+/* PUT of this stock under the version; its status. */
+unsigned writes_put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version,
+                    long stock);
+
+/* The version that this process shows of a product; 0: none. */
+unsigned long writes_version(const struct fleet *fleet, size_t process, uint32_t id);
+/* Waits until it shows at least this one. */
+bool writes_wait_version(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version);
+
+/* The first column of the first row as a number. */
+long writes_number(const struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Waits until the statement finds this number. */
+bool writes_wait_number(const struct fleet *fleet, long wanted, const char *statement);
+
+#endif
