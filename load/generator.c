@@ -69,30 +69,7 @@ void generator_meter_stop(struct generator *generator)
     atomic_fetch_add(&post->starved_us, starved_us(generator) - generator->meter_starved_us);
 }
 
-/* ---- what runs out of time: each returns when the next one will ---- */
-
-static uint64_t expire_connecting(struct generator *generator, uint64_t now_us)
-{
-    struct link *link;
-    while ((link = TAILQ_FIRST(&generator->connecting.queue)) != NULL) {
-        if (link->until_us > now_us)
-            return link->until_us;
-        link_drop(generator, link);
-        generator->shape->failed(generator, link, RECORD_UNCONNECTED);
-    }
-    return UINT64_MAX;
-}
-
-static uint64_t expire_leaving(struct generator *generator, uint64_t now_us)
-{
-    struct link *link;
-    while ((link = TAILQ_FIRST(&generator->leaving.queue)) != NULL) {
-        if (link->until_us > now_us)
-            return link->until_us;
-        link_fail(generator, link, RECORD_LEFT);
-    }
-    return UINT64_MAX;
-}
+/* ---- what runs out of time ---- */
 
 /* The oldest slot that is not over; if it waits, it is the first of its queue. */
 static void give_up(struct generator *generator, uint32_t slot)
@@ -107,24 +84,44 @@ static void give_up(struct generator *generator, uint32_t slot)
     link_fail(generator, link, link->state == LINK_CONNECTING ? RECORD_UNCONNECTED : RECORD_TIMEOUT);
 }
 
-static uint64_t expire_slots(struct generator *generator, uint64_t now_us)
-{
-    const uint64_t limit_us = (uint64_t)generator->work->request_limit_ms * 1000;
-    for (; generator->oldest < generator->taken; generator->oldest++) {
-        uint32_t slot = generator->oldest;
-        uint64_t end_us = generator->job->records[slot].due_us + limit_us;
-        if (generator->places[slot] == SLOT_OVER)
-            continue;
-        if (end_us > now_us)
-            return end_us;
-        give_up(generator, slot);
-    }
-    return UINT64_MAX;
-}
-
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static uint64_t first_until_us(const struct link_list *list)
+{
+    return list->count > 0 ? TAILQ_FIRST(&list->queue)->until_us : UINT64_MAX;
+}
+
+/* When the oldest slot that is not over runs out of time. */
+static uint64_t oldest_until_us(struct generator *generator)
+{
+    while (generator->oldest < generator->taken && generator->places[generator->oldest] == SLOT_OVER)
+        generator->oldest++;
+    if (generator->oldest == generator->taken)
+        return UINT64_MAX;
+    return generator->job->records[generator->oldest].due_us +
+           (uint64_t)generator->work->request_limit_ms * 1000;
+}
+
+static uint64_t next_expiry_us(struct generator *generator)
+{
+    return earlier(oldest_until_us(generator),
+                   earlier(first_until_us(&generator->connecting), first_until_us(&generator->leaving)));
+}
+
+static void expire(struct generator *generator, uint64_t now_us)
+{
+    while (first_until_us(&generator->connecting) <= now_us) {
+        struct link *link = TAILQ_FIRST(&generator->connecting.queue);
+        link_drop(generator, link);
+        generator->shape->failed(generator, link, RECORD_UNCONNECTED);
+    }
+    while (first_until_us(&generator->leaving) <= now_us)
+        link_fail(generator, TAILQ_FIRST(&generator->leaving.queue), RECORD_LEFT);
+    while (oldest_until_us(generator) <= now_us)
+        give_up(generator, generator->oldest);
 }
 
 /* ---- the loop ---- */
@@ -145,9 +142,7 @@ static void on_event(struct generator *generator, const struct epoll_event *even
 void generator_turn(struct generator *generator, uint64_t until_us)
 {
     uint64_t now_us = net_now_us();
-    until_us = earlier(until_us, expire_connecting(generator, now_us));
-    until_us = earlier(until_us, expire_leaving(generator, now_us));
-    until_us = earlier(until_us, expire_slots(generator, now_us));
+    until_us = earlier(until_us, next_expiry_us(generator));
     uint64_t span_us = until_us > now_us ? earlier(until_us - now_us, TURN_MAX_US) : 0;
     const struct timespec span = {.tv_sec = (time_t)(span_us / 1000000),
                                   .tv_nsec = (long)(span_us % 1000000) * 1000};
@@ -156,6 +151,7 @@ void generator_turn(struct generator *generator, uint64_t until_us)
         die(generator->job, "waiting for events (Linux 5.11 or later is needed)");
     for (int i = 0; i < count; i++)
         on_event(generator, &generator->events[i]);
+    expire(generator, net_now_us());
 }
 
 /* ---- start and end ---- */

@@ -495,6 +495,20 @@ static void as_many_hang_up_as_were_told_to(void **state)
     run_clear(&run);
 }
 
+static void a_round_is_over_with_the_last_of_its_limits(void **state)
+{
+    (void)state;
+    struct work work;
+    struct run run;
+    burst_of(&work, 20, "/hang");
+    work.round_count = 4;
+    work.request_limit_ms = 100;
+    run_all(&work, &run);
+    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 80);
+    assert_true(net_now_us() < run.begin_us + 2500000); /* half a second is enough */
+    run_clear(&run);
+}
+
 static void connections_come_from_several_addresses_in_turn(void **state)
 {
     (void)state;
@@ -532,6 +546,7 @@ int main(void)
         cmocka_unit_test(everything_that_can_become_of_a_request_has_its_outcome),
         cmocka_unit_test(keys_versions_and_caches_stand_in_the_records),
         cmocka_unit_test(as_many_hang_up_as_were_told_to),
+        cmocka_unit_test(a_round_is_over_with_the_last_of_its_limits),
         cmocka_unit_test(connections_come_from_several_addresses_in_turn),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
