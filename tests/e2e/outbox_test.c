@@ -25,8 +25,10 @@ enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
 static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
 
 /* A product that no test before has changed, in the cache. */
+/* A product that everybody has cached, while nobody owes anything. */
 static uint32_t cached_product(struct fleet *fleet)
 {
+    assert_true(writes_wait_number(fleet, 0, OWED)); /* by whom came before */
     const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE version = 1");
     for (size_t process = 0; process < fleet->count; process++)
         assert_int_equal(writes_version(fleet, process, id), 1);
