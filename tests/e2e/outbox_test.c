@@ -24,8 +24,7 @@ enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
 /* The poll behind the notifications comes too late for anything in here. */
 static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
 
-/* A product that no test before has changed, in the cache. */
-/* A product that everybody has cached, while nobody owes anything. */
+/* A product that no test before has changed, in everybody's cache, while nobody owes anything. */
 static uint32_t cached_product(struct fleet *fleet)
 {
     assert_true(writes_wait_number(fleet, 0, OWED)); /* by whom came before */
