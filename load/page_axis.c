@@ -16,7 +16,7 @@ static void set_tics(FILE *script, char axis)
 static void print_latency(FILE *script, double us)
 {
     if (us < 1000)
-        fprintf(script, "\"%g us\" %g", us, us);
+        fprintf(script, "\"%g \xc2\xb5s\" %g", us, us);
     else if (us < 1e6)
         fprintf(script, "\"%g ms\" %g", us / 1e3, us);
     else
@@ -45,8 +45,14 @@ void axis_rate(FILE *script, double zero, double to)
     fprintf(script, "set logscale y 10\nset yrange [%g:%g]\n", zero, to);
     set_tics(script, 'y');
     fprintf(script, "\"0\" %g", zero);
-    for (double decade = pow(10, ceil(log10(zero) + 0.15)); decade <= to; decade *= 10)
-        fprintf(script, ", \"%.*f\" %g", decade < 1 ? (int)-floor(log10(decade)) : 0, decade, decade);
+    size_t step_count = log10(to / zero) > 2.6 ? 1 : STEPS;
+    for (double decade = pow(10, floor(log10(zero))); decade <= to; decade *= 10) {
+        for (size_t i = 0; i < step_count; i++) {
+            double at = decade * steps[i];
+            if (at > zero * 1.4 && at <= to)
+                fprintf(script, ", \"%.*f\" %g", at < 1 ? (int)-floor(log10(at)) : 0, at, at);
+        }
+    }
     fputs(")\n", script);
 }
 

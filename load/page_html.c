@@ -315,7 +315,7 @@ static void print_timeline(const struct page *page, size_t index)
     print_swatch(page, index);
     print_name(page, index);
     fprintf(page->out, "</h3>%s",
-            timeline_is_burst(result) ? "requests that still wait, all of them due at the same instant"
+            timeline_is_burst(result) ? "requests that still wait; those of a burst are due at one instant"
                                       : "latency of the requests due at each instant");
     if (result->has_loads)
         fprintf(page->out, "; %s %s", text_count(text, result->expiries),

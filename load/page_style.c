@@ -41,10 +41,10 @@ const char *const style_lines[] = {
     ".good{color:var(--good)}.bad{color:var(--bad)}",
     ".verdict.good{background:var(--good-card)}.verdict.bad{background:var(--bad-card)}",
     ".verdict.none{background:var(--card);color:var(--soft)}",
-    ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,15rem),1fr));gap:.75rem;"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,15rem),1fr));gap:.75rem;"
     "margin:1rem 0 0}",
     ".card{background:var(--card);border-left:.3rem solid var(--series);border-radius:.4rem;"
-    "padding:.75rem 1rem;min-width:0}",
+    "padding:.75rem 1rem;min-width:0;max-width:26rem}",
     ".big{font-size:2rem;line-height:1.15;margin:.35rem 0 .5rem;font-variant-numeric:tabular-nums}",
     ".big small{display:block;font-size:.9rem;color:var(--soft)}",
     "dl{display:grid;grid-template-columns:auto 1fr;gap:.1rem .75rem;margin:0;font-size:.95rem}",
@@ -89,7 +89,7 @@ const char *const style_lines[] = {
     "@page{margin:14mm}",
     "@media print{body{font-size:10pt}main,header,footer{max-width:none;padding:0}.wide{display:block}"
     ".narrow{display:none}h2{margin-top:1.25rem;break-after:avoid}.checks{break-inside:avoid}"
-    ".cards{grid-template-columns:repeat(auto-fill,minmax(11rem,1fr))}figure,.card,tr{break-inside:avoid}"
+    ".cards{grid-template-columns:repeat(auto-fit,minmax(11rem,1fr))}figure,.card,tr{break-inside:avoid}"
     ".card,.verdict,pre,figure svg{print-color-adjust:exact;-webkit-print-color-adjust:exact}}",
     NULL,
 };

@@ -104,7 +104,7 @@ static void group_key(struct grouping *grouping, size_t from, size_t until)
         const struct witness_load *load = grouping->loads[i];
         bool written = false;
         for (; next_write < write_count && writes[next_write].begun_us <= load->at_us; next_write++)
-            written = written || (group != NULL && writes[next_write].over_us > group->first->at_us);
+            written = true;
         bool expired = group == NULL || (source->ttl_ms > 0 && load->at_us - group->first->at_us >= life_us);
         if (expired || written) {
             group = &grouping->groups[grouping->group_count++];

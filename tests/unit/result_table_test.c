@@ -238,6 +238,8 @@ static void text_is_cut_between_characters(void **state)
     assert_string_equal(out, "a\nb ");
     text_clean(out, sizeof out, "\xc0\xaf\xed\xa0\x80", SIZE_MAX, false); /* overlong, and half of a pair */
     assert_string_equal(out, "???");
+    text_clean(out, sizeof out, "\xe0\x80\xaf", SIZE_MAX, false);
+    assert_string_equal(out, "???");
     assert_int_equal(text_columns("a\xe7\xa9\xbf"), 3);
     assert_int_equal(text_fit("a\xe7\xa9\xbfz", 2), 1);
     assert_int_equal(text_fit("a\xe7\xa9\xbfz", 3), 4);

@@ -203,7 +203,7 @@ static void answers_failures_and_caches_are_counted_by_kind(void **state)
     (void)state;
     struct run run;
     run_begin(&run, WORK_BURST, 10);
-    run.at[0].status = 503;
+    run.at[0].status = 500;
     run.at[0].end_us = 70;
     run.at[1].status = 999; /* three digits are all that HTTP asks for */
     for (size_t i = 2; i < 6; i++) {
@@ -221,7 +221,7 @@ static void answers_failures_and_caches_are_counted_by_kind(void **state)
     assert_int_equal(run.result->outcomes[RECORD_RESET], 3);
     assert_int_equal(run.result->outcomes[RECORD_LEFT], 1);
     assert_int_equal(run.result->statuses[200], 4);
-    assert_int_equal(run.result->statuses[503], 1);
+    assert_int_equal(run.result->statuses[500], 1);
     assert_int_equal(run.result->statuses[0], 1);
     assert_int_equal(run.result->caches[RECORD_CACHE_HIT], 2);
     assert_int_equal(run.result->caches[RECORD_CACHE_NONE], 4);
@@ -264,6 +264,18 @@ static void a_run_that_failed_altogether_has_time_but_no_latency(void **state)
     assert_int_equal(run.result->duration_ms, 2990); /* the last, at 2 990 ms, failed at once */
     assert_near(run.result->answered_per_s, 0);
     assert_near(run.result->offered_per_s, 30);
+    run_end(&run);
+}
+
+static void a_run_lasts_until_its_last_answer_whatever_fails_later(void **state)
+{
+    (void)state;
+    struct run run;
+    run_begin(&run, WORK_BURST, 2);
+    run.at[0].end_us = 40000;
+    run.at[1] = (struct record){.due_us = begin_us, .end_us = 5000000, .outcome = RECORD_TIMEOUT};
+    run_make(&run);
+    assert_int_equal(run.result->duration_ms, 40);
     run_end(&run);
 }
 
@@ -606,6 +618,7 @@ static void marks_are_kept_in_order_and_faults_push_expiries_out(void **state)
     for (size_t i = 0; i < result->mark_count; i++) {
         assert_true(i == 0 || result->marks[i - 1].at_ms <= result->marks[i].at_ms);
         faults += result->marks[i].kind == RESULT_FAULT;
+        assert_string_not_equal(result->marks[i].text, "one too many");
     }
     assert_int_equal(faults, 10);
     free(result);
@@ -684,6 +697,7 @@ int main(void)
         cmocka_unit_test(answers_failures_and_caches_are_counted_by_kind),
         cmocka_unit_test(an_empty_run_has_no_figures),
         cmocka_unit_test(a_run_that_failed_altogether_has_time_but_no_latency),
+        cmocka_unit_test(a_run_lasts_until_its_last_answer_whatever_fails_later),
         cmocka_unit_test(one_request_is_its_own_distribution),
         cmocka_unit_test(an_interrupted_rate_offered_what_it_did_until_then),
         cmocka_unit_test(slices_add_up_to_the_run),
