@@ -3,7 +3,7 @@
  * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
  *
  *     scenario_read.c   a file: lines, ${NAMES}; every mistake with its file and line
- *     scenario_take.c   one directive
+ *     scenario_take.c   one directive; scenario_take_work.c those about the clients
  *     scenario_event.c  one "at" or "on load" line
  *     scenario_check.c  does it make sense as a whole?
  *     options.c         the command line fills the same struct, through the same directives

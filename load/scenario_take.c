@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_take.c - one directive of a scenario, from a file's line or an option; see scenario.h. */
-#include "load/scenario.h"
+#include "load/scenario_taking.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What a directive's function needs. */
-struct taking {
-    struct scenario *scenario;
-    struct words *words;
-    unsigned line;
-    char *why; /* SCENARIO_WHY_BYTES; "" as long as nothing better is known than how it is written */
-};
+/* ---- words ---- */
 
-typedef bool take(struct taking *taking);
-
-static bool refuse(struct taking *taking, const char *reason, const char *word)
+bool taking_refuse(struct taking *taking, const char *reason, const char *word)
 {
     snprintf(taking->why, SCENARIO_WHY_BYTES, "%s%s%.200s%s", reason, word != NULL ? " \"" : "",
              word != NULL ? word : "", word != NULL ? "\"" : "");
     return false;
 }
 
-/* ---- words ---- */
-
-static bool next_number(struct taking *taking, uint32_t least, uint32_t most, uint32_t *out)
+bool taking_number(struct taking *taking, uint32_t least, uint32_t most, uint32_t *out)
 {
     char range[64];
     const char *word = words_next(taking->words);
@@ -33,36 +23,37 @@ static bool next_number(struct taking *taking, uint32_t least, uint32_t most, ui
     if (word_number(word, least, most, out))
         return true;
     snprintf(range, sizeof range, "a number from %u to %u is needed, not", (unsigned)least, (unsigned)most);
-    return refuse(taking, range, word);
+    return taking_refuse(taking, range, word);
 }
 
-static bool next_time(struct taking *taking, uint32_t *out_ms)
+bool taking_time(struct taking *taking, uint32_t *out_ms)
 {
     const char *word = words_next(taking->words);
     if (word == NULL)
         return false;
     return word_duration_ms(word, out_ms) ||
-           refuse(taking, "a time like 250ms, 1.5s or 2m is needed, not", word);
+           taking_refuse(taking, "a time like 250ms, 1.5s or 2m is needed, not", word);
 }
 
-static bool next_percent(struct taking *taking, uint32_t *out)
+bool taking_percent(struct taking *taking, uint32_t *out)
 {
     const char *word = words_next(taking->words);
     double percent;
     if (word == NULL)
         return false;
     if (!word_percent(word, &percent))
-        return refuse(taking, "a percentage like 50% is needed, not", word);
+        return taking_refuse(taking, "a percentage like 50% is needed, not", word);
     *out = (uint32_t)(percent + 0.5);
     return true;
 }
 
-static bool next_text(struct taking *taking, char *out, size_t out_bytes)
+bool taking_text(struct taking *taking, char *out, size_t out_bytes)
 {
     const char *word = words_next(taking->words);
     if (word == NULL || word[0] == '\0')
         return false;
-    return (size_t)snprintf(out, out_bytes, "%s", word) < out_bytes || refuse(taking, "too long:", word);
+    return (size_t)snprintf(out, out_bytes, "%s", word) < out_bytes ||
+           taking_refuse(taking, "too long:", word);
 }
 
 /* ---- the stack ---- */
@@ -88,15 +79,15 @@ static bool is_ours(const char *word)
 static bool take_stack(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
-    if (!next_number(taking, 1, SCENARIO_PROCESSES_MAX, &scenario->process_count))
+    if (!taking_number(taking, 1, SCENARIO_PROCESSES_MAX, &scenario->process_count))
         return false;
     for (const char *word = words_next(taking->words); word != NULL; word = words_next(taking->words)) {
         if (!is_setting(word))
-            return refuse(taking, "a setting is NAME=value, not", word);
+            return taking_refuse(taking, "a setting is NAME=value, not", word);
         if (is_ours(word))
-            return refuse(taking, "the stack chooses this itself:", word);
+            return taking_refuse(taking, "the stack chooses this itself:", word);
         if (scenario->setting_count == SCENARIO_SETTINGS_MAX || strlen(word) >= SCENARIO_SETTING_BYTES)
-            return refuse(taking, "too many settings, or too long:", word);
+            return taking_refuse(taking, "too many settings, or too long:", word);
         snprintf(scenario->settings[scenario->setting_count++], SCENARIO_SETTING_BYTES, "%s", word);
     }
     return true;
@@ -104,18 +95,18 @@ static bool take_stack(struct taking *taking)
 
 static bool take_products(struct taking *taking)
 {
-    return next_number(taking, 100, 99999999, &taking->scenario->product_count);
+    return taking_number(taking, 100, 99999999, &taking->scenario->product_count);
 }
 
 static bool take_vary(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
-    if (!next_text(taking, scenario->vary, sizeof scenario->vary))
+    if (!taking_text(taking, scenario->vary, sizeof scenario->vary))
         return false;
     while (words_peek(taking->words) != NULL) {
         if (scenario->variant_count == SCENARIO_VARIANTS_MAX)
-            return refuse(taking, "at most 8 values", NULL);
-        if (!next_text(taking, scenario->variants[scenario->variant_count++], SCENARIO_NAME_BYTES))
+            return taking_refuse(taking, "at most 8 values", NULL);
+        if (!taking_text(taking, scenario->variants[scenario->variant_count++], SCENARIO_NAME_BYTES))
             return false;
     }
     return scenario->variant_count > 0;
@@ -148,7 +139,7 @@ static bool take_target(struct taking *taking)
     bool any = false;
     for (const char *word = words_next(taking->words); word != NULL; word = words_next(taking->words)) {
         if (work->target_count == WORK_TARGETS_MAX)
-            return refuse(taking, "too many targets", NULL);
+            return taking_refuse(taking, "too many targets", NULL);
         if (!work_target_parse(word, &work->targets[work->target_count], taking->why))
             return false;
         work->target_count++;
@@ -159,12 +150,12 @@ static bool take_target(struct taking *taking)
 
 static bool take_database(struct taking *taking)
 {
-    return next_text(taking, taking->scenario->database_url, sizeof taking->scenario->database_url);
+    return taking_text(taking, taking->scenario->database_url, sizeof taking->scenario->database_url);
 }
 
 static bool take_redis(struct taking *taking)
 {
-    return next_text(taking, taking->scenario->redis_url, sizeof taking->scenario->redis_url);
+    return taking_text(taking, taking->scenario->redis_url, sizeof taking->scenario->redis_url);
 }
 
 static bool take_count(struct taking *taking)
@@ -179,157 +170,24 @@ static bool take_count(struct taking *taking)
     }
     if (words_skip(taking->words, "log")) {
         scenario->way = WITNESS_LOG;
-        return next_text(taking, scenario->log_path, sizeof scenario->log_path);
+        return taking_text(taking, scenario->log_path, sizeof scenario->log_path);
     }
     scenario->way = WITNESS_SQL;
     return words_skip(taking->words, "sql") &&
-           next_text(taking, scenario->counter_sql, sizeof scenario->counter_sql);
+           taking_text(taking, scenario->counter_sql, sizeof scenario->counter_sql);
 }
 
 static bool take_queries(struct taking *taking)
 {
-    return next_text(taking, taking->scenario->statement, sizeof taking->scenario->statement);
+    return taking_text(taking, taking->scenario->statement, sizeof taking->scenario->statement);
 }
 
 static bool take_ttl(struct taking *taking)
 {
     taking->scenario->has_ttl = true;
-    return next_time(taking, &taking->scenario->ttl_ms) &&
-           (!words_skip(taking->words, "jitter") || next_percent(taking, &taking->scenario->jitter_percent));
-}
-
-/* ---- the work ---- */
-
-static bool add_url(struct taking *taking, struct work *work)
-{
-    char url[SCENARIO_TEXT_BYTES];
-    if (words_peek(taking->words) == NULL)
-        return false;
-    if (!words_rest(taking->words, url, sizeof url))
-        return refuse(taking, "too long", NULL);
-    return work_url_add(work, url, taking->why);
-}
-
-static bool take_warm(struct taking *taking)
-{
-    struct work *warm = &taking->scenario->warm;
-    if (!add_url(taking, warm))
-        return false;
-    enum work_keys keys = warm->urls[warm->url_count - 1].keys;
-    return keys == WORK_NO_KEY || keys == WORK_EACH ||
-           refuse(taking, "to warm up, each key is asked for once: {each:1-2000}", NULL);
-}
-
-static bool take_ask(struct taking *taking)
-{
-    return add_url(taking, &taking->scenario->work);
-}
-
-/* "burst 1000 [connections] [3 rounds [every 2s] [pause 1s]]" */
-static bool take_burst(struct taking *taking)
-{
-    struct work *work = &taking->scenario->work;
-    taking->scenario->has_shape = true;
-    work->shape = WORK_BURST;
-    if (!next_number(taking, 1, WORK_CONNECTIONS_MAX, &work->connection_count))
-        return false;
-    words_skip(taking->words, "connections");
-    if (words_peek(taking->words) == NULL)
-        return true;
-    if (!next_number(taking, 1, 100000, &work->round_count) || !words_skip(taking->words, "rounds"))
-        return false;
-    if (words_skip(taking->words, "every") && !next_time(taking, &work->every_ms))
-        return false;
-    return !words_skip(taking->words, "pause") || next_time(taking, &work->pause_ms);
-}
-
-/* "rate 2000 [per second] for 10s [poisson] [over 200 [connections]]" */
-static bool take_rate(struct taking *taking)
-{
-    struct work *work = &taking->scenario->work;
-    taking->scenario->has_shape = true;
-    work->shape = WORK_RATE;
-    if (!next_number(taking, 1, 10000000, &work->per_second))
-        return false;
-    if (words_skip(taking->words, "per") && !words_skip(taking->words, "second"))
-        return false;
-    if (!words_skip(taking->words, "for") || !next_time(taking, &work->duration_ms))
-        return false;
-    work->is_poisson = words_skip(taking->words, "poisson");
-    if (!words_skip(taking->words, "over"))
-        return true;
-    if (!next_number(taking, 1, WORK_CONNECTIONS_MAX, &work->connection_count))
-        return false;
-    words_skip(taking->words, "connections");
-    return true;
-}
-
-static bool take_leave(struct taking *taking)
-{
-    struct work *work = &taking->scenario->work;
-    return next_percent(taking, &work->leave_percent) && words_skip(taking->words, "after") &&
-           next_time(taking, &work->leave_ms);
-}
-
-static bool take_limit(struct taking *taking)
-{
-    return next_time(taking, &taking->scenario->work.request_limit_ms);
-}
-
-static bool take_connections(struct taking *taking)
-{
-    bool closes = words_skip(taking->words, "close");
-    taking->scenario->work.keeps_alive = !closes;
-    return closes || words_skip(taking->words, "keep");
-}
-
-static bool take_method(struct taking *taking)
-{
-    char *method = taking->scenario->method;
-    if (!next_text(taking, method, sizeof taking->scenario->method))
-        return false;
-    return strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(method) ||
-           refuse(taking, "a method is of capital letters, not", method);
-}
-
-static bool take_header(struct taking *taking)
-{
-    char line[SCENARIO_TEXT_BYTES];
-    struct scenario *scenario = taking->scenario;
-    size_t used = strlen(scenario->headers), room = sizeof scenario->headers - used;
-    if (!next_text(taking, line, sizeof line))
-        return false;
-    const char *colon = strchr(line, ':');
-    if (colon == NULL || colon == line || strpbrk(line, "\r\n") != NULL)
-        return refuse(taking, "a header is \"Name: value\", not", line);
-    if ((size_t)snprintf(scenario->headers + used, room, "%s\r\n", line) < room)
-        return true;
-    scenario->headers[used] = '\0';
-    return refuse(taking, "too many headers", NULL);
-}
-
-static bool take_version(struct taking *taking)
-{
-    return next_text(taking, taking->scenario->version_after, sizeof taking->scenario->version_after);
-}
-
-static bool take_generators(struct taking *taking)
-{
-    return next_number(taking, 1, WORK_GENERATORS_MAX, &taking->scenario->work.generator_count);
-}
-
-static bool take_sources(struct taking *taking)
-{
-    return next_number(taking, 1, 250, &taking->scenario->work.source_count);
-}
-
-static bool take_seed(struct taking *taking)
-{
-    uint32_t seed;
-    if (!next_number(taking, 0, UINT32_MAX, &seed))
-        return false;
-    taking->scenario->work.seed = seed;
-    return true;
+    return taking_time(taking, &taking->scenario->ttl_ms) &&
+           (!words_skip(taking->words, "jitter") ||
+            taking_percent(taking, &taking->scenario->jitter_percent));
 }
 
 /* ---- writes, events, expectations ---- */
@@ -346,27 +204,27 @@ static bool next_keys(struct taking *taking, struct scenario_write *write)
     if (word_number(first, 0, UINT32_MAX, &write->first_key) &&
         word_number(dash != NULL ? dash + 1 : first, write->first_key, UINT32_MAX, &write->last_key))
         return true;
-    return refuse(taking, "keys are one number, or like 1-20, not", word);
+    return taking_refuse(taking, "keys are one number, or like 1-20, not", word);
 }
 
 static bool take_write(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
     if (scenario->write_count == SCENARIO_WRITES_MAX)
-        return refuse(taking, "at most 4 of them", NULL);
+        return taking_refuse(taking, "at most 4 of them", NULL);
     struct scenario_write *write = &scenario->writes[scenario->write_count];
     memset(write, 0, sizeof *write);
-    if (!words_skip(taking->words, "every") || !next_time(taking, &write->every_ms))
+    if (!words_skip(taking->words, "every") || !taking_time(taking, &write->every_ms))
         return false;
     if (!words_skip(taking->words, "key") && !words_skip(taking->words, "keys"))
         return false;
     if (!next_keys(taking, write) || !words_skip(taking->words, "sql") ||
-        !next_text(taking, write->sql, sizeof write->sql))
+        !taking_text(taking, write->sql, sizeof write->sql))
         return false;
-    if (words_skip(taking->words, "then") && !next_text(taking, write->then, sizeof write->then))
+    if (words_skip(taking->words, "then") && !taking_text(taking, write->then, sizeof write->then))
         return false;
     if (write->every_ms == 0)
-        return refuse(taking, "every 0ms is too often", NULL);
+        return taking_refuse(taking, "every 0ms is too often", NULL);
     scenario->write_count++;
     return true;
 }
@@ -385,7 +243,7 @@ static bool take_expect(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
     if (scenario->expect_count == RESULT_CHECKS_MAX)
-        return refuse(taking, "too many expectations: at most 64", NULL);
+        return taking_refuse(taking, "too many expectations: at most 64", NULL);
     if (!expect_parse(taking->words, &scenario->expects[scenario->expect_count], taking->why))
         return false;
     scenario->expect_lines[scenario->expect_count++] = taking->line;
@@ -394,7 +252,7 @@ static bool take_expect(struct taking *taking)
 
 static bool take_title(struct taking *taking)
 {
-    return next_text(taking, taking->scenario->title, sizeof taking->scenario->title);
+    return taking_text(taking, taking->scenario->title, sizeof taking->scenario->title);
 }
 
 /* ---- all of them ---- */
@@ -463,13 +321,13 @@ static bool take_directive(struct taking *taking, size_t index)
     const struct directive *directive = &directives[index];
     uint64_t bit = (uint64_t)1 << index;
     if (!directive->repeats && (taking->scenario->told & bit) != 0)
-        return refuse(taking, "a second line with", directive->name);
+        return taking_refuse(taking, "a second line with", directive->name);
     taking->scenario->told |= bit;
     if (!directive->take(taking))
         return fail(taking, directive);
     if (words_peek(taking->words) == NULL)
         return true;
-    refuse(taking, "this is too much:", words_peek(taking->words));
+    taking_refuse(taking, "this is too much:", words_peek(taking->words));
     return fail(taking, directive);
 }
 
