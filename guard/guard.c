@@ -44,8 +44,8 @@ static struct guard *new_guard(const struct guard_config *config)
     return guard;
 }
 
-static enum guard_status start(struct guard *guard, const struct guard_config *config,
-                               struct guard_error *error)
+static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
+                                     struct guard_error *error)
 {
     if (guard->config.name_space == NULL || !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
@@ -69,7 +69,7 @@ enum guard_status guard_open(const struct guard_config *config, struct guard **o
     struct guard *guard = new_guard(config);
     if (guard == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory");
-    status = start(guard, config, error);
+    status = start_guard(guard, config, error);
     if (status != GUARD_OK) {
         free_guard(guard);
         return status;

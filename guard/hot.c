@@ -41,7 +41,7 @@ static size_t lightest(const struct hot *hot)
 }
 
 /* The key's own slot, or one that it takes over. */
-static struct guard_hot_key *slot_of(struct hot *hot, const char *key, size_t bytes)
+static struct guard_hot_key *hot_slot(struct hot *hot, const char *key, size_t bytes)
 {
     uint32_t hash = hash_of(key, bytes);
     for (size_t i = 0; i < hot->count; i++) {
@@ -62,7 +62,7 @@ static struct guard_hot_key *slot_of(struct hot *hot, const char *key, size_t by
 void hot_add(struct hot *hot, uint64_t now_us, const char *key, uint64_t weight)
 {
     halve(hot, now_us);
-    slot_of(hot, key, strnlen(key, GUARD_HOT_KEY_BYTES - 1))->weight += weight;
+    hot_slot(hot, key, strnlen(key, GUARD_HOT_KEY_BYTES - 1))->weight += weight;
 }
 
 static int heavier_first(const void *left, const void *right)
