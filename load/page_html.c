@@ -1,98 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * page_html.c - the page around the plots; see page_parts.h.
- *
- * Every text of a report is foreign: it goes through print_text(), which cleans and escapes it. What is printed
- * otherwise is ours.
- */
-#include "load/page_parts.h"
+/* page_html.c - the page around the plots; see page_parts.h. */
+#include "load/page_html.h"
 #include "load/result_sheet.h"
 #include "load/result_text.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+enum { TEXT_OF_SHEET_BYTES = 600 };
 
-enum { CLEAN_BYTES = 1400, TEXT_OF_SHEET_BYTES = 600 };
-
-struct page {
-    FILE *out;
-    const struct report *report;
-    const struct page_plots *plots;
-};
-
-/* ---- foreign text ---- */
-
-static void print_escaped(FILE *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\'':
-            fputs("&#39;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
-    }
-}
-
-static void print_text(const struct page *page, const char *text, size_t text_bytes)
-{
-    char clean[CLEAN_BYTES];
-    text_clean(clean, sizeof clean, text, text_bytes, false);
-    print_escaped(page->out, clean);
-}
-
-/* An empty line ends a paragraph. */
-static void print_paragraphs(const struct page *page, const char *text, size_t text_bytes)
-{
-    char clean[CLEAN_BYTES];
-    text_clean(clean, sizeof clean, text, text_bytes, true);
-    for (char *rest = clean, *end; *rest != '\0'; rest = end) {
-        end = strstr(rest, "\n\n");
-        end = end != NULL ? end : rest + strlen(rest);
-        size_t bytes = (size_t)(end - rest);
-        end += strspn(end, "\n");
-        char kept = rest[bytes];
-        rest[bytes] = '\0';
-        fputs("<p>", page->out);
-        print_escaped(page->out, rest);
-        fputs("</p>\n", page->out);
-        rest[bytes] = kept;
-    }
-}
-
-/* ---- small parts ---- */
-
-static void print_swatch(const struct page *page, size_t index)
-{
-    fprintf(
-        page->out,
-        "<svg class=\"swatch\" viewBox=\"0 0 30 10\" aria-hidden=\"true\"><line x1=\"0\" y1=\"6\" x2=\"30\" "
-        "y2=\"6\" stroke=\"var(--plot-%u)\" stroke-width=\"4\" stroke-dasharray=\"%s\"/></svg>",
-        plot_series(page->report, index), plot_strokes[plot_dash(index)]);
-}
-
-static void print_name(const struct page *page, size_t index)
-{
-    const char *name = page->report->results[index]->name;
-    if (name[0] != '\0')
-        print_text(page, name, RESULT_TEXT_BYTES);
-    else
-        fprintf(page->out, "result %zu", index + 1);
-}
+/* ---- plots with their legends ---- */
 
 static void print_plot(const struct page *page, const struct page_plot *plot)
 {
@@ -105,8 +19,8 @@ static void print_legend(const struct page *page)
     fputs("<ul class=\"legend\">\n", page->out);
     for (size_t i = 0; i < page->report->result_count; i++) {
         fputs("<li>", page->out);
-        print_swatch(page, i);
-        print_name(page, i);
+        html_swatch(page, i);
+        html_name(page, i);
         fputs("</li>\n", page->out);
     }
     fputs("</ul>\n", page->out);
@@ -138,7 +52,7 @@ static void print_fact(const struct page *page, const char *what, const char *te
     if (text[0] == '\0')
         return;
     fprintf(page->out, "<dt>%s</dt><dd>", what);
-    print_text(page, text, text_bytes);
+    html_text(page, text, text_bytes);
     fputs("</dd>\n", page->out);
 }
 
@@ -150,9 +64,9 @@ static void print_shared(const struct page *page, const char *what, sheet_text t
             continue;
         sheet_who(page->report, i, text, who, sizeof who);
         fprintf(page->out, "<dt>%s</dt><dd>", what);
-        print_text(page, who, sizeof who);
+        html_text(page, who, sizeof who);
         fputs(who[0] != '\0' ? ": " : "", page->out);
-        print_text(page, text(page->report->results[i]), TEXT_OF_SHEET_BYTES);
+        html_text(page, text(page->report->results[i]), TEXT_OF_SHEET_BYTES);
         fputs("</dd>\n", page->out);
     }
 }
@@ -164,14 +78,14 @@ static void print_head(const struct page *page)
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
           page->out);
-    print_text(page, report->title, sizeof report->title);
+    html_text(page, report->title, sizeof report->title);
     fputs(" \xe2\x80\x93 stampede report</title>\n<style>\n", page->out);
     for (const char *const *line = style_lines; *line != NULL; line++)
         fprintf(page->out, "%s\n", *line);
     fputs("</style>\n</head>\n<body>\n<header>\n<h1>", page->out);
-    print_text(page, report->title, sizeof report->title);
+    html_text(page, report->title, sizeof report->title);
     fputs("</h1>\n", page->out);
-    print_paragraphs(page, report->about, sizeof report->about);
+    html_paragraphs(page, report->about, sizeof report->about);
     print_verdict(page);
     fputs("\n<dl class=\"facts\">\n", page->out);
     print_shared(page, "Asked", sheet_what_of);
@@ -215,7 +129,7 @@ static void print_card(const struct page *page, size_t index)
     char text[TEXT_NUMBER_BYTES];
     fprintf(page->out, "<article class=\"card\" style=\"--series:var(--plot-%u)\">\n<h3>",
             plot_series(page->report, index));
-    print_name(page, index);
+    html_name(page, index);
     fputs("</h3>\n", page->out);
     if (result->is_partial)
         fputs("<p class=\"bad\">interrupted: what there is until then</p>\n", page->out);
@@ -237,44 +151,6 @@ static void print_cards(const struct page *page)
     fputs("</section>\n", page->out);
 }
 
-/* ---- checks ---- */
-
-static void print_check(const struct page *page, size_t index, const struct result_check *check)
-{
-    fputs("<tr>", page->out);
-    if (page->report->result_count > 1) {
-        fputs("<td>", page->out);
-        print_name(page, index);
-        fputs("</td>", page->out);
-    }
-    fputs("<th scope=\"row\">", page->out);
-    print_text(page, check->text, sizeof check->text);
-    fputs("</th><td>", page->out);
-    print_text(page, check->measured, sizeof check->measured);
-    fprintf(page->out, "</td><td class=\"held %s\">%s</td></tr>\n", check->held ? "good" : "bad",
-            check->held ? "\xe2\x9c\x93 held" : "\xe2\x9c\x97 not held");
-}
-
-static void print_checks(const struct page *page)
-{
-    bool has_any = false;
-    for (size_t i = 0; i < page->report->result_count; i++)
-        has_any = has_any || page->report->results[i]->check_count > 0;
-    if (!has_any)
-        return;
-    fprintf(
-        page->out,
-        "<h2>What had to hold</h2>\n<table class=\"checks\">\n<thead><tr>%s<th scope=\"col\">Check</th>"
-        "<th scope=\"col\" class=\"measured\">Measured</th><th scope=\"col\" class=\"judged\">Verdict</th>"
-        "</tr></thead>\n<tbody>\n",
-        page->report->result_count > 1 ? "<th scope=\"col\" class=\"who\">Result</th>" : "");
-    for (size_t i = 0; i < page->report->result_count; i++) {
-        for (size_t j = 0; j < page->report->results[i]->check_count; j++)
-            print_check(page, i, &page->report->results[i]->checks[j]);
-    }
-    fputs("</tbody>\n</table>\n", page->out);
-}
-
 /* ---- plots ---- */
 
 static void print_event(const struct page *page, const struct result_mark *mark)
@@ -283,7 +159,7 @@ static void print_event(const struct page *page, const struct result_mark *mark)
     if (mark->until_ms > mark->at_ms)
         fprintf(page->out, " \xe2\x80\x93 %.2f s", mark->until_ms / 1e3);
     fputs("</span>", page->out);
-    print_text(page, mark->text, sizeof mark->text);
+    html_text(page, mark->text, sizeof mark->text);
     fputs("</li>\n", page->out);
 }
 
@@ -312,8 +188,8 @@ static void print_timeline(const struct page *page, size_t index)
     if (page->plots->timelines[index].svg[0] == NULL)
         return;
     fputs("<figure>\n<figcaption><h3>", page->out);
-    print_swatch(page, index);
-    print_name(page, index);
+    html_swatch(page, index);
+    html_name(page, index);
     fprintf(page->out, "</h3>%s",
             timeline_is_burst(result) ? "requests that still wait; those of a burst are due at one instant"
                                       : "latency of the requests due at each instant");
@@ -366,80 +242,6 @@ static void print_curves(const struct page *page)
     }
 }
 
-/* ---- all figures ---- */
-
-static void print_row(const struct page *page, const struct sheet_row *row, size_t first, size_t count)
-{
-    static const char *const classes[] = {
-        [SHEET_PART] = "part", [SHEET_WHOLE] = "whole", [SHEET_HEADLINE] = "headline"};
-    bool is_heading = row->cells[0][0] == '\0';
-    fprintf(page->out, "<tr class=\"%s\"><th scope=\"row\"", is_heading ? "heading" : classes[row->weight]);
-    if (is_heading)
-        fprintf(page->out, " colspan=\"%zu\"", count + 1);
-    fputc('>', page->out);
-    print_text(page, row->label, sizeof row->label);
-    fputs("</th>", page->out);
-    for (size_t i = 0; i < count && !is_heading; i++)
-        fprintf(page->out, "<td>%s</td>", row->cells[first + i]);
-    fputs("</tr>\n", page->out);
-}
-
-static void print_figures(const struct page *page, const struct sheet *sheet, size_t first, size_t count)
-{
-    fputs("<table class=\"figures\">\n<colgroup><col>", page->out);
-    for (size_t i = 0; i < count; i++)
-        fputs("<col>", page->out);
-    fputs("</colgroup>\n<thead><tr><th scope=\"col\">Figure</th>", page->out);
-    for (size_t i = 0; i < count; i++) {
-        fputs("<th scope=\"col\">", page->out);
-        print_name(page, first + i);
-        fputs("</th>", page->out);
-    }
-    fputs("</tr></thead>\n<tbody>\n", page->out);
-    for (size_t i = 0; i < sheet->row_count; i++)
-        print_row(page, &sheet->rows[i], first, count);
-    fputs("</tbody>\n</table>\n", page->out);
-}
-
-static void print_sheet(const struct page *page)
-{
-    struct sheet *sheet = malloc(sizeof *sheet);
-    if (sheet == NULL)
-        return;
-    sheet_fill(sheet, page->report);
-    if (sheet->row_count > 0)
-        fputs("<h2>All figures</h2>\n", page->out);
-    for (size_t first = 0, count; first < page->report->result_count; first += count) {
-        count = sheet_columns(page->report, first);
-        print_figures(page, sheet, first, count);
-    }
-    free(sheet);
-}
-
-static void print_hot(const struct page *page)
-{
-    bool has_any = false;
-    for (size_t i = 0; i < page->report->result_count; i++)
-        has_any = has_any || page->report->results[i]->loaded_keys > 1;
-    if (!has_any)
-        return;
-    fputs("<h2>Most loaded keys</h2>\n<dl class=\"facts\">\n", page->out);
-    for (size_t i = 0; i < page->report->result_count; i++) {
-        const struct result *result = page->report->results[i];
-        fputs("<dt>", page->out);
-        print_name(page, i);
-        fputs("</dt><dd>", page->out);
-        for (size_t j = 0; j < result->hot_count; j++) {
-            fputs(j > 0 ? ", " : "", page->out);
-            print_text(page, result->hot[j].key[0] != '\0' ? result->hot[j].key : "without a key",
-                       WITNESS_KEY_BYTES);
-            fprintf(page->out, " \xc3\x97 %" PRIu64, result->hot[j].loads);
-        }
-        fputs("</dd>\n", page->out);
-    }
-    fputs("</dl>\n", page->out);
-}
-
 /* ---- the end ---- */
 
 static void print_end(const struct page *page)
@@ -456,9 +258,7 @@ static void print_end(const struct page *page)
           page->out);
     if (report->command[0] != '\0') {
         fputs("<h2>Again</h2>\n<pre><code>", page->out);
-        char clean[CLEAN_BYTES];
-        text_clean(clean, sizeof clean, report->command, sizeof report->command, true);
-        print_escaped(page->out, clean);
+        html_lines(page, report->command, sizeof report->command);
         fputs("</code></pre>\n", page->out);
     }
     fputs("</main>\n</body>\n</html>\n", page->out);
@@ -469,10 +269,10 @@ void html_write(FILE *out, const struct report *report, const struct page_plots 
     const struct page page = {.out = out, .report = report, .plots = plots};
     print_head(&page);
     print_cards(&page);
-    print_checks(&page);
+    html_checks(&page);
     print_timelines(&page);
     print_curves(&page);
-    print_sheet(&page);
-    print_hot(&page);
+    html_sheet(&page);
+    html_hot(&page);
     print_end(&page);
 }

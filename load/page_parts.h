@@ -111,7 +111,7 @@ void curve_plot(FILE *script, const struct report *report, const struct plot_sha
  * it says to who cannot see it; both are ours and need no escaping. */
 char *svg_adopt(const char *drawn, const char *prefix, const char *label);
 
-/* ---- page_html.c, page_style.c ---- */
+/* ---- page_html.c and its parts in page_html.h, page_style.c ---- */
 void html_write(FILE *out, const struct report *report, const struct page_plots *plots);
 extern const char *const style_lines[]; /* end with NULL */
 
