@@ -47,7 +47,7 @@
  *     at 1s   leader kill                          the process that holds a lease right now; waits for one
  *     on load leader pause for 2s                  as soon as the database runs a load
  *     on load 3 after 20ms redis flush             the third one, and a little later
- *     at 4s   run "any command of the shell"
+ *     at 4s   run "any command of the shell" as "the night job"     what reports call it
  *
  *     expect  loads per expiry <= 1                see expect.h for all figures
  *     expect  status 200 >= 99% from 4s to 6s

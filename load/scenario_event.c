@@ -194,6 +194,18 @@ static bool read_for(struct words *words, struct scenario_event *out, char *why)
            (out->for_ms > 0 || refuse(why, "\"for\" needs a time above 0", NULL));
 }
 
+/* What reports call it. */
+static bool read_name(struct words *words, struct scenario_event *out, char *why)
+{
+    if (!words_skip(words, "as"))
+        return true;
+    const char *name = words_next(words);
+    if (name == NULL || name[0] == '\0')
+        return refuse(why, "after \"as\" stands what it shall be called", NULL);
+    snprintf(out->text, sizeof out->text, "%s", name);
+    return true;
+}
+
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
                          char why[static SCENARIO_WHY_BYTES])
 {
@@ -207,7 +219,8 @@ bool scenario_take_event(struct scenario *scenario, struct words *words, bool is
         return false;
     struct words action = *words;
     words_rest(&action, event->text, sizeof event->text); /* cut where it is too long to be shown */
-    if (!read_action(words, &event->action, why) || !read_for(words, event, why))
+    if (!read_action(words, &event->action, why) || !read_for(words, event, why) ||
+        !read_name(words, event, why))
         return false;
     if (words_peek(words) != NULL)
         return refuse(why, "this is too much:", words_peek(words));

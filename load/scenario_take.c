@@ -289,8 +289,8 @@ static const struct directive {
     {"sources", take_sources, false, "sources N"},
     {"seed", take_seed, false, "seed N"},
     {"write", take_write, true, "write every TIME keys N|N-N sql \"STATEMENT\" [then /PATH]"},
-    {"at", take_at, true, "at TIME ACTION [for TIME]"},
-    {"on", take_on, true, "on load [N] [after TIME] ACTION [for TIME]"},
+    {"at", take_at, true, "at TIME ACTION [for TIME] [as NAME]"},
+    {"on", take_on, true, "on load [N] [after TIME] ACTION [for TIME] [as NAME]"},
     {"expect", take_expect, true, "expect FIGURE [of PART] OPERATOR VALUE [from TIME to TIME] [in VARIANT]"},
 };
 
