@@ -109,12 +109,13 @@ GUARD_BUILD := $(BUILD)/guard
 include guard/guard.mk
 GUARD_CFLAGS += $(OUR_CFLAGS)
 
-LOAD_MAINS := $(shell grep -lw '^int main' load/*.c 2>/dev/null)
+LOAD_FOLDERS := base stack herd witness report play bench
+LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS),$(wildcard load/$(folder)/*.c)))
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
-LOAD_OBJECTS := $(call objects,$(filter-out $(LOAD_MAINS),$(wildcard load/*.c)))
+LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
@@ -128,7 +129,9 @@ CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
 LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
-LOAD_PROGRAMS := $(LOAD_MAINS:load/%.c=$(BUILD)/%)
+STAMPEDE := $(BUILD)/stampede
+BENCH := $(BUILD)/bench
+LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
@@ -160,7 +163,9 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
-$(LOAD_PROGRAMS): $(BUILD)/%: $(BUILD)/load/%.o $(BUILD)/libload.a
+$(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
+$(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a
+$(LOAD_PROGRAMS):
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
@@ -198,7 +203,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(HARDENED) -fPIC -fvisibility=hidden -shared $(CFLAGS) $(LDFLAGS) -o $@ $<
 
 -include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
-	$(LOAD_MAINS:%.c=$(BUILD)/%.o) $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
+	$(BUILD)/load/stampede.o $(BUILD)/load/bench/bench.o $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
 	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
 
@@ -230,6 +235,7 @@ tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM)
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
+	$(if $(filter %/page_test %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh page && sh load/deps.sh page-test)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
@@ -297,8 +303,8 @@ peers: all
 lab: all
 	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/peers/*.c load/lab/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*.h load/peers/*.h load/lab/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
+HEADERS = $(wildcard guard/*.h app/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
 	@sh load/deps.sh lint

@@ -7,13 +7,13 @@
  *     run.h           one run
  *     work.h, herd.h  the clients; witness.h the database's view; result.h, page.h the report
  */
-#include "load/interrupt.h"
-#include "load/options.h"
-#include "load/page.h"
-#include "load/proc.h"
-#include "load/progress.h"
-#include "load/scenario_run.h"
-#include "load/serve.h"
+#include "load/base/interrupt.h"
+#include "load/base/proc.h"
+#include "load/base/progress.h"
+#include "load/play/options.h"
+#include "load/play/scenario_run.h"
+#include "load/play/serve.h"
+#include "load/report/page.h"
 
 #include <errno.h>
 #include <stdlib.h>

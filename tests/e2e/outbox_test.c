@@ -5,7 +5,7 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -5,9 +5,9 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
-#include "load/net.h"
-#include "load/proc.h"
-#include "load/result.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
+#include "load/report/result.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
 

@@ -7,9 +7,9 @@
  *                 expected requests have arrived      /garbage  no HTTP
  *     /close      200, then closes the connection     /half     half of a body, then closes
  */
-#include "load/burst.h"
-#include "load/http.h"
-#include "load/net.h"
+#include "load/base/burst.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /*
  * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
  */
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,8 +5,8 @@
  * A page is shown in two frames of a page of the test's own, 390 and 1280 pixels wide, whose script measures what it
  * sees there and writes it down; the same run takes a picture and prints. The picture is read by the browser, too.
  */
-#include "load/page.h"
-#include "load/proc.h"
+#include "load/base/proc.h"
+#include "load/report/page.h"
 #include "tests/support/sample.h"
 
 #include <setjmp.h>

@@ -3,11 +3,11 @@
  * witness_test.c - what the witness says of real servers, against what was really done to them: three ways to count,
  * failures, cancellations, and servers that are killed and stopped while it looks.
  */
-#include "load/net.h"
-#include "load/proxy.h"
-#include "load/stack.h"
-#include "load/tail.h"
-#include "load/witness.h"
+#include "load/base/net.h"
+#include "load/stack/proxy.h"
+#include "load/stack/stack.h"
+#include "load/witness/tail.h"
+#include "load/witness/witness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_MADE_RUN_H
 #define TESTS_SUPPORT_MADE_RUN_H
 
-#include "load/result.h"
+#include "load/report/result.h"
 
 /* The barrier of all of them. */
 enum { MADE_BEGIN_S = 5000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* http_parse_test.c - every framing of a response, whole and cut at every byte. */
-#include "load/http_parse.h"
+#include "load/base/http_parse.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_loads_test.c - which loads belong to which expiry, and which answers are stale. */
-#include "load/result.h"
+#include "load/report/result.h"
 #include "tests/support/made_run.h"
 
 #include <setjmp.h>

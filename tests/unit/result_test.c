@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_test.c - a result against slow, obvious computations, and at its edges. */
-#include "load/result.h"
+#include "load/report/result.h"
 #include "tests/support/made_run.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
-#include "load/scenario.h"
+#include "load/play/scenario.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
