@@ -34,7 +34,8 @@ run_one() {
         failed=1
         echo "no test ran" >>"$log"
     fi
-    echo "${name%%/*} $(($(date +%s) - began)) $passed $failed" >>"$results"
+    level=${name%%/*}
+    echo "${level:-other} $(($(date +%s) - began)) $passed $failed" >>"$results"
     {
         echo "== $name"
         if [ "$failed" != 0 ]; then
