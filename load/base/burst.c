@@ -552,10 +552,10 @@ uint64_t burst_percentile(const uint64_t *sorted, size_t count, double percent)
 {
     if (count == 0)
         return 0;
-    double exact = percent / 100.0 * (double)count;
-    size_t rank = (size_t)exact;
-    if ((double)rank < exact || rank == 0)
-        rank++;
+    uint64_t millionths = (uint64_t)(percent * 1e4 + 0.5); /* 99.9 % of 1 000 is 999, not 999.0000001 */
+    uint64_t rank = ((uint64_t)count * millionths + 999999) / 1000000;
+    if (rank == 0)
+        rank = 1;
     return sorted[rank <= count ? rank - 1 : count - 1];
 }
 

@@ -467,6 +467,9 @@ static void percentiles_are_the_nearest_rank(void **state)
         values[i] = i + 1;
     assert_int_equal(burst_percentile(values, 1000, 50), 500);
     assert_int_equal(burst_percentile(values, 1000, 99), 990);
+    assert_int_equal(burst_percentile(values, 1000, 99.9), 999);
+    assert_int_equal(burst_percentile(values, 1000, 99.91), 1000);
+    assert_int_equal(burst_percentile(values, 1000, 0.0001), 1);
     assert_int_equal(burst_percentile(values, 1000, 99.95), 1000);
     assert_int_equal(burst_percentile(values, 1000, 100), 1000);
     assert_int_equal(burst_percentile(values, 3, 50), 2);
