@@ -180,8 +180,9 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
     }
     if (item != NULL) {
         item->visited = true;
-        *out = (struct near_entry){item->value != NULL ? value_ref(item->value) : NULL, item->born_us,
-                                   item->fresh_until_us};
+        *out = (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
+                                   .born_us = item->born_us < now_us ? item->born_us : now_us,
+                                   .fresh_until_us = item->fresh_until_us};
     }
     shard->counters.hit += item != NULL;
     shard->counters.miss += item == NULL;
