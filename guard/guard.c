@@ -442,7 +442,7 @@ size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key
     if (by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT)
         return 0;
     pthread_mutex_lock(&guard->hot_mutex);
-    size_t count = hot_top(&guard->hot[by], out, max);
+    size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
     pthread_mutex_unlock(&guard->hot_mutex);
     return count;
 }
