@@ -35,7 +35,7 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
     [CHANGE_PRODUCT] = {"change_product", SQL_CHANGE_PRODUCT, 7},
     [PURCHASE_PRODUCT] = {"purchase_product", SQL_PURCHASE_PRODUCT, 3},
     [RECALL_PURCHASE] = {"recall_purchase", SQL_RECALL_PURCHASE, 1},
-    [FORGET_PURCHASES] = {"forget_purchases", SQL_FORGET_PURCHASES, 0},
+    [FORGET_PURCHASES] = {"forget_purchases", SQL_FORGET_PURCHASES, 1},
     [OWED_INVALIDATIONS] = {"owed_invalidations", SQL_OWED_INVALIDATIONS, 1},
     [CLAIM_INVALIDATIONS] = {"claim_invalidations", SQL_CLAIM_INVALIDATIONS, 2},
     [SETTLE_INVALIDATIONS] = {"settle_invalidations", SQL_SETTLE_INVALIDATIONS, 2},
@@ -245,13 +245,12 @@ static bool run_outbox(struct store *store, enum statement statement, const char
     return run(store, &ask, rows, &fault) == PG_OK;
 }
 
-static bool run_without_rows(struct store *store, enum statement statement, const char *const *params,
-                             int cancel_fd)
+static bool run_without_rows(struct store *store, enum statement statement, const char *const *params)
 {
     struct rows rows;
 
     rows_init(&rows, ROWS_BYTES_MAX);
-    const bool ran = run_outbox(store, statement, params, cancel_fd, &rows);
+    const bool ran = run_outbox(store, statement, params, -1, &rows);
     rows_clear(&rows);
     return ran;
 }
@@ -281,19 +280,28 @@ bool store_settle(struct store *store, const char *ids, const char *transactions
 {
     const char *const params[] = {ids, transactions};
 
-    return run_without_rows(store, SETTLE_INVALIDATIONS, params, -1);
+    return run_without_rows(store, SETTLE_INVALIDATIONS, params);
 }
 
 bool store_return(struct store *store, const char *ids)
 {
     const char *const params[] = {ids};
 
-    return run_without_rows(store, RETURN_INVALIDATIONS, params, -1);
+    return run_without_rows(store, RETURN_INVALIDATIONS, params);
 }
 
-bool store_forget(struct store *store, int cancel_fd)
+bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
 {
-    return run_without_rows(store, FORGET_PURCHASES, NULL, cancel_fd);
+    char most[NUMBER_BYTES];
+    const char *const params[] = {most};
+    struct rows rows;
+
+    number_text(count_max, most);
+    rows_init(&rows, ROWS_BYTES_MAX);
+    const bool ran = run_outbox(store, FORGET_PURCHASES, params, cancel_fd, &rows);
+    *count = ran ? (uint32_t)number_of(&rows, 0, 0) : 0;
+    rows_clear(&rows);
+    return ran;
 }
 
 bool store_measure(struct store *store, int cancel_fd, struct store_owing *out)
