@@ -134,7 +134,8 @@ static const char examples[] =
     "  stampede --target 127.0.0.1:8080 --target 127.0.0.1:8082 --url '/products/{zipf:1-50000}' \\\n"
     "      --rate 3000 --for 30s --json now.json --html now.html --baseline earlier.json\n"
     "  stampede --url http://127.0.0.1:8080/item/7 --burst 1000 --rounds 5 --every 2s --ttl 1s \\\n"
-    "      --database postgresql://localhost/shop --count statements --queries 'FROM items' \\\n"
+    "      --database postgresql://localhost/shop --queries 'FROM items' \\\n"
+    "      --count log:/var/log/postgresql/postgresql-15-main.log \\\n"
     "      --redis redis://127.0.0.1:6379/0 --expect 'loads per expiry <= 1' --expect 'p99 <= 300ms'\n"
     "  stampede scenario load/scenarios/leader-killed.scenario --html build\n";
 

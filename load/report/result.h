@@ -120,7 +120,7 @@ struct result {
     uint64_t loaded_keys;    /* different ones; LOG only */
     uint32_t ttl_ms;         /* as told; 0: unknown, and then a key counts as one expiry */
     uint64_t expiries;       /* see result_make() */
-    double loads_per_expiry; /* the headline; 0 without loads */
+    double loads_per_expiry; /* the headline; 0 without expiries */
     uint32_t peak_running, gaps;
     struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
     size_t hot_count;
@@ -164,6 +164,7 @@ struct result_source {
  * the value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
  * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
  * group but for writes; a way of counting that knows no keys makes one group of everything, and the caveat says so.
+ * With ttl_ms such a way knows no expiries at all: it cannot tell one from the next.
  *
  * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */

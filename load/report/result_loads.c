@@ -184,18 +184,32 @@ static void copy_commands(const struct witness_view *view, struct result *out)
     }
 }
 
-static void describe(const struct witness_view *view, struct result *out)
+/* What the result itself adds to what the witness could not see; "" if nothing. */
+static const char *own_caveat(const struct result_source *source)
+{
+    const struct witness_view *view = source->view;
+    bool has_text = view->way == WITNESS_LOG || view->way == WITNESS_STATEMENTS;
+    if (view->load_count == 0 && has_text)
+        return "no query was seen: nothing was loaded, or the text is not in what the service asks";
+    if (view->loads != NULL || view->way == WITNESS_NONE)
+        return "";
+    if (source->ttl_ms > 0)
+        return "it knows neither keys nor instants, so that one expiry cannot be told from the next";
+    return "it knows neither keys nor instants, so that everything counts as one expiry";
+}
+
+static void describe(const struct result_source *source, struct result *out)
 {
     static const char *const ways[] = {[WITNESS_NONE] = "",
                                        [WITNESS_LOG] = "log",
                                        [WITNESS_STATEMENTS] = "statements",
                                        [WITNESS_SQL] = "sql"};
+    const struct witness_view *view = source->view;
     char caveat[RESULT_CAVEAT_BYTES];
-    bool no_keys = out->has_loads && view->loads == NULL;
+    const char *own = own_caveat(source);
     snprintf(out->way, sizeof out->way, "%s", ways[view->way]);
     snprintf(caveat, sizeof caveat, "%.*s%s%s", (int)strnlen(view->caveat, sizeof view->caveat), view->caveat,
-             no_keys && view->caveat[0] != '\0' ? "; " : "",
-             no_keys ? "it knows neither keys nor instants, so that everything counts as one expiry" : "");
+             own[0] != '\0' && view->caveat[0] != '\0' ? "; " : "", own);
     text_clean(out->caveat, sizeof out->caveat, caveat, sizeof caveat, false);
 }
 
@@ -210,9 +224,9 @@ bool loads_make(const struct result_source *source, struct result *out)
     out->peak_running = view->peak_running;
     out->gaps = view->gaps;
     copy_commands(view, out);
-    describe(view, out);
+    describe(source, out);
     if (view->loads == NULL)
-        out->expiries = view->load_count > 0;
+        out->expiries = view->load_count > 0 && source->ttl_ms == 0;
     else if (!group_loads(source, out))
         return false;
     if (out->expiries > 0)

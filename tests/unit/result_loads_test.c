@@ -124,20 +124,47 @@ static void a_write_that_was_over_before_the_load_explains_nothing_more(void **s
     made_run_end(&run);
 }
 
+static void count_without_keys(struct made_run *run, uint64_t load_count, uint32_t ttl_ms)
+{
+    made_run_begin(run, WORK_BURST, 1);
+    run->view = (struct witness_view){
+        .way = WITNESS_STATEMENTS, .load_count = load_count, .caveat = "no failed ones"};
+    run->source.view = &run->view;
+    run->source.ttl_ms = ttl_ms;
+    made_run_finish(run);
+}
+
 static void a_way_of_counting_without_keys_makes_one_expiry_and_says_so(void **state)
 {
     (void)state;
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
-    run.view = (struct witness_view){.way = WITNESS_STATEMENTS, .load_count = 12, .caveat = "no failed ones"};
-    run.source.view = &run.view;
-    run.source.ttl_ms = 10;
-    made_run_finish(&run);
+    count_without_keys(&run, 12, 0);
     assert_true(run.result->has_loads);
     assert_int_equal(run.result->loads, 12);
     assert_int_equal(run.result->expiries, 1);
     assert_near(run.result->loads_per_expiry, 12);
     assert_non_null(strstr(run.result->caveat, "no failed ones; it knows neither keys"));
+    made_run_end(&run);
+}
+
+static void with_a_ttl_a_way_of_counting_without_instants_has_no_loads_per_expiry(void **state)
+{
+    (void)state;
+    struct made_run run;
+    count_without_keys(&run, 12, 10);
+    assert_int_equal(run.result->loads, 12);
+    assert_int_equal(run.result->expiries, 0);
+    assert_near(run.result->loads_per_expiry, 0);
+    assert_non_null(strstr(run.result->caveat, "one expiry cannot be told from the next"));
+    made_run_end(&run);
+}
+
+static void that_not_one_query_was_seen_is_said(void **state)
+{
+    (void)state;
+    struct made_run run;
+    count_without_keys(&run, 0, 0);
+    assert_non_null(strstr(run.result->caveat, "no failed ones; no query was seen"));
     made_run_end(&run);
 }
 
@@ -241,6 +268,8 @@ int main(void)
         cmocka_unit_test(a_write_explains_one_load_of_its_key),
         cmocka_unit_test(a_write_that_was_over_before_the_load_explains_nothing_more),
         cmocka_unit_test(a_way_of_counting_without_keys_makes_one_expiry_and_says_so),
+        cmocka_unit_test(with_a_ttl_a_way_of_counting_without_instants_has_no_loads_per_expiry),
+        cmocka_unit_test(that_not_one_query_was_seen_is_said),
         cmocka_unit_test(the_hottest_keys_are_kept_in_order),
         cmocka_unit_test(too_many_expiries_are_counted_and_not_marked),
         cmocka_unit_test(foreign_keys_become_text_that_anybody_can_read),
