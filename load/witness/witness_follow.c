@@ -199,7 +199,8 @@ static bool has_keys(const struct witness_log *log)
     return false;
 }
 
-static void note_doubts(const struct witness_follow *follow, bool has_postgres, struct witness_view *view)
+static void note_doubts(const struct witness_follow *follow, const struct witness_postgres *postgres,
+                        struct witness_view *view)
 {
     const struct witness_log *log = &follow->log;
     char why[WITNESS_WHY_BYTES];
@@ -210,7 +211,8 @@ static void note_doubts(const struct witness_follow *follow, bool has_postgres, 
                      "%" PRIu64
                      " ends of loads are in the log that were not counted: log_statement is not 'all'",
                      log->duration_count);
-    if (has_postgres && !follow->is_marked && log->load_count == 0)
+    bool is_loud = follow->is_marked && postgres != NULL && witness_postgres_is_loud_by_default(postgres);
+    if (postgres != NULL && !is_loud && log->load_count == 0)
         witness_note(
             view,
             "log_statement is not 'all' for the role that looked; if it is not for others, none is seen");
@@ -245,7 +247,7 @@ bool witness_follow_finish(struct witness_follow *follow, struct witness_postgre
 {
     ticker_join(&follow->ticker);
     read_the_rest(follow, postgres, view);
-    note_doubts(follow, postgres != NULL, view);
+    note_doubts(follow, postgres, view);
     bool good = follow->log.load_count > 0 || witness_log_is_readable(&follow->log, follow->path, why);
     if (good && (follow->log.is_out_of_memory || !give_loads(&follow->log, view))) {
         snprintf(why, WITNESS_WHY_BYTES, "%.100s: no memory for so many loads", follow->path);

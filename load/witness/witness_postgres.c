@@ -29,6 +29,7 @@ struct witness_postgres {
     struct witness_session session;
     char counter[QUERY_BYTES]; /* STATEMENTS: the number, and what changes when it begins anew */
     bool sees_all;             /* other roles' statements, too */
+    bool is_loud_by_default;   /* log_statement, as the last mark found it */
     uint64_t count_before;
     char epoch_before[WITNESS_CELL_BYTES];
 
@@ -75,9 +76,12 @@ static const char quiet[] =
                  " set_config('log_statement', 'none', false) || set_config('log_duration', 'off', false)"
                  " || set_config('log_min_duration_statement', '-1', false) END";
 
+/* Now, and for whoever does not set it: a superuser hears itself, and may be the only one. */
 static const char loud[] = WITNESS_OURS " */ SELECT CASE WHEN current_setting('is_superuser') = 'on'"
                                         " THEN set_config('log_statement', 'all', false)"
-                                        " ELSE current_setting('log_statement') END";
+                                        " ELSE current_setting('log_statement') END,"
+                                        " (SELECT reset_val FROM pg_catalog.pg_settings"
+                                        " WHERE name = 'log_statement')";
 
 static const char visible[] = WITNESS_OURS " */ SELECT pg_has_role('pg_read_all_stats', 'USAGE')";
 
@@ -325,6 +329,7 @@ enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint6
         explain(why, session);
         return WITNESS_UNMARKED;
     }
+    postgres->is_loud_by_default = strcmp(answer.cells[1], "all") == 0;
     if (strcmp(answer.cells[0], "all") != 0) {
         snprintf(why, WITNESS_WHY_BYTES, "log_statement is '%s', not 'all', for the role that looks",
                  answer.cells[0]);
@@ -336,6 +341,11 @@ enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint6
     else
         witness_session_ask(session, quiet, NULL, 0, end_us, &answer);
     return good ? WITNESS_MARKED : WITNESS_UNMARKED;
+}
+
+bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres)
+{
+    return postgres->is_loud_by_default;
 }
 
 void witness_postgres_log_place(struct witness_postgres *postgres, char *text, size_t text_bytes)

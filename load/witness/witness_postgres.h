@@ -44,6 +44,9 @@ enum witness_mark {
 enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint64_t number, uint32_t limit_ms,
                                         char why[static WITNESS_WHY_BYTES]);
 
+/* As the last mark found it: is log_statement 'all' for who does not set it? */
+bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres);
+
 /* Where the server says that it logs to, for the words of an error. */
 void witness_postgres_log_place(struct witness_postgres *postgres, char *text, size_t text_bytes);
 
