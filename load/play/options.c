@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* options.c - see options.h; options_help.c prints what is here. */
+/* options.c - see options.h; options_flags.c has the tables and prints them. */
 #include "load/play/options.h"
 
 #include "load/play/options_flags.h"
@@ -30,7 +30,8 @@ static void complain(struct reading *reading, const char *flag, const char *valu
 {
     reading->mistakes++;
     fprintf(stderr, "stampede: %s%s%s%s%s%s\n", flag != NULL ? "--" : "", flag != NULL ? flag : "",
-            value != NULL ? " " : "", value != NULL ? value : "", flag != NULL ? ": " : "", why);
+            flag != NULL && value != NULL ? " " : "", value != NULL ? value : "", flag != NULL ? ": " : "",
+            why);
 }
 
 /* ---- directives out of flags ---- */

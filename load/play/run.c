@@ -105,6 +105,17 @@ static bool warm(struct run *run, char *why)
     return false;
 }
 
+/* Until Ctrl-C at the latest; those who are never ready are herd_release()'s to tell. */
+static void wait_connected(const struct run *run)
+{
+    struct herd_progress progress = {.connected = false};
+    uint64_t end_us = net_now_us() + (uint64_t)run->work->connect_limit_ms * 1000;
+    while (!progress.connected && !interrupt_seen() && net_now_us() < end_us) {
+        herd_watch(run->herd, &progress);
+        net_pause_ms(TICK_MS);
+    }
+}
+
 /* Everybody is connected before anything that expires is warmed up: a TTL does not wait. */
 static bool prepare(struct run *run, char *why)
 {
@@ -117,7 +128,8 @@ static bool prepare(struct run *run, char *why)
         snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
         return false;
     }
-    return warm(run, why);
+    wait_connected(run);
+    return interrupt_seen() || warm(run, why);
 }
 
 static bool release(struct run *run, char *why)

@@ -7,10 +7,12 @@
 #include "load/play/run.h"
 #include "load/play/servers.h"
 #include "load/report/page.h"
+#include "load/report/result_file.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- variants ---- */
@@ -79,6 +81,35 @@ static enum scenario_end run_variants(const struct scenario *scenario, struct re
 
 /* ---- the report ---- */
 
+static struct report baseline; /* large; {0} is empty */
+
+/* The file comes at the end: whether it can is to be known before an hour is spent on what it holds. */
+static bool can_write(const char *path)
+{
+    struct result_file file;
+    char why[RESULT_WHY_BYTES];
+    struct stat there;
+    if (path == NULL || (stat(path, &there) == 0 && !S_ISREG(there.st_mode)))
+        return true;
+    if (result_file_open(&file, path, why)) {
+        result_file_close(&file, false, why);
+        return true;
+    }
+    fprintf(stderr, "stampede: %s\n", why);
+    return false;
+}
+
+static bool check_outputs(const struct scenario_outputs *outputs)
+{
+    char why[RESULT_WHY_BYTES];
+    if (!can_write(outputs->json_path) || (!outputs->html_is_optional && !can_write(outputs->html_path)))
+        return false;
+    if (outputs->baseline_path == NULL || report_read(&baseline, outputs->baseline_path, why))
+        return true;
+    fprintf(stderr, "stampede: %s\n", why);
+    return false;
+}
+
 static bool write_json(const struct report *report, const struct scenario_outputs *outputs)
 {
     char why[RESULT_WHY_BYTES];
@@ -105,21 +136,12 @@ static bool write_page(const struct report *report, const struct scenario_output
     return outputs->html_is_optional;
 }
 
-/* NOT_RUN: there is no such baseline; DID_NOT_HOLD: it was better. */
 static enum scenario_end compare(const struct report *report, const struct scenario_outputs *outputs)
 {
-    static struct report earlier; /* {0} is empty */
-    char why[RESULT_WHY_BYTES];
     if (outputs->baseline_path == NULL)
         return SCENARIO_HELD;
-    if (!report_read(&earlier, outputs->baseline_path, why)) {
-        fprintf(stderr, "stampede: %s\n", why);
-        return SCENARIO_NOT_RUN;
-    }
     printf("\n");
-    bool is_as_good = report_compare(report, &earlier, stdout);
-    report_clear(&earlier);
-    return is_as_good ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
+    return report_compare(report, &baseline, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
 }
 
 /* The report is told in any case; what went wrong first decides. */
@@ -140,6 +162,8 @@ static enum scenario_end tell(const struct report *report, const struct scenario
 
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs)
 {
+    if (!check_outputs(outputs))
+        return SCENARIO_NOT_RUN;
     struct report *report = calloc(1, sizeof *report);
     if (report == NULL) {
         fprintf(stderr, "stampede: no memory\n");
@@ -152,6 +176,7 @@ enum scenario_end scenario_run(const struct scenario *scenario, const struct sce
     enum scenario_end end = run_variants(scenario, report);
     if (report->result_count > 0)
         end = tell(report, outputs, end);
+    report_clear(&baseline);
     report_clear(report);
     free(report);
     return end;
