@@ -215,7 +215,7 @@ static enum write_outcome purchase(struct store *store, const struct store_write
 void store_write(struct store *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id)
 {
-    enum { TRANSACTION_OF_CHANGE = 1, TRANSACTION_OF_PURCHASE = 3 };
+    enum { TRANSACTION_OF_CHANGE = 1, TRANSACTION_OF_PURCHASE = 3, TRANSACTION_OF_RECALL = 4 };
     struct rows rows;
 
     *transaction_id = 0;
@@ -231,6 +231,8 @@ void store_write(struct store *store, const struct store_write *write, struct wr
     if (result->outcome == WRITE_DONE)
         *transaction_id = number_of(
             &rows, write->kind == WRITE_PRODUCT ? TRANSACTION_OF_CHANGE : TRANSACTION_OF_PURCHASE, 0);
+    else if (result->outcome == WRITE_REPEATED)
+        *transaction_id = number_of(&rows, TRANSACTION_OF_RECALL, 0);
     rows_clear(&rows);
 }
 

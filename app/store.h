@@ -38,7 +38,7 @@ struct store_write {
     uint64_t deadline_ms;
 };
 
-/* Sets all of *result but `visible`. *transaction_id: which one owes invalidations; 0: none. */
+/* Sets all of *result but `visible`. *transaction_id: DONE, REPEATED: the one that owes invalidations. */
 void store_write(struct store *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id);
 
