@@ -53,11 +53,21 @@ const char *http_parse_header(const char *head, const char *name, size_t *count)
     return NULL;
 }
 
-static bool header_is(const struct http_parse *parse, const char *name, const char *wanted)
+/* Is the word one of the header's, which commas separate? */
+static bool header_has(const struct http_parse *parse, const char *name, const char *wanted)
 {
-    size_t count;
+    size_t count, wanted_bytes = strlen(wanted);
     const char *value = http_parse_header(parse->head, name, &count);
-    return value != NULL && count == strlen(wanted) && strncasecmp(value, wanted, count) == 0;
+    const char *end = value != NULL ? value + count : NULL;
+    while (value != end) {
+        value += strspn(value, " \t");
+        size_t bytes = strcspn(value, " \t,;\r\n");
+        if (bytes == wanted_bytes && strncasecmp(value, wanted, bytes) == 0)
+            return true;
+        const char *comma = memchr(value, ',', (size_t)(end - value));
+        value = comma != NULL ? comma + 1 : end;
+    }
+    return false;
 }
 
 /* False: there is one, and it is no decimal number. */
@@ -83,8 +93,8 @@ static bool read_status_line(struct http_parse *parse)
     if (strspn(line + 9, "0123456789") != 3 || (line[12] != ' ' && line[12] != '\r' && line[12] != '\n'))
         return false;
     parse->status = (uint16_t)strtoul(line + 9, NULL, 10);
-    parse->keeps_alive = line[7] == '1' ? !header_is(parse, "Connection", "close")
-                                        : header_is(parse, "Connection", "keep-alive");
+    parse->keeps_alive = line[7] == '1' ? !header_has(parse, "Connection", "close")
+                                        : header_has(parse, "Connection", "keep-alive");
     return parse->status >= 100;
 }
 
@@ -100,7 +110,7 @@ static enum http_parse_state state_after_head(struct http_parse *parse)
         return HTTP_PARSE_BAD;
     if (has_no_body(parse))
         return HTTP_PARSE_DONE;
-    if (header_is(parse, "Transfer-Encoding", "chunked"))
+    if (header_has(parse, "Transfer-Encoding", "chunked"))
         return HTTP_PARSE_CHUNK_SIZE;
     if (has_length)
         return parse->left_bytes > 0 ? HTTP_PARSE_FIXED : HTTP_PARSE_DONE;
