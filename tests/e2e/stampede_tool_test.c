@@ -300,6 +300,45 @@ static void a_run_against_any_service_is_judged_and_kept(void **state)
     expect_said("rubbish.json");
 }
 
+static void secrets_of_the_command_line_are_in_no_report(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES];
+    const char *json = path_of("secret.json");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--header",
+                       "authorization: Bearer hunter1", "--database", "host=nowhere password=hunter2 user=me",
+                       "--header", "X-Test: kept"),
+                  HELD);
+    assert_true(report_read(&report, json, why));
+    assert_null(strstr(report.command, "hunter"));
+    assert_non_null(strstr(report.command, "--header authorization:... "));
+    assert_non_null(strstr(report.command, "'host=nowhere password=... user=me'"));
+    assert_non_null(strstr(report.command, "'X-Test: kept'"));
+    report_clear(&report);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--database",
+                       "postgresql://me:hun@ter3@nowhere/x?password=hunter4&a=b"),
+                  HELD);
+    assert_true(report_read(&report, json, why));
+    assert_null(strstr(report.command, "ter3"));
+    assert_null(strstr(report.command, "ter4"));
+    assert_non_null(strstr(report.command, "postgresql://me:...@nowhere/x?password=...&a=b"));
+    report_clear(&report);
+}
+
+static void a_report_that_nobody_takes_is_no_success(void **state)
+{
+    (void)state;
+    char command[768];
+    snprintf(command, sizeof command, "exec '%s' --url %s --burst 5 >/dev/full", program,
+             url_of(HERD_SERVER_HTTP, "/ok"));
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
+    expect_status(finish(pid), NOT_RUN);
+    expect_said("stdout cannot be written");
+}
+
 static void what_became_worse_than_the_baseline_is_exit_1(void **state)
 {
     (void)state;
@@ -565,6 +604,8 @@ int main(void)
         cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),
         cmocka_unit_test(too_few_descriptors_are_told_before_anything_starts),
         cmocka_unit_test(a_run_against_any_service_is_judged_and_kept),
+        cmocka_unit_test(secrets_of_the_command_line_are_in_no_report),
+        cmocka_unit_test(a_report_that_nobody_takes_is_no_success),
         cmocka_unit_test(what_became_worse_than_the_baseline_is_exit_1),
         cmocka_unit_test(what_a_report_needs_is_looked_for_before_anybody_is_asked),
         cmocka_unit_test(what_is_told_to_happen_happens_or_the_check_fails),
