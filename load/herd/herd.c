@@ -218,9 +218,25 @@ static bool is_connected(const struct herd *herd)
     return true;
 }
 
+/* How long it can last from the barrier on, at most. */
+static uint64_t longest_us(const struct work *work)
+{
+    uint64_t round_ms = (uint64_t)work->request_limit_ms + work->connect_limit_ms + SLACK_MS;
+    if (work->shape == WORK_RATE)
+        return (work->duration_ms + round_ms) * 1000;
+    return work->round_count * (round_ms + work->pause_ms + work->every_ms) * 1000;
+}
+
+/* A generator that hangs, or was stopped, must not hold up whoever watches. */
+static bool is_overdue(const struct herd *herd)
+{
+    return herd->begin_us != 0 && net_now_us() >= herd->begin_us + longest_us(&herd->work);
+}
+
 void herd_watch(struct herd *herd, struct herd_progress *out)
 {
-    *out = (struct herd_progress){.finished = reap(herd) == 0, .connected = is_connected(herd)};
+    *out = (struct herd_progress){.finished = reap(herd) == 0 || is_overdue(herd),
+                                  .connected = is_connected(herd)};
     for (uint32_t i = 0; i < herd->work.generator_count; i++) {
         const struct herd_post *post = &herd->shared->posts[i];
         out->due += atomic_load(&post->due);
@@ -261,15 +277,6 @@ void herd_abort(struct herd *herd)
 }
 
 /* ---- end ---- */
-
-/* How long it can last from the barrier on, at most. */
-static uint64_t longest_us(const struct work *work)
-{
-    uint64_t round_ms = (uint64_t)work->request_limit_ms + work->connect_limit_ms + SLACK_MS;
-    if (work->shape == WORK_RATE)
-        return (work->duration_ms + round_ms) * 1000;
-    return work->round_count * (round_ms + work->pause_ms + work->every_ms) * 1000;
-}
 
 static void wait_for_all(struct herd *herd)
 {

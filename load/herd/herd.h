@@ -29,7 +29,7 @@ struct herd;
 /* Sums over all generators, up to now. */
 struct herd_progress {
     bool connected; /* everybody who must be connected before the barrier is, or has failed */
-    bool finished;
+    bool finished;  /* all have ended, or have had more time than the work allows: herd_end() kills those */
     uint64_t due, sent, answered; /* requests */
     uint64_t failed;              /* ended without an answer; not those that were told to hang up */
     uint32_t open_connections;
