@@ -131,10 +131,10 @@ static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
     return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
 }
 
-/* Under the mutex. */
+/* Under the mutex. A load that may still end may still ask. */
 static enum guard_status admit(struct guard *guard, struct get *get)
 {
-    if (guard->draining)
+    if (guard->draining && (get->waiter.asker == 0 || guard->cancelling))
         return GUARD_CLOSING;
     enum guard_status status = take_ticket(guard->own, get);
     if (status != GUARD_OK)
@@ -144,7 +144,17 @@ static enum guard_status admit(struct guard *guard, struct get *get)
     return GUARD_OK;
 }
 
-enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
+static void nest(struct get *get, const struct asker *asker)
+{
+    get->waiter.asker = asker->load;
+    if (asker->deadline_us < get->deadline_us)
+        get->deadline_us = asker->deadline_us;
+    if (get->deadline_us < get->waiter.start_us)
+        get->deadline_us = get->waiter.start_us;
+}
+
+enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
+                            const struct asker *asker, guard_ticket *ticket)
 {
     struct get *get = NULL;
     if (request == NULL || request->answered == NULL)
@@ -152,6 +162,8 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     enum guard_status status = loop_new_get(guard->own, request, &get);
     if (status != GUARD_OK)
         return status;
+    if (asker != NULL)
+        nest(get, asker);
     pthread_mutex_lock(&guard->mutex);
     status = admit(guard, get);
     if (status == GUARD_OK && ticket != NULL)
@@ -160,6 +172,11 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     if (status != GUARD_OK)
         free(get);
     return status;
+}
+
+enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
+{
+    return shell_get(guard, request, NULL, ticket);
 }
 
 void guard_cancel(struct guard *guard, guard_ticket ticket)
@@ -468,10 +485,9 @@ const char *guard_source_name(enum guard_source source)
 
 const char *guard_failure_name(enum guard_failure failure)
 {
-    static const char *const NAMES[] = {[GUARD_FAILURE_NONE] = "none",
-                                        [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
-                                        [GUARD_FAILURE_TIMEOUT] = "timeout",
-                                        [GUARD_FAILURE_REJECTED] = "rejected",
-                                        [GUARD_FAILURE_INTERNAL] = "internal"};
+    static const char *const NAMES[] = {
+        [GUARD_FAILURE_NONE] = "none",         [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
+        [GUARD_FAILURE_TIMEOUT] = "timeout",   [GUARD_FAILURE_REJECTED] = "rejected",
+        [GUARD_FAILURE_INTERNAL] = "internal", [GUARD_FAILURE_CYCLE] = "cycle"};
     return (size_t)failure < sizeof NAMES / sizeof *NAMES ? NAMES[failure] : "?";
 }

@@ -97,6 +97,7 @@ enum guard_failure {
     GUARD_FAILURE_TIMEOUT,     /* the load ran into load_limit_ms */
     GUARD_FAILURE_REJECTED,    /* the source refuses this load; will not pass by itself */
     GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
+    GUARD_FAILURE_CYCLE,       /* guard_load_get(): the key waits for the load that asks, or nests too deep */
 };
 
 struct guard_error {
@@ -170,6 +171,31 @@ GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failu
  */
 GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
 GUARD_API void guard_load_unchanged(struct guard_load *load);
+
+/*
+ * A loader that needs another key. Like guard_get_wait() with a kind of the same guard, but only here, on the thread
+ * the loader was called on. guard_get_wait() in a loader keeps a worker idle, and B of them waiting for loads that
+ * queue behind them wait until their deadlines.
+ *
+ * Threads   If the key is to be loaded here, the waiting thread does it itself, before this function returns: no
+ *           other worker is needed, nothing queues, and still at most load_workers loaders are at work, because those
+ *           below stand still. So keep no connection, transaction or lock over this call that the other loader or
+ *           a loader of another thread needs: it may run inside it, on this stack (1 MiB for all that are nested).
+ * Time      At most what is left of this load, or deadline_ms if that is less. A nested load, too, ends with the one
+ *           that asked; cut off by that, it is no failure of its key. The call may return a little later than its
+ *           deadline when its thread is still loading.
+ * Circles   FAILED with GUARD_FAILURE_CYCLE, and a line in the log that names both keys: at once if the key is this
+ *           load's own or that of one it is nested in, if what is asked for waits for this load on another thread of
+ *           this process, or if it would be nested more than GUARD_NESTED_MAX deep. A circle through several
+ *           processes is found after half of the time: then a nested get stops waiting for another process's load
+ *           and loads without a lease (uncached), which leads back to a key of its own chain. Other nested gets
+ *           for keys that another process loads that slowly pay for it with a load of their own.
+ */
+enum { GUARD_NESTED_MAX = 8 };
+
+struct guard_request;
+GUARD_API enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
+                                           struct guard_result *result);
 
 /*
  * ---- policy: how one kind of data is cached ----
@@ -422,6 +448,7 @@ struct guard_stats {
     uint64_t refresh_early;   /* loads begun before a value was stale */
     uint64_t refresh_failed;  /* of both */
     uint64_t load_unchanged;  /* ended by guard_load_unchanged(); counted in no other outcome */
+    uint64_t load_nested;     /* of those started: inside a loader that waited for them in guard_load_get() */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -110,6 +110,7 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .key_bytes = action->key.plain_bytes,
         .policy = action->policy,
         .deadline_us = action->deadline_us,
+        .lender = action->lender,
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
     };
     return workers_start(guard->workers, &job);
@@ -564,6 +565,9 @@ static void on_limit(uv_timer_t *timer);
 static void cancel_everything(struct guard *guard)
 {
     guard->phase = SHELL_CANCELLING;
+    pthread_mutex_lock(&guard->mutex);
+    guard->cancelling = true;
+    pthread_mutex_unlock(&guard->mutex);
     uv_timer_start(&guard->limit, on_limit, STUCK_LOADER_MS, 0);
     core_close(guard->core, clock_now_us());
     after_events(guard);
