@@ -141,7 +141,7 @@ void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
     bool behind = flight->first == NULL; /* users before refreshes: no place, no question */
     if (behind && !loads_take_place(core, flight))
         flight_rest(core, now_us, flight, BUSY_REST_MS);
-    else if (breaker_allow(&core->breaker, now_us))
+    else if (!core->config.without_redis && breaker_allow(&core->breaker, now_us))
         send_acquire(core, now_us, flight);
     else if (behind)
         flight_end(core, flight);

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "clock.h"
 #include "shell.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -31,6 +32,14 @@ static void free_guard(struct guard *guard)
     free(guard);
 }
 
+/* Nobody's configuration can name that of the shadow. */
+static char *copy_name(const struct guard_config *config)
+{
+    char name[KEY_NAMESPACE_MAX + 2];
+    snprintf(name, sizeof name, "%s%s", config->name_space, config->mode == GUARD_MODE_SHADOW ? "~" : "");
+    return strdup(name);
+}
+
 static struct guard *new_guard(const struct guard_config *config)
 {
     struct guard *guard = calloc(1, sizeof *guard);
@@ -40,7 +49,7 @@ static struct guard *new_guard(const struct guard_config *config)
     pthread_mutex_init(&guard->hot_mutex, NULL);
     guard->config = *config;
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
-    guard->config.name_space = strdup(config->name_space);
+    guard->config.name_space = copy_name(config);
     return guard;
 }
 
@@ -51,7 +60,7 @@ static enum guard_status start(struct guard *guard, const struct guard_config *c
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (!redis_address_parse(config->redis_url, &guard->address, error))
         return GUARD_INVALID;
-    if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF &&
+    if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF && config->mode != GUARD_MODE_SHADOW &&
         (guard->near = near_new(config->near_bytes, guard->hash_key)) == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory for the near cache");
     protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,

@@ -254,7 +254,20 @@ enum guard_mode {
     GUARD_MODE_FLEET = 0, /* one load in the whole fleet */
     GUARD_MODE_LOCAL,     /* one load per process: nobody waits for another process */
     GUARD_MODE_OFF,       /* one load per request: nobody waits for anybody */
+    GUARD_MODE_SHADOW, /* as OFF, and beside it the fleet is played, to see what it would save; see below */
 };
+
+/*
+ * Shadow mode, the first step into a running backend. Every get is answered by its own load, at once: nothing that is
+ * cached, stale or remembered ever answers, nobody waits for anybody or for Redis, and an outage of Redis is not
+ * noticed by any caller. guard_invalidate() reports OK at once. Beside it everything that mode FLEET does is done with
+ * the same keys and policies: lookups, leases, waits, fills, wake-ups, invalidations; what the loads have loaded is
+ * what it stores. guard_stats() tells what it came to: shadow_saved loads would not have been made.
+ *
+ * The values are stored in full (hits and memory would not be true otherwise), but in a namespace of their own,
+ * name_space and "~": a fleet that is switched on later starts empty. Processes in this mode share it. There is no
+ * near cache, which would save Redis work and no loads.
+ */
 
 /* One line about something an operator should know; `text` is lent until it returns. Any thread. */
 typedef void guard_log(void *context, const char *text);
@@ -449,6 +462,11 @@ struct guard_stats {
     uint64_t refresh_failed;  /* of both */
     uint64_t load_unchanged;  /* ended by guard_load_unchanged(); counted in no other outcome */
     uint64_t load_nested;     /* of those started: inside a loader that waited for them in guard_load_get() */
+    /* mode SHADOW: what mode FLEET would have done. lease_, fill_, wake_, breaker_ and invalidated are its, too */
+    uint64_t shadow_saved; /* loads that it would not have made: shadow_hits + shadow_waits */
+    uint64_t shadow_hits;  /* gets that would have been answered from the cache, stale and failed ones too */
+    uint64_t shadow_waits; /* gets that would have waited for the load of another */
+    uint64_t shadow_loads; /* loads that it would have made */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -76,11 +76,12 @@ struct load *loads_lender(const struct core *core, const struct flight *flight)
     return NULL;
 }
 
-/* A load asks for one key at a time, and no circle was let in before: this ends. */
+/* A load asks for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
 bool loads_circle(const struct flight *flight, uint64_t asker)
 {
+    enum { STEPS_MAX = 10000 };
     const struct load *load = flight->load;
-    while (load != NULL && load->id != asker)
+    for (int i = 0; i < STEPS_MAX && load != NULL && load->id != asker; i++)
         load = load->asking != NULL ? load->asking->flight->load : NULL;
     return load != NULL;
 }

@@ -18,6 +18,7 @@
 #include "loop.h"
 #include "near.h"
 #include "protocol.h"
+#include "shadow.h"
 #include "wake.h"
 #include "workers.h"
 
@@ -76,7 +77,9 @@ struct guard {
     uv_loop_t loop;
     uv_async_t async;
     uv_timer_t timer, limit, beat;
-    struct core *core;
+    struct core *core;     /* answers */
+    struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
+    struct shadow *shadow; /* NULL: another mode */
     struct guard_loop *own;
     struct wake *wake;
     struct workers *workers;

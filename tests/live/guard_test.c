@@ -994,7 +994,7 @@ static void a_wrong_setting_is_refused_by_name(void **state)
     wrong[1].redis_url = NULL;
     wrong[2].redis_url = "http://example.org";
     wrong[3].name_space = "with space";
-    wrong[4].mode = (enum guard_mode)3;
+    wrong[4].mode = (enum guard_mode)4;
     wrong[5].load_workers = 0;
     wrong[6].redis_limit_ms = 0;
     wrong[7].connect_limit_ms = 0;
