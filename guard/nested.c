@@ -140,6 +140,15 @@ static void log_circle(struct guard *guard, const struct guard_load *load, const
               load->key, key);
 }
 
+/* NULL: no more. */
+static void waits_in(struct guard_load *load, struct nested *nested)
+{
+    pthread_mutex_t *mutex = &load->worker->workers->mutex;
+    pthread_mutex_lock(mutex);
+    load->nested = nested;
+    pthread_mutex_unlock(mutex);
+}
+
 static bool in_chain(const struct guard_load *load, const char *key)
 {
     while (load != NULL && strcmp(load->key, key) != 0)
@@ -150,23 +159,18 @@ static bool in_chain(const struct guard_load *load, const char *key)
 static enum guard_status ask(struct guard *guard, struct guard_load *load,
                              const struct guard_request *request, struct guard_result *result)
 {
-    struct workers *workers = load->worker->workers;
-    struct nested nested = {.asker = load, .workers = workers, .result = result};
+    struct nested nested = {.asker = load, .workers = load->worker->workers, .result = result};
     struct guard_request own = *request;
     const struct asker asker = {load->result.load, load->deadline_us};
     own.answered = answered;
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
-    pthread_mutex_lock(&workers->mutex);
-    load->nested = &nested;
-    pthread_mutex_unlock(&workers->mutex);
+    waits_in(load, &nested);
     enum guard_status status = shell_get(guard, &own, &asker, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {
-        pthread_mutex_lock(&workers->mutex);
-        load->nested = NULL;
-        pthread_mutex_unlock(&workers->mutex);
+        waits_in(load, NULL);
         result->status = status;
     }
     pthread_cond_destroy(&nested.woken);
