@@ -70,6 +70,15 @@ static const struct row COUNTERS[] = {
     {"guard_invalidations", "result=\"unknown\"", NULL, U64, GUARD(invalidate_unknown)},
     {"guard_entries_rejected", NULL, "Redis entries that were damaged, foreign or of another key.", U64,
      GUARD(entry_rejected)},
+    {"guard_shadow_saved", NULL, "Mode shadow: loads that mode fleet would not have made.", U64,
+     GUARD(shadow_saved)},
+    {"guard_shadow_hits", NULL, "Of those, gets that the cache would have answered.", U64,
+     GUARD(shadow_hits)},
+    {"guard_shadow_waits", NULL, "Of those, gets that would have waited for a load.", U64,
+     GUARD(shadow_waits)},
+    {"guard_shadow_loads", NULL, "Loads that it would have made.", U64, GUARD(shadow_loads)},
+    {"guard_loads_nested", NULL, "Loads begun inside a loader that waited for them.", U64,
+     GUARD(load_nested)},
     {"guard_near_lookups", "result=\"hit\"", "Looks into the near cache, by what was there.", U64,
      GUARD(near_hit)},
     {"guard_near_lookups", "result=\"miss\"", NULL, U64, GUARD(near_miss)},
@@ -124,8 +133,10 @@ static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
 _Static_assert(sizeof(BOUNDS_US) / sizeof(BOUNDS_US[0]) == GUARD_HISTOGRAM_BUCKETS - 1,
                "the last one has none");
 
-static const char *const MODES[] = {
-    [GUARD_MODE_FLEET] = "fleet", [GUARD_MODE_LOCAL] = "local", [GUARD_MODE_OFF] = "off"};
+static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
+                                    [GUARD_MODE_LOCAL] = "local",
+                                    [GUARD_MODE_OFF] = "off",
+                                    [GUARD_MODE_SHADOW] = "shadow"};
 static const char *const REDIS_STATES[] = {
     [GUARD_REDIS_DOWN] = "down", [GUARD_REDIS_DENIED] = "denied", [GUARD_REDIS_UP] = "up"};
 enum { REDIS_STATE_COUNT = sizeof(REDIS_STATES) / sizeof(REDIS_STATES[0]) };

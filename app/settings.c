@@ -82,7 +82,10 @@ static bool parse_mode(const struct setting *setting, const char *text, void *fi
     static const struct {
         const char *name;
         enum guard_mode mode;
-    } modes[] = {{"fleet", GUARD_MODE_FLEET}, {"local", GUARD_MODE_LOCAL}, {"off", GUARD_MODE_OFF}};
+    } modes[] = {{"fleet", GUARD_MODE_FLEET},
+                 {"local", GUARD_MODE_LOCAL},
+                 {"off", GUARD_MODE_OFF},
+                 {"shadow", GUARD_MODE_SHADOW}};
 
     (void)setting;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
@@ -219,7 +222,8 @@ static const struct setting table[] = {
      "prepared statements; off behind a pooler that cannot keep them", false},
 
     {"GUARD_MODE", &mode, offsetof(struct settings, guard_mode), "fleet", 0, 0, "word",
-     "who waits for whom on a miss: one load per fleet, one per process (local), one per request (off)",
+     "who waits for whom on a miss: one load per fleet, one per process (local), one per request (off); "
+     "shadow: off, and counts what fleet would save",
      false},
     {"NAMESPACE", &name_space, offsetof(struct settings, name_space), "catalog", 0, 0, "word",
      "separates applications that share a Redis", false},

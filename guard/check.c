@@ -57,8 +57,8 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
     if (config->name_space == NULL || !key_namespace_valid(config->name_space))
         return check_failed(error, GUARD_INVALID, "guard_config.name_space must be 1..%d of [A-Za-z0-9._-]",
                             KEY_NAMESPACE_MAX);
-    if (config->mode < GUARD_MODE_FLEET || config->mode > GUARD_MODE_OFF)
-        return check_failed(error, GUARD_INVALID, "guard_config.mode %d is none of the three",
+    if (config->mode < GUARD_MODE_FLEET || config->mode > GUARD_MODE_SHADOW)
+        return check_failed(error, GUARD_INVALID, "guard_config.mode %d is none of the four",
                             (int)config->mode);
     const struct range ranges[] = {
         {"redis_limit_ms", config->redis_limit_ms, 1, 60000, ""},

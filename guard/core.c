@@ -101,6 +101,25 @@ static uint64_t *count_of(struct guard_stats *stats, const struct guard_result *
     return &stats->failed;
 }
 
+/* A load whose thread runs it: its loader waits here. It is there for as long as that loader runs. */
+static void remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter)
+{
+    struct load *load = loads_find(core, waiter->asker);
+    flight->asker_count++;
+    core->asker_count++;
+    if (load != NULL)
+        load->asking = waiter;
+}
+
+static void forget_asker(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+{
+    struct load *load = loads_find(core, waiter->asker);
+    flight->asker_count--;
+    core->asker_count--;
+    if (load != NULL)
+        load->asking = NULL;
+}
+
 void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
                  const struct guard_result *result)
 {
@@ -109,6 +128,8 @@ void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
     waiter->flight = NULL;
     alarm_unset(&core->alarms, &waiter->deadline);
     alarms_unreserve(&core->alarms);
+    if (waiter->asker != 0)
+        forget_asker(core, flight, waiter);
     waiter->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
@@ -285,14 +306,22 @@ static struct flight *find_or_new(struct core *core, const struct core_key *key,
     return flight != NULL ? flight : flight_new(core, key, policy);
 }
 
-static void set_limits(struct core *core, struct core_waiter *waiter, const struct guard_policy *policy,
-                       uint64_t deadline_us)
+static uint64_t earlier(uint64_t a_us, uint64_t b_us)
 {
-    uint64_t soft_us = waiter->start_us + (uint64_t)policy->soft_ms * 1000;
-    waiter->deadline_us = deadline_us;
+    return a_us < b_us ? a_us : b_us;
+}
+
+/* A nested get keeps half of its time for loading by itself. */
+static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *waiter,
+                       const struct guard_policy *policy, uint64_t deadline_us)
+{
+    uint64_t soft_us =
+        policy->soft_ms > 0 ? waiter->start_us + (uint64_t)policy->soft_ms * 1000 : deadline_us;
+    waiter->deadline_us = waiter->alone_us = deadline_us;
+    if (waiter->asker != 0 && now_us < deadline_us)
+        waiter->alone_us = now_us + (deadline_us - now_us) / 2;
     waiter->impatient = false;
-    alarm_set(&core->alarms, &waiter->deadline,
-              policy->soft_ms > 0 && soft_us < deadline_us ? soft_us : deadline_us);
+    alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
 }
 
 static void attach(struct core *core, struct flight *flight, struct core_waiter *waiter)
@@ -304,6 +333,15 @@ static void attach(struct core *core, struct flight *flight, struct core_waiter 
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
     core->stats.waiters++;
+    if (waiter->asker != 0)
+        remember_asker(core, flight, waiter);
+}
+
+/* He would wait for himself: his own load waits, in the end, for what he asks for. */
+static void answer_circle(struct core *core, uint64_t now_us, struct core_waiter *waiter)
+{
+    core_answer(core, now_us, waiter,
+                &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
 }
 
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
@@ -324,9 +362,13 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
+    bool circle = waiter->asker != 0 && loads_circle(flight, waiter->asker);
     attach(core, flight, waiter);
-    set_limits(core, waiter, policy, deadline_us);
-    flight_joined(core, now_us, flight, waiter);
+    set_limits(core, now_us, waiter, policy, deadline_us);
+    if (circle)
+        answer_circle(core, now_us, waiter);
+    else
+        flight_joined(core, now_us, flight, waiter);
     end_event(core, now_us);
     return GUARD_OK;
 }

@@ -34,7 +34,8 @@ struct core;
 struct flight;
 
 struct core_config {
-    enum guard_mode mode;
+    enum guard_mode mode; /* not SHADOW: that is two cores */
+    bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t load_workers, load_queue, max_waiters;
     uint32_t max_value_bytes;
     uint8_t hash_key[16];
@@ -67,6 +68,8 @@ struct core_waiter {
     uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
     uint64_t start_us;          /* set by the owner, on the core's clock: when the caller asked */
     bool looked_up_in_vain;     /* by the owner: Redis did not answer a lookup of this get within its limit */
+    uint64_t asker;             /* set by the owner: the load whose loader asks, nested; 0: none */
+    uint64_t alone_us;          /* a nested one's: from here on it does not wait for other processes */
     uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
     bool impatient;             /* past its soft limit */
     uint32_t first_round;       /* of the flight when it joined */
@@ -146,6 +149,7 @@ struct core_action {
     bool too_big;
     const struct guard_policy *policy;
     uint64_t load, deadline_us;
+    uint64_t lender; /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
 };
 
 bool core_next_action(struct core *core, struct core_action *out);

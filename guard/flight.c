@@ -113,7 +113,7 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 /* Who asks must be able to load if the answer is a lease; who cannot only looks. */
 static enum core_lookup claim(struct core *core, struct flight *flight)
 {
-    if (!loads_take_place(core, flight))
+    if (!loads_take_place(core, flight) && loads_lender(core, flight) == NULL)
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
         return LOOKUP_EARLY;
@@ -141,7 +141,7 @@ void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
     bool behind = flight->first == NULL; /* users before refreshes: no place, no question */
     if (behind && !loads_take_place(core, flight))
         flight_rest(core, now_us, flight, BUSY_REST_MS);
-    else if (breaker_allow(&core->breaker, now_us))
+    else if (!core->config.without_redis && breaker_allow(&core->breaker, now_us))
         send_acquire(core, now_us, flight);
     else if (behind)
         flight_end(core, flight);
@@ -149,18 +149,26 @@ void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
         flight_bypass(core, now_us, flight);
 }
 
+void flight_line_up(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    flight_move(core, flight, FLIGHT_QUEUED);
+    if (loads_lender(core, flight) != NULL)
+        flight_start_load(core, now_us, flight);
+    else
+        loads_enqueue(core, flight);
+}
+
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
 void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->behind = false;
     flight_drop_previous(flight);
-    if (!loads_take_place(core, flight)) {
+    if (!loads_take_place(core, flight) && loads_lender(core, flight) == NULL) {
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_end(core, flight);
         return;
     }
-    flight_move(core, flight, FLIGHT_QUEUED);
-    loads_enqueue(core, flight);
+    flight_line_up(core, now_us, flight);
 }
 
 /* A round is over: those left over ask again, or nobody is left. */

@@ -35,6 +35,10 @@ struct load {
     uint64_t deadline_us;
     bool cancelled;
     bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
+    struct core_waiter *asking; /* its loader waits for another key; NULL: it does not */
+    struct load *lender;        /* whose thread runs it; outlives it; NULL: a worker's own load */
+    bool lending;               /* its thread runs another load */
+    bool cut_short;             /* the lender's deadline comes before its own */
     size_t key_bytes;
     char key[]; /* owned, encoded */
 };
@@ -61,7 +65,8 @@ struct flight {
 
     /* waiters, oldest first */
     struct core_waiter *first;
-    uint32_t round; /* results delivered so far */
+    uint32_t round;       /* results delivered so far */
+    uint32_t asker_count; /* of them nested */
 
     /* where it stands */
     enum flight_state state;
@@ -135,6 +140,7 @@ struct core {
     struct flight *queue_first, *queue_last;
     uint32_t places_used; /* <= load_workers + load_queue */
     struct load *loads;   /* running, given-up ones too */
+    uint32_t asker_count; /* waiters that are nested */
 
     struct core_waiter *answered_first, *answered_last;
     struct core_invalidation *invalidations_by_id; /* uthash table */
@@ -187,9 +193,13 @@ void loads_enqueue(struct core *core, struct flight *flight);
 void loads_dequeue(struct core *core, struct flight *flight);
 /* Starts what can be started. Called at the end of every event. */
 void loads_pump(struct core *core, uint64_t now_us);
-/* NULL: no memory. The caller has a place and emits CORE_LOAD. */
+/* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
+struct load *loads_lender(const struct core *core, const struct flight *flight);
+/* What this flight waits for waits for that load: who waited for the flight in it would wait for himself. */
+bool loads_circle(const struct flight *flight, uint64_t asker);
+/* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
-struct load *loads_find(struct core *core, uint64_t id);
+struct load *loads_find(const struct core *core, uint64_t id);
 void loads_free(struct core *core, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* A load of this key runs under a live lease. */

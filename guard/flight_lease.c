@@ -53,7 +53,8 @@ void flight_granted(struct core *core, uint64_t now_us, struct flight *flight)
         return;
     }
     core->stats.lease_acquired++;
-    if (!loads_take_place(core, flight)) { /* no script grants a lease to a peek */
+    bool can_load = loads_take_place(core, flight) || loads_lender(core, flight) != NULL;
+    if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_release(core, now_us, flight, GUARD_FAILURE_NONE, false);
         return;
@@ -61,9 +62,9 @@ void flight_granted(struct core *core, uint64_t now_us, struct flight *flight)
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
     flight->leased = true;
-    flight_move(core, flight, FLIGHT_QUEUED);
-    loads_enqueue(core, flight);
-    flight_set_hold_alarm(core, flight);
+    flight_line_up(core, now_us, flight);
+    if (flight->state == FLIGHT_QUEUED)
+        flight_set_hold_alarm(core, flight);
 }
 
 void flight_forget_lease(struct core *core, struct flight *flight)

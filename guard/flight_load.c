@@ -161,16 +161,33 @@ static void load_succeeded(struct core *core, uint64_t now_us, struct flight *fl
     flight_release(core, now_us, flight, GUARD_FAILURE_NONE, true);
 }
 
+/* The load that it was nested in had no more time: that says nothing about this key, others may try. */
+static void end_cut_short(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    core->stats.load_failed++;
+    core->stats.refresh_failed += flight->refreshing;
+    flight->round++;
+    if (flight->leased)
+        flight_release(core, now_us, flight, GUARD_FAILURE_NONE, false);
+    else
+        flight_settle(core, now_us, flight);
+}
+
 void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_loaded *loaded)
 {
     bool unwanted = flight->load->unwanted;
     bool over_limit = flight->load->cancelled && !unwanted;
+    bool cut_short = over_limit && flight->load->cut_short;
     loads_free(core, flight->load);
     flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
     if (loaded->outcome == LOAD_FAILED && unwanted) {
         flight_next_round(core, now_us, flight);
+        return;
+    }
+    if (loaded->outcome == LOAD_FAILED && cut_short) {
+        end_cut_short(core, now_us, flight);
         return;
     }
     if (loaded->outcome == LOAD_FAILED) {
@@ -234,5 +251,6 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
     action.load = flight->load->id;
     action.deadline_us = flight->load->deadline_us;
     action.previous = flight->leased ? flight->previous : NULL;
+    action.lender = flight->load->lender != NULL ? flight->load->lender->id : 0;
     core_emit(core, &action);
 }

@@ -66,13 +66,24 @@ void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uin
         flight_wake(core, now_us, flight);
 }
 
+/* Somebody's time for waiting for other processes is over: of those whose loads wait for each other in a circle
+ * through several processes, one must go on alone to find that out. */
+static bool goes_alone(const struct flight *flight, uint64_t now_us)
+{
+    const struct core_waiter *waiter = flight->asker_count > 0 ? flight->first : NULL;
+    while (waiter != NULL && (waiter->asker == 0 || now_us < waiter->alone_us))
+        waiter = waiter->next;
+    return waiter != NULL;
+}
+
 /* Only a fleet waits for others. */
 static void busy(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms)
 {
-    if (core->config.mode == GUARD_MODE_FLEET) {
+    if (core->config.mode == GUARD_MODE_FLEET && !goes_alone(flight, now_us)) {
         flight_await(core, now_us, flight, pttl_ms);
         return;
     }
+    flight_waited(core, now_us, flight);
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';

@@ -34,6 +34,8 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 void flight_remember_token(struct flight *flight);
 /* Sends an acquire, or goes without Redis. */
 void flight_ask(struct core *core, uint64_t now_us, struct flight *flight);
+/* It may load: on the thread of a load that waits for it, else on a worker's when its turn comes. */
+void flight_line_up(struct core *core, uint64_t now_us, struct flight *flight);
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
 void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight);
 /* A round is over: those left over ask again, or nobody is left. */

@@ -77,13 +77,14 @@ static bool answer_impatient(struct core *core, uint64_t now_us, struct flight *
 
 void flight_soft_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter)
 {
+    bool alone = now_us >= waiter->alone_us;
     waiter->impatient = true;
-    alarm_set(&core->alarms, &waiter->deadline, waiter->deadline_us);
+    alarm_set(&core->alarms, &waiter->deadline, alone ? waiter->deadline_us : waiter->alone_us);
     if (answer_held(core, now_us, flight, waiter)) {
         core->stats.stale_soft++;
         flight_left(core, now_us, flight);
-    } else if (flight->held.there && flight->state == FLIGHT_WAITING) {
-        flight_ask(core, now_us, flight); /* he came after the last look */
+    } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
+        flight_ask(core, now_us, flight); /* he came after the last look; or nested, and it is his last one */
     }
 }
 

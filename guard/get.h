@@ -16,6 +16,7 @@
 enum get_stage { GET_NEW, GET_LOOKUP, GET_CORE };
 
 struct lookup;
+struct twin;
 
 struct get {
     struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
@@ -28,6 +29,7 @@ struct get {
     guard_ticket ticket;
     uint64_t deadline_us;
     struct lookup *lookup; /* GET_LOOKUP: the one it waits for */
+    struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
     enum get_stage stage;
     bool cancelling;               /* in the guard's list of cancels; under its mutex */
     bool cancel_posted;            /* has ever been; the thread of its loop */

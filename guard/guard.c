@@ -8,6 +8,7 @@
 #include "check.h"
 #include "clock.h"
 #include "shell.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -31,6 +32,14 @@ static void free_guard(struct guard *guard)
     free(guard);
 }
 
+/* Nobody's configuration can name that of the shadow. */
+static char *copy_name(const struct guard_config *config)
+{
+    char name[KEY_NAMESPACE_MAX + 2];
+    snprintf(name, sizeof name, "%s%s", config->name_space, config->mode == GUARD_MODE_SHADOW ? "~" : "");
+    return strdup(name);
+}
+
 static struct guard *new_guard(const struct guard_config *config)
 {
     struct guard *guard = calloc(1, sizeof *guard);
@@ -40,7 +49,7 @@ static struct guard *new_guard(const struct guard_config *config)
     pthread_mutex_init(&guard->hot_mutex, NULL);
     guard->config = *config;
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
-    guard->config.name_space = strdup(config->name_space);
+    guard->config.name_space = copy_name(config);
     return guard;
 }
 
@@ -51,7 +60,7 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (!redis_address_parse(config->redis_url, &guard->address, error))
         return GUARD_INVALID;
-    if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF &&
+    if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF && config->mode != GUARD_MODE_SHADOW &&
         (guard->near = near_new(config->near_bytes, guard->hash_key)) == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory for the near cache");
     protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
@@ -131,10 +140,10 @@ static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
     return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
 }
 
-/* Under the mutex. */
+/* Under the mutex. A load that may still end may still ask. */
 static enum guard_status admit(struct guard *guard, struct get *get)
 {
-    if (guard->draining)
+    if (guard->draining && (get->waiter.asker == 0 || guard->cancelling))
         return GUARD_CLOSING;
     enum guard_status status = take_ticket(guard->own, get);
     if (status != GUARD_OK)
@@ -144,7 +153,17 @@ static enum guard_status admit(struct guard *guard, struct get *get)
     return GUARD_OK;
 }
 
-enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
+static void nest(struct get *get, const struct asker *asker)
+{
+    get->waiter.asker = asker->load;
+    if (asker->deadline_us < get->deadline_us)
+        get->deadline_us = asker->deadline_us;
+    if (get->deadline_us < get->waiter.start_us)
+        get->deadline_us = get->waiter.start_us;
+}
+
+enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
+                            const struct asker *asker, guard_ticket *ticket)
 {
     struct get *get = NULL;
     if (request == NULL || request->answered == NULL)
@@ -152,6 +171,8 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     enum guard_status status = loop_new_get(guard->own, request, &get);
     if (status != GUARD_OK)
         return status;
+    if (asker != NULL)
+        nest(get, asker);
     pthread_mutex_lock(&guard->mutex);
     status = admit(guard, get);
     if (status == GUARD_OK && ticket != NULL)
@@ -160,6 +181,11 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     if (status != GUARD_OK)
         free(get);
     return status;
+}
+
+enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
+{
+    return shell_get(guard, request, NULL, ticket);
 }
 
 void guard_cancel(struct guard *guard, guard_ticket ticket)
@@ -468,10 +494,9 @@ const char *guard_source_name(enum guard_source source)
 
 const char *guard_failure_name(enum guard_failure failure)
 {
-    static const char *const NAMES[] = {[GUARD_FAILURE_NONE] = "none",
-                                        [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
-                                        [GUARD_FAILURE_TIMEOUT] = "timeout",
-                                        [GUARD_FAILURE_REJECTED] = "rejected",
-                                        [GUARD_FAILURE_INTERNAL] = "internal"};
+    static const char *const NAMES[] = {
+        [GUARD_FAILURE_NONE] = "none",         [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
+        [GUARD_FAILURE_TIMEOUT] = "timeout",   [GUARD_FAILURE_REJECTED] = "rejected",
+        [GUARD_FAILURE_INTERNAL] = "internal", [GUARD_FAILURE_CYCLE] = "cycle"};
     return (size_t)failure < sizeof NAMES / sizeof *NAMES ? NAMES[failure] : "?";
 }

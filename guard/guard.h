@@ -97,6 +97,7 @@ enum guard_failure {
     GUARD_FAILURE_TIMEOUT,     /* the load ran into load_limit_ms */
     GUARD_FAILURE_REJECTED,    /* the source refuses this load; will not pass by itself */
     GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
+    GUARD_FAILURE_CYCLE,       /* guard_load_get(): the key waits for the load that asks, or nests too deep */
 };
 
 struct guard_error {
@@ -172,6 +173,31 @@ GUARD_API const char *guard_load_previous_validator(const struct guard_load *loa
 GUARD_API void guard_load_unchanged(struct guard_load *load);
 
 /*
+ * A loader that needs another key. Like guard_get_wait() with a kind of the same guard, but only here, on the thread
+ * the loader was called on. guard_get_wait() in a loader keeps a worker idle, and B of them waiting for loads that
+ * queue behind them wait until their deadlines.
+ *
+ * Threads   If the key is to be loaded here, the waiting thread does it itself, before this function returns: no
+ *           other worker is needed, nothing queues, and still at most load_workers loaders are at work, because those
+ *           below stand still. So keep no connection, transaction or lock over this call that the other loader or
+ *           a loader of another thread needs: it may run inside it, on this stack (1 MiB for all that are nested).
+ * Time      At most what is left of this load, or deadline_ms if that is less. A nested load, too, ends with the one
+ *           that asked; cut off by that, it is no failure of its key. The call may return a little later than its
+ *           deadline when its thread is still loading.
+ * Circles   FAILED with GUARD_FAILURE_CYCLE, and a line in the log that names both keys: at once if the key is this
+ *           load's own or that of one it is nested in, if what is asked for waits for this load on another thread of
+ *           this process, or if it would be nested more than GUARD_NESTED_MAX deep. A circle through several
+ *           processes is found after half of the time: then a nested get stops waiting for another process's load
+ *           and loads without a lease (uncached), which leads back to a key of its own chain. Other nested gets
+ *           for keys that another process loads that slowly pay for it with a load of their own.
+ */
+enum { GUARD_NESTED_MAX = 8 };
+
+struct guard_request;
+GUARD_API enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
+                                           struct guard_result *result);
+
+/*
  * ---- policy: how one kind of data is cached ----
  *
  *   age   0            fresh_ms              fresh_ms + stale_ms
@@ -228,7 +254,20 @@ enum guard_mode {
     GUARD_MODE_FLEET = 0, /* one load in the whole fleet */
     GUARD_MODE_LOCAL,     /* one load per process: nobody waits for another process */
     GUARD_MODE_OFF,       /* one load per request: nobody waits for anybody */
+    GUARD_MODE_SHADOW, /* as OFF, and beside it the fleet is played, to see what it would save; see below */
 };
+
+/*
+ * Shadow mode, the first step into a running backend. Every get is answered by its own load, at once: nothing that is
+ * cached, stale or remembered ever answers, nobody waits for anybody or for Redis, and an outage of Redis is not
+ * noticed by any caller. guard_invalidate() reports OK at once. Beside it everything that mode FLEET does is done with
+ * the same keys and policies: lookups, leases, waits, fills, wake-ups, invalidations; what the loads have loaded is
+ * what it stores. guard_stats() tells what it came to: shadow_saved loads would not have been made.
+ *
+ * The values are stored in full (hits and memory would not be true otherwise), but in a namespace of their own,
+ * name_space and "~": a fleet that is switched on later starts empty. Processes in this mode share it. There is no
+ * near cache, which would save Redis work and no loads.
+ */
 
 /* One line about something an operator should know; `text` is lent until it returns. Any thread. */
 typedef void guard_log(void *context, const char *text);
@@ -422,6 +461,12 @@ struct guard_stats {
     uint64_t refresh_early;   /* loads begun before a value was stale */
     uint64_t refresh_failed;  /* of both */
     uint64_t load_unchanged;  /* ended by guard_load_unchanged(); counted in no other outcome */
+    uint64_t load_nested;     /* of those started: inside a loader that waited for them in guard_load_get() */
+    /* mode SHADOW: what mode FLEET would have done. lease_, fill_, wake_, breaker_ and invalidated are its, too */
+    uint64_t shadow_saved; /* loads that it would not have made: shadow_hits + shadow_waits */
+    uint64_t shadow_hits;  /* gets that would have been answered from the cache, stale and failed ones too */
+    uint64_t shadow_waits; /* gets that would have waited for the load of another */
+    uint64_t shadow_loads; /* loads that it would have made */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -5,6 +5,12 @@
  * A flight takes its place before it asks Redis for the lease, because a lease that could only be queued
  * and then shed would be waited for, woken for and shed again by the whole fleet. The place is kept until
  * the load has come back: a load that its flight gave up still occupies a worker.
+ *
+ * Nested loads. A loader that waits for another key has its thread to spare: if that key is to be loaded here, this
+ * very thread does it. So a nested load needs no place and no worker, never queues behind the load that waits for
+ * it, and still no more than B loaders are at work at a time, because the one below stands still meanwhile.
+ * What is left to wait for is a load that runs on another thread of this process, where circles are refused at the
+ * moment they would close (loads_circle), or one of another process, which is waited for only so long (alone_us).
  */
 #include "flight.h"
 #include <assert.h>
@@ -59,8 +65,44 @@ void loads_dequeue(struct core *core, struct flight *flight)
     core->stats.loads_queued--;
 }
 
+struct load *loads_lender(const struct core *core, const struct flight *flight)
+{
+    const struct core_waiter *waiter = flight->asker_count > 0 ? flight->first : NULL;
+    for (; waiter != NULL; waiter = waiter->next) {
+        struct load *load = waiter->asker != 0 ? loads_find(core, waiter->asker) : NULL;
+        if (load != NULL && !load->lending)
+            return load;
+    }
+    return NULL;
+}
+
+/* A load asks for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
+bool loads_circle(const struct flight *flight, uint64_t asker)
+{
+    enum { STEPS_MAX = 10000 };
+    const struct load *load = flight->load;
+    for (int i = 0; i < STEPS_MAX && load != NULL && load->id != asker; i++)
+        load = load->asking != NULL ? load->asking->flight->load : NULL;
+    return load != NULL;
+}
+
+/* Somebody whose thread is free has joined a queued flight. */
+static void start_lent(struct core *core, uint64_t now_us)
+{
+    struct flight *flight = core->asker_count > 0 ? core->queue_first : NULL;
+    while (flight != NULL) {
+        struct flight *next = flight->queue_next;
+        if (loads_lender(core, flight) != NULL) {
+            loads_dequeue(core, flight);
+            flight_start_load(core, now_us, flight);
+        }
+        flight = next;
+    }
+}
+
 void loads_pump(struct core *core, uint64_t now_us)
 {
+    start_lent(core, now_us);
     while (core->queue_first != NULL && core->stats.loads_running < core->config.load_workers) {
         struct flight *flight = core->queue_first;
         loads_dequeue(core, flight);
@@ -75,16 +117,24 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
         return NULL;
     load->id = ++core->last_id;
     load->flight = flight;
-    load->deadline_us = deadline_us;
+    load->lender = loads_lender(core, flight);
+    load->cut_short = load->lender != NULL && load->lender->deadline_us < deadline_us;
+    load->deadline_us = load->cut_short ? load->lender->deadline_us : deadline_us;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
     DL_APPEND(core->loads, load);
+    if (load->lender != NULL) {
+        load->lender->lending = true;
+        core->stats.load_nested++;
+        loads_give_place(core, flight);
+        return load;
+    }
     core->stats.loads_running++;
     flight->has_place = false; /* the load's from here on */
     return load;
 }
 
-struct load *loads_find(struct core *core, uint64_t id)
+struct load *loads_find(const struct core *core, uint64_t id)
 {
     struct load *load = core->loads;
     while (load != NULL && load->id != id)
@@ -95,8 +145,12 @@ struct load *loads_find(struct core *core, uint64_t id)
 void loads_free(struct core *core, struct load *load)
 {
     DL_DELETE(core->loads, load);
-    core->stats.loads_running--;
-    core->places_used--;
+    if (load->lender != NULL) {
+        load->lender->lending = false;
+    } else {
+        core->stats.loads_running--;
+        core->places_used--;
+    }
     free(load);
 }
 

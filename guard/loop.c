@@ -399,7 +399,8 @@ static bool has_time_for_lookup(const struct guard_loop *loop, const struct get 
 
 bool loop_look_up(struct guard_loop *loop, struct get *get)
 {
-    if (!redis_is_up(loop->redis) || !has_time_for_lookup(loop, get))
+    bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
+    if (!looks || !redis_is_up(loop->redis) || !has_time_for_lookup(loop, get))
         return false;
     struct core_key key = get_key(get);
     unsigned hash = (unsigned)digest_siphash(loop->guard->hash_key, key.encoded, key.encoded_bytes);

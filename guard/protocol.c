@@ -295,7 +295,7 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
     out->kind = REPLY_FAILED;
     out->failure = GUARD_FAILURE_INTERNAL;
     out->too_big = strcmp(code->str, TOO_BIG) == 0;
-    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_INTERNAL; failure++)
+    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++)
         if (strcmp(code->str, guard_failure_name((enum guard_failure)failure)) == 0)
             out->failure = (enum guard_failure)failure;
 }

@@ -80,7 +80,7 @@ static void on_reply(void *context, enum redis_outcome outcome, const struct red
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
         shell_log(guard, "redis refused a script: %.200s", reply->str);
     protocol_read(call->kind, call->key, call->key_bytes, outcome, reply, &core_reply, &value);
-    core_replied(guard->core, clock_now_us(), call->op, &core_reply);
+    core_replied(guard->fleet, clock_now_us(), call->op, &core_reply);
     value_unref(&value);
     free(call);
     after_events(guard);
@@ -110,6 +110,7 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .key_bytes = action->key.plain_bytes,
         .policy = action->policy,
         .deadline_us = action->deadline_us,
+        .lender = action->lender,
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
     };
     return workers_start(guard->workers, &job);
@@ -135,7 +136,24 @@ static void perform(struct guard *guard, const struct core_action *action)
         break;
     }
     if (!performed)
-        core_unperformed(guard->core, action);
+        core_unperformed(action->op != 0 ? guard->fleet : guard->core, action);
+}
+
+/* Its loads are those of the gets. */
+static void perform_shadow(struct guard *guard)
+{
+    struct core_action action;
+    do {
+        while (core_next_action(guard->fleet, &action)) {
+            if (action.kind == CORE_LOAD)
+                shadow_load(guard->shadow, &action);
+            else if (action.kind == CORE_CANCEL)
+                shadow_cancel(guard->shadow, action.load);
+            else
+                perform(guard, &action);
+        }
+        shadow_answers(guard->shadow);
+    } while (shadow_step(guard->shadow, clock_now_us()));
 }
 
 static void perform_all(struct guard *guard)
@@ -145,6 +163,8 @@ static void perform_all(struct guard *guard)
         while (core_next_action(guard->core, &action))
             perform(guard, &action);
     } while (core_tell_unperformed(guard->core, clock_now_us()));
+    if (guard->shadow != NULL)
+        perform_shadow(guard);
 }
 
 /* ---- answering ---- */
@@ -190,6 +210,8 @@ static void tell_answered(struct guard *guard)
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
         note_heat(guard, now_us, (struct get *)waiter);
+        if (guard->shadow != NULL)
+            shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
     }
     pthread_mutex_unlock(&guard->hot_mutex);
@@ -224,8 +246,8 @@ static void end_invalidation(struct guard *guard, struct invalidation *invalidat
 
 static void tell_invalidated(struct guard *guard)
 {
-    struct core_invalidation *core = core_next_invalidated(guard->core);
-    for (; core != NULL; core = core_next_invalidated(guard->core)) {
+    struct core_invalidation *core = core_next_invalidated(guard->fleet);
+    for (; core != NULL; core = core_next_invalidated(guard->fleet)) {
         struct invalidation *invalidation = (struct invalidation *)core;
         end_invalidation(guard, invalidation, &core->result);
     }
@@ -237,12 +259,17 @@ static void on_timer(uv_timer_t *timer)
 {
     struct guard *guard = timer->data;
     core_tick(guard->core, clock_now_us());
+    perform_all(guard);
+    if (guard->shadow != NULL)
+        core_tick(guard->fleet, clock_now_us());
     after_events(guard);
 }
 
 static void set_timer(struct guard *guard)
 {
-    uint64_t next_us = core_next_us(guard->core);
+    uint64_t next_us = core_next_us(guard->core), fleet_us = core_next_us(guard->fleet);
+    if (fleet_us < next_us)
+        next_us = fleet_us;
     if (next_us == UINT64_MAX) {
         uv_timer_stop(&guard->timer);
         return;
@@ -257,6 +284,8 @@ static void publish_stats(struct guard *guard)
 {
     struct guard_stats stats;
     core_stats(guard->core, &stats);
+    if (guard->shadow != NULL)
+        shadow_stats(guard->shadow, &stats);
     stats.redis_state = guard->own->redis_state;
     stats.wake_state = wake_state(guard->wake);
     pthread_mutex_lock(&guard->mutex);
@@ -265,6 +294,13 @@ static void publish_stats(struct guard *guard)
 }
 
 static void advance_end(struct guard *guard);
+
+/* What the answered gets have loaded goes on from here. */
+static void end_shadows(struct guard *guard)
+{
+    perform_shadow(guard);
+    publish_stats(guard);
+}
 
 /* After every batch of events: do what the core wants, tell whom it answered. Who is told finds himself in the
  * counters. */
@@ -275,6 +311,8 @@ static void after_events(struct guard *guard)
     perform_all(guard);
     publish_stats(guard);
     tell_answered(guard);
+    if (guard->shadow != NULL)
+        end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
     advance_end(guard);
@@ -401,7 +439,12 @@ static enum guard_status enter_core(struct guard *guard, struct get *get)
     if (guard->phase == SHELL_ENDING)
         return GUARD_CLOSING;
     get->in_core = true;
-    return core_get(guard->core, clock_now_us(), &key, &get->kind->policy, &get->waiter, get->deadline_us);
+    uint64_t now_us = clock_now_us();
+    enum guard_status status =
+        core_get(guard->core, now_us, &key, &get->kind->policy, &get->waiter, get->deadline_us);
+    if (status == GUARD_OK && guard->shadow != NULL)
+        shadow_get(guard->shadow, now_us, get);
+    return status;
 }
 
 /* New: from guard_get(), to be looked up on the guard's own loop. Otherwise its lookup was no hit. */
@@ -433,6 +476,14 @@ static void enter_gets(struct guard *guard, struct get *list)
     }
 }
 
+/* Nobody is answered with what the shadow has stored: whoever changed the row need not wait for Redis. */
+static void tell_at_once(struct invalidation *invalidation)
+{
+    if (invalidation->done != NULL)
+        invalidation->done(invalidation->context, &(struct guard_invalidated){.status = GUARD_OK});
+    invalidation->done = NULL;
+}
+
 static void enter_invalidations(struct guard *guard, struct invalidation *list)
 {
     while (list != NULL) {
@@ -440,8 +491,10 @@ static void enter_invalidations(struct guard *guard, struct invalidation *list)
         DL_DELETE(list, invalidation);
         enum guard_status status = GUARD_CLOSING;
         if (guard->phase != SHELL_ENDING)
-            status = core_invalidate(guard->core, clock_now_us(), &invalidation->core);
+            status = core_invalidate(guard->fleet, clock_now_us(), &invalidation->core);
         if (status == GUARD_OK) {
+            if (guard->shadow != NULL)
+                tell_at_once(invalidation);
             perform_all(guard);
             continue;
         }
@@ -518,7 +571,7 @@ static void on_message(void *context, const struct message *message)
     struct guard *guard = context;
     if (message->kind == MESSAGE_INVALIDATED)
         drop_near(guard, message->subject, message->subject_bytes);
-    core_woken(guard->core, clock_now_us(), message->subject, message->subject_bytes,
+    core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
                message->kind == MESSAGE_INVALIDATED);
     after_events(guard);
 }
@@ -526,7 +579,7 @@ static void on_message(void *context, const struct message *message)
 static void on_resync(void *context)
 {
     struct guard *guard = context;
-    core_resync(guard->core, clock_now_us());
+    core_resync(guard->fleet, clock_now_us());
     after_events(guard);
 }
 
@@ -564,8 +617,15 @@ static void on_limit(uv_timer_t *timer);
 static void cancel_everything(struct guard *guard)
 {
     guard->phase = SHELL_CANCELLING;
+    pthread_mutex_lock(&guard->mutex);
+    guard->cancelling = true;
+    pthread_mutex_unlock(&guard->mutex);
     uv_timer_start(&guard->limit, on_limit, STUCK_LOADER_MS, 0);
     core_close(guard->core, clock_now_us());
+    if (guard->shadow != NULL) {
+        perform_all(guard);
+        core_close(guard->fleet, clock_now_us());
+    }
     after_events(guard);
 }
 
@@ -599,7 +659,7 @@ static void advance_end(struct guard *guard)
     }
     if (guard->phase == SHELL_DRAINING && nothing_to_finish(guard, mail))
         cancel_everything(guard);
-    else if (guard->phase == SHELL_CANCELLING && core_idle(guard->core))
+    else if (guard->phase == SHELL_CANCELLING && core_idle(guard->core) && core_idle(guard->fleet))
         close_everything(guard);
 }
 
@@ -615,7 +675,7 @@ void shell_link(struct guard *guard, bool up)
 {
     if (guard->phase == SHELL_ENDING)
         return;
-    core_link(guard->core, clock_now_us(), up);
+    core_link(guard->fleet, clock_now_us(), up);
     after_events(guard);
 }
 
@@ -628,10 +688,11 @@ static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
     protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
 }
 
-static struct core *new_core(struct guard *guard)
+static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
-        .mode = guard->config.mode,
+        .mode = mode,
+        .without_redis = without_redis,
         .load_workers = guard->config.load_workers,
         .load_queue = guard->config.load_queue,
         .max_waiters = guard->config.max_waiters,
@@ -653,10 +714,21 @@ static struct wake *open_wake(struct guard *guard)
     return wake_open(&guard->loop, &guard->protocol, &config, guard->own->redis, &hooks);
 }
 
+static bool open_cores(struct guard *guard)
+{
+    if (guard->config.mode != GUARD_MODE_SHADOW) {
+        guard->core = guard->fleet = new_core(guard, guard->config.mode, false);
+        return guard->core != NULL;
+    }
+    guard->core = new_core(guard, GUARD_MODE_OFF, true);
+    guard->fleet = new_core(guard, GUARD_MODE_FLEET, false);
+    guard->shadow = guard->core != NULL && guard->fleet != NULL ? shadow_open(guard->fleet) : NULL;
+    return guard->shadow != NULL;
+}
+
 static bool open_parts(struct guard *guard)
 {
-    guard->core = new_core(guard);
-    if (guard->core == NULL)
+    if (!open_cores(guard))
         return false;
     guard->workers = workers_open(guard->config.load_workers, on_finished, guard);
     if (guard->workers == NULL || loop_open(guard, &guard->loop, &guard->own) != GUARD_OK)
@@ -693,9 +765,14 @@ static bool start_thread(struct guard *guard)
 /* False: a loader keeps the memory. */
 static bool clear(struct guard *guard)
 {
-    if (!workers_close(&guard->workers) || (guard->core != NULL && !core_idle(guard->core)))
+    bool idle =
+        (guard->core == NULL || core_idle(guard->core)) && (guard->fleet == NULL || core_idle(guard->fleet));
+    if (!workers_close(&guard->workers) || !idle)
         return false;
+    if (guard->fleet != guard->core)
+        core_free(&guard->fleet);
     core_free(&guard->core);
+    shadow_close(&guard->shadow);
     uv_loop_close(&guard->loop);
     return true;
 }

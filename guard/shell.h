@@ -18,6 +18,7 @@
 #include "loop.h"
 #include "near.h"
 #include "protocol.h"
+#include "shadow.h"
 #include "wake.h"
 #include "workers.h"
 
@@ -64,7 +65,7 @@ struct guard {
     struct guard_loop *loops;        /* attached by the host */
     struct loop_counters past_loops; /* of those that were */
     struct guard_stats published;
-    bool draining, closing_asked, ended;
+    bool draining, closing_asked, cancelling, ended;
     uint32_t drain_ms;
 
     /* the guard's thread writes, any reads */
@@ -76,7 +77,9 @@ struct guard {
     uv_loop_t loop;
     uv_async_t async;
     uv_timer_t timer, limit, beat;
-    struct core *core;
+    struct core *core;     /* answers */
+    struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
+    struct shadow *shadow; /* NULL: another mode */
     struct guard_loop *own;
     struct wake *wake;
     struct workers *workers;
@@ -94,7 +97,14 @@ void shell_link(struct guard *guard, bool up);
 /* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
 void shell_redis_config(struct guard *guard, struct redis_config *config);
 
-/* Any thread. */
+/* A load that asks: nested, until its own deadline at most. */
+struct asker {
+    uint64_t load, deadline_us;
+};
+
+/* Any thread. guard_get(); asker NULL: it is nobody's. */
+enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
+                            const struct asker *asker, guard_ticket *ticket);
 void shell_post_get(struct guard *guard, struct get *get);
 /* The policy's kind and the texts of a key are copied; for want of memory nothing happens. filler as in
  * core_refresh(). */

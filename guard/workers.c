@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* workers.c - see workers.h. */
-#include "workers.h"
 #include "clock.h"
-#include "envelope.h"
-#include <pthread.h>
+#include "workers_parts.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,38 +10,6 @@
 #include <utlist.h>
 
 enum { STACK_BYTES = 1 << 20 };
-
-struct guard_load {
-    struct finished_load result;    /* first: what the owner gets is freed as a guard_load */
-    struct guard_load *prev, *next; /* queued or running; under the mutex */
-    uint64_t deadline_us, start_us;
-    const struct guard_policy *policy;
-    int cancel_fd; /* the worker's; -1: none */
-    bool has_previous;
-    char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
-    atomic_bool cancelled;
-    bool finished; /* only on the worker's thread */
-    char key[];    /* owned */
-};
-
-struct worker {
-    struct workers *workers;
-    pthread_t thread;
-    bool made, over;         /* under the mutex */
-    int cancel_fd;           /* an eventfd; readable while its job is cancelled */
-    struct guard_load *load; /* running; only on its own thread */
-};
-
-struct workers {
-    workers_done *done;
-    void *context;
-    pthread_mutex_t mutex;
-    pthread_cond_t work;
-    struct guard_load *queued, *running;
-    struct worker *all; /* owned, `count` of them */
-    uint32_t count, idle;
-    bool closing, abandoned;
-};
 
 /* ---- what a loader sees ---- */
 
@@ -106,7 +72,7 @@ void guard_load_absent(struct guard_load *load)
 
 void guard_load_fail(struct guard_load *load, enum guard_failure failure)
 {
-    bool known = failure > GUARD_FAILURE_NONE && failure <= GUARD_FAILURE_INTERNAL;
+    bool known = failure > GUARD_FAILURE_NONE && failure <= GUARD_FAILURE_CYCLE;
     finish(load, LOAD_FAILED, NULL, known ? failure : GUARD_FAILURE_INTERNAL);
 }
 
@@ -200,6 +166,7 @@ static void *worker_run(void *context)
     pthread_cleanup_push(worker_over, worker);
     for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
         worker->load = load;
+        load->worker = worker;
         load->start_us = clock_now_us();
         load->policy->loader(load, load->policy->context);
         report(worker, false);
@@ -299,25 +266,32 @@ static struct guard_load *new_load(const struct job *job)
     return load;
 }
 
+/* Under the mutex. */
+static bool enqueue(struct workers *workers, struct guard_load *load)
+{
+    int queued = 0;
+    struct guard_load *each = NULL;
+    DL_APPEND(workers->queued, load);
+    DL_COUNT(workers->queued, each, queued);
+    if (staff(workers, (uint32_t)queued)) {
+        pthread_cond_signal(&workers->work);
+        return true;
+    }
+    DL_DELETE(workers->queued, load);
+    return false;
+}
+
 bool workers_start(struct workers *workers, const struct job *job)
 {
     struct guard_load *load = new_load(job);
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    DL_APPEND(workers->queued, load);
-    int queued = 0;
-    struct guard_load *each = NULL;
-    DL_COUNT(workers->queued, each, queued);
-    bool staffed = staff(workers, (uint32_t)queued);
-    if (staffed)
-        pthread_cond_signal(&workers->work);
-    else
-        DL_DELETE(workers->queued, load);
+    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue(workers, load);
     pthread_mutex_unlock(&workers->mutex);
-    if (!staffed)
+    if (!taken)
         free(load);
-    return staffed;
+    return taken;
 }
 
 static void cancel_in(struct guard_load *list, uint64_t id)

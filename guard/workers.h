@@ -8,6 +8,8 @@
  *     workers_start          a worker takes it        the loader finished it, returned or died
  *   o -------------> QUEUED ------------------> RUNNING ---------------------------------> done() once
  *
+ * A nested job (`lender`) goes to the thread whose loader waits in guard_load_get() and runs there, on top.
+ *
  * Locking   one mutex for the queue, the table of running jobs and the states; done() is called without it.
  * Lifetime  a job belongs to the workers from workers_start() until done() has returned.
  */
@@ -37,6 +39,7 @@ struct job {
     size_t key_bytes;
     const struct guard_policy *policy;
     uint64_t deadline_us;
+    uint64_t lender; /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
     const char *previous_validator; /* NULL: nothing to compare with */
 };
 /* False: no memory, or no thread could be made and none runs; then done() is never called. */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -165,6 +166,29 @@ static void wherever_a_request_meets_a_quick_load_there_is_one_query(void **stat
     }
     burst_close(&burst);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), RACES);
+}
+
+/* ---- in the shadow ---- */
+
+static void mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save(void **state)
+{
+    enum { GETS = 200, WAIT_MS = 10 };
+    static const char *const SHADOW[] = {"LOAD_DELAY_MS=150", "GUARD_MODE=shadow", NULL};
+    struct fleet *fleet = *state;
+    struct burst_summary summary;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, SHADOW));
+    fleet_cold_product(fleet, path);
+    assert_true(fleet_burst(fleet, path, GETS, NULL, &summary));
+    assert_int_equal(summary.statuses[200], GETS);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), GETS);
+    for (int i = 0; i < FLEET_LIMIT_MS / WAIT_MS && fleet_sum(fleet, "guard_shadow_saved_total") < GETS - 1;
+         i++)
+        usleep(WAIT_MS * 1000);
+    assert_int_equal(fleet_sum(fleet, "guard_shadow_saved_total"), GETS - 1);
+    assert_int_equal(fleet_sum(fleet, "guard_shadow_loads_total"), 1);
+    assert_int_equal(fleet_sum(fleet, "guard_loads_started_total"), GETS);
 }
 
 /* ---- the row is absent ---- */
@@ -395,6 +419,8 @@ int main(void)
         cmocka_unit_test_teardown(thirty_bursts_on_cold_keys_make_one_query_each, fleet_end),
         cmocka_unit_test_teardown(a_cold_category_and_the_whole_catalog_are_one_query_each, fleet_end),
         cmocka_unit_test_teardown(wherever_a_request_meets_a_quick_load_there_is_one_query, fleet_end),
+        cmocka_unit_test_teardown(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save,
+                                  fleet_end),
         cmocka_unit_test_teardown(an_absent_row_is_asked_for_once, fleet_end),
         cmocka_unit_test_teardown(a_failed_query_is_one_query_per_window_and_two_across_its_edge,
                                   mend_and_end),

@@ -44,7 +44,7 @@ static void check_core_reply(enum core_action_kind kind, const struct core_reply
     assert(kind == CORE_ACQUIRE ? reply->kind != REPLY_CODE
                                 : reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED);
     assert(reply->turn >= TURN_COOLING && reply->turn <= TURN_OURS);
-    assert(reply->failure >= GUARD_FAILURE_NONE && reply->failure <= GUARD_FAILURE_INTERNAL);
+    assert(reply->failure >= GUARD_FAILURE_NONE && reply->failure <= GUARD_FAILURE_CYCLE);
 }
 
 static void read_as_answer(const struct redisReply *reply)

@@ -515,7 +515,7 @@ static void loads_beyond_workers_and_queue_are_shed(void **state)
         ask_start(&fleet, 0, &asks[i], keys[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == i + 1);
     }
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && fleet.source.begun == 2);
     ask_start(&fleet, 0, &asks[3], keys[3]);
     ask_wait(&asks[3]);
     assert_int_equal(asks[3].result.status, GUARD_SHED);
@@ -994,7 +994,7 @@ static void a_wrong_setting_is_refused_by_name(void **state)
     wrong[1].redis_url = NULL;
     wrong[2].redis_url = "http://example.org";
     wrong[3].name_space = "with space";
-    wrong[4].mode = (enum guard_mode)3;
+    wrong[4].mode = (enum guard_mode)4;
     wrong[5].load_workers = 0;
     wrong[6].redis_limit_ms = 0;
     wrong[7].connect_limit_ms = 0;

@@ -112,6 +112,9 @@ enum seen {
     SEEN_TOUCHED,   /* touches that stored */
     SEEN_GONE,      /* touches that did not find it any more */
     SEEN_LOOKUPS,   /* gets that a lookup answered */
+    SEEN_NESTED,    /* gets of loaders */
+    SEEN_LENT,      /* loads on the thread of one that waits */
+    SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
     SEENS,
 };
 
@@ -257,6 +260,7 @@ struct request {
     bool open;
     unsigned answers;
     bool probe;
+    uint32_t asker; /* nested: 1 + the load whose loader asks; 0: none */
 };
 
 struct write {
@@ -272,6 +276,9 @@ struct load_model {
     bool has_previous;
     uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
+    uint32_t lender;   /* 1 + the load whose thread runs it; 0: a worker of its own */
+    uint32_t wish;     /* 1 + the key that its loader asks for before it ends; 0: none */
+    bool asking, lent; /* it waits for that; its thread runs another load meanwhile */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
 };
@@ -318,6 +325,7 @@ struct params {
     bool enabled[FAULTS];
     uint32_t lookup_percent; /* of the gets: looked up on a server loop before the core is asked */
     bool conditional;        /* loaders compare with the value that is refreshed */
+    uint32_t nested;         /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */

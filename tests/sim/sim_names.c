@@ -28,7 +28,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_STALE] = "stale answers",      [SEEN_SOFT] = "of them at the soft limit",
     [SEEN_EARLY] = "early refreshes",    [SEEN_UNCHANGED] = "loads unchanged",
     [SEEN_TOUCHED] = "values touched",   [SEEN_GONE] = "touches in vain",
-    [SEEN_LOOKUPS] = "lookups answered",
+    [SEEN_LOOKUPS] = "lookups answered", [SEEN_NESTED] = "nested gets",
+    [SEEN_LENT] = "threads lent",        [SEEN_CIRCLES] = "circles refused",
 };
 
 const char *const fault_names[FAULTS] = {

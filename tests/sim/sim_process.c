@@ -188,6 +188,8 @@ void process_close(struct sim *sim, struct process *process)
 
 /* ---- loads ---- */
 
+static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t asker);
+
 static bool was_granted(const struct sim *sim, const struct process *process, const char *token)
 {
     for (uint32_t i = sim->loads; i > 0; i--)
@@ -219,6 +221,50 @@ static uint64_t choose_fate(struct sim *sim, struct load_model *load)
     return sim_fault(sim, FAULT_LOAD_SLOW, 6) ? span_us * 10 : span_us;
 }
 
+static uint32_t choose_wish(struct sim *sim)
+{
+    if (sim->phase != PHASE_CHAOS || sim->params.nested == 0 || !sim_one_in(sim, sim->params.nested))
+        return 0;
+    return 1 + (uint32_t)sim_between(sim, 0, sim->params.keys - 1);
+}
+
+/* On the thread of a load that waits and does not run another one already, and not for longer than that one. */
+static void borrow_thread(struct sim *sim, struct load_model *load, uint64_t id)
+{
+    uint32_t index = sim->loads - 1;
+    while (index > 0 && (sim->load[index - 1].life != load->life || sim->load[index - 1].id != id))
+        index--;
+    struct load_model *lender = &sim->load[index > 0 ? index - 1 : 0];
+    if (index == 0 || lender->ended || !lender->asking || lender->lent) {
+        sim_fail(sim, "p%u lends a thread that does not wait", load->process);
+        return;
+    }
+    if (load->deadline_us > lender->deadline_us)
+        sim_fail(sim, "p%u gives a nested load of k%u more time than the one it is nested in", load->process,
+                 load->key);
+    load->lender = index;
+    lender->lent = true;
+    sim->seen[SEEN_LENT]++;
+}
+
+static void schedule_end(struct sim *sim, uint32_t index)
+{
+    const struct load_model *load = &sim->load[index];
+    sim_at(sim, sim->now_us + sim_between(sim, 1, 200),
+           (struct event){
+               .kind = EVENT_LOAD_END, .process = load->process, .life = load->life, .subject = index});
+}
+
+static void give_thread_back(struct sim *sim, struct process *process, const struct load_model *load)
+{
+    if (load->lender == 0) {
+        process->running--;
+        return;
+    }
+    sim->load[load->lender - 1].lent = false;
+    schedule_end(sim, load->lender - 1);
+}
+
 static void start_load(struct sim *sim, struct process *process, const struct core_action *action)
 {
     if (sim->loads == SIM_LOADS) {
@@ -240,8 +286,12 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     memcpy(load->token, action->token, strlen(action->token) + 1);
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
+    load->wish = choose_wish(sim);
     sim->loads++;
-    process->running++;
+    if (action->lender != 0)
+        borrow_thread(sim, load, action->lender);
+    else
+        process->running++;
     sim_trace(sim, "p%u  load k%u %.8s %s%s", process->index, load->key, load->token,
               load->leased ? "leased" : "bare", load->fails ? ", will fail" : "");
     check_load_starts(sim, load);
@@ -282,17 +332,43 @@ static void cancel_load(struct sim *sim, const struct process *process, uint64_t
     sim_fail(sim, "p%u cancels a load that it has not started", process->index);
 }
 
+/* What guard/nested.c refuses by itself. */
+static bool in_chain(const struct sim *sim, const struct load_model *load, uint32_t key)
+{
+    uint32_t depth = 0;
+    while (load->key != key && load->lender != 0 && depth < GUARD_NESTED_MAX) {
+        load = &sim->load[load->lender - 1];
+        depth++;
+    }
+    return load->key == key || depth >= GUARD_NESTED_MAX;
+}
+
+/* The loader asks for another key, once, before it ends. True: it waits for the answer. */
+static bool asks_first(struct sim *sim, struct process *process, uint32_t index)
+{
+    struct load_model *load = &sim->load[index];
+    if (load->wish == 0 || process->closing || sim->phase != PHASE_CHAOS || load->deadline_us <= sim->now_us)
+        return false;
+    uint32_t key = load->wish - 1;
+    load->wish = 0;
+    if (in_chain(sim, load, key))
+        return false;
+    load->asking = true;
+    process_get_nested(sim, process, key, index);
+    return load->asking;
+}
+
 void process_load_end(struct sim *sim, uint32_t index)
 {
     struct load_model *load = &sim->load[index];
     struct process *process = &sim->process[load->process];
     const struct row *row = &sim->row[load->key];
     char body[BODY_SIZE];
-    if (load->ended)
+    if (load->ended || load->asking || load->lent || asks_first(sim, process, index))
         return;
     load->ended = true;
     load->ended_us = sim->now_us;
-    process->running--;
+    give_thread_back(sim, process, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->now_us - load->start_us;
     bool succeeds = load->read && !load->fails;
@@ -323,6 +399,11 @@ static void answered(struct sim *sim, struct request *request)
     request->answers++;
     request->open = false;
     check_answer(sim, request);
+    if (request->asker != 0) {
+        sim->seen[SEEN_CIRCLES] += request->waiter.result.failure == GUARD_FAILURE_CYCLE;
+        sim->load[request->asker - 1].asking = false;
+        schedule_end(sim, request->asker - 1);
+    }
     guard_value_unref(&request->waiter.result.value);
 }
 
@@ -362,6 +443,36 @@ static bool look_up(struct sim *sim, struct process *process, struct request *re
                      verdict == HIT_EARLY ? filler : NULL);
     process_drain(sim, process);
     return true;
+}
+
+/* As guard_load_get() asks, without a lookup before: the core is what is tested. */
+static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t asker)
+{
+    struct load_model *load = &sim->load[asker];
+    uint64_t deadline_us = sim->now_us + (uint64_t)sim->params.policy.deadline_ms * 1000;
+    if (sim->requests == SIM_REQUESTS) {
+        load->asking = false;
+        return;
+    }
+    uint32_t index = sim->requests++;
+    struct request *request = &sim->request[index];
+    struct core_key core_key = process_key(key);
+    *request =
+        (struct request){.process = process->index, .life = process->life, .key = key, .asker = asker + 1};
+    request->floor = sim->row[key].floor;
+    request->deadline_us = deadline_us < load->deadline_us ? deadline_us : load->deadline_us;
+    check_request(sim, request);
+    request->waiter.start_us = process_now_us(process);
+    request->waiter.asker = load->id;
+    enum guard_status status =
+        core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
+                 request->deadline_us + process->clock_offset_us);
+    request->open = load->asking = status == GUARD_OK;
+    process->accepted += request->open;
+    process->refused += status == GUARD_SHED;
+    sim->seen[SEEN_NESTED]++;
+    sim_trace(sim, "p%u  nested get #%u k%u%s", process->index, index, key, request->open ? "" : " refused");
+    process_drain(sim, process);
 }
 
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms)

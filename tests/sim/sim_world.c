@@ -100,6 +100,7 @@ static void choose_policy(struct sim *sim)
     policy->early_percent = sim_one_in(sim, 2) ? 0 : between(sim, 50, 1000);
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
+    params->nested = sim_one_in(sim, 3) ? between(sim, 1, 5) : 0;
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -111,6 +112,7 @@ static void choose_calm(struct sim *sim)
     struct params *params = &sim->params;
     memset(params->enabled, 0, sizeof params->enabled);
     params->calm = true;
+    params->nested = 0; /* a circle through several processes costs loads */
     params->workers = 4;
     params->queue = SIM_REQUESTS;
     params->max_waiters = SIM_REQUESTS;

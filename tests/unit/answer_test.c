@@ -103,7 +103,7 @@ static void every_detail_is_a_token(void **state)
 {
     (void)state;
     for (enum guard_status status = GUARD_ABSENT; status <= GUARD_NO_MEMORY; status++) {
-        for (enum guard_failure failure = GUARD_FAILURE_NONE; failure <= GUARD_FAILURE_INTERNAL; failure++) {
+        for (enum guard_failure failure = GUARD_FAILURE_NONE; failure <= GUARD_FAILURE_CYCLE; failure++) {
             const struct answer answer = answer_to(
                 (struct guard_result){.status = status, .source = GUARD_FROM_LOAD, .failure = failure});
             const char *detail = strstr(answer.cache_status, "detail=");

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nested_test.c - loaders that ask for other keys with guard_load_get(), with a real Redis.
+ */
+#include "guard_rig.h"
+
+enum { LINKS_MAX = 12, SOON_MS = 3000 };
+
+/* Which key a loader asks for before it answers its own. */
+struct link {
+    const char *key, *next;
+};
+
+struct plan {
+    struct fleet *fleet;
+    size_t guard; /* index of the guard whose loader this is */
+    struct link links[LINKS_MAX];
+    atomic_bool flat;    /* nobody asks for another key any more */
+    const char *gated;   /* this key waits at the source's gate before it goes on; NULL: none */
+    const char *dying;   /* this one ends its thread; NULL: none */
+    const char *slow;    /* this one does not answer before it is cancelled; NULL: none */
+    atomic_uint at_gate; /* loads that have come to it */
+    atomic_uint begun;   /* loads */
+    atomic_uint working; /* loaders that are called and do not wait for another */
+    atomic_uint most;    /* of them at a time */
+    atomic_uint inner_left_ms, outer_left_ms;
+    atomic_uint circles; /* guard_load_get() said so */
+    atomic_uint timeouts;
+};
+
+static bool is_named(const char *name, const char *key)
+{
+    return name != NULL && strcmp(name, key) == 0;
+}
+
+static void work(struct plan *plan)
+{
+    unsigned working = atomic_fetch_add(&plan->working, 1) + 1;
+    if (working > atomic_load(&plan->most))
+        atomic_store(&plan->most, working);
+}
+
+static void rest(struct plan *plan)
+{
+    atomic_fetch_sub(&plan->working, 1);
+}
+
+static const char *next_of(const struct plan *plan, const char *key)
+{
+    for (size_t i = 0; i < LINKS_MAX && !atomic_load(&plan->flat); i++)
+        if (is_named(plan->links[i].key, key))
+            return plan->links[i].next;
+    return NULL;
+}
+
+/* "KEY(row of the next)" */
+static void answer(struct guard_load *load, const struct guard_result *inner)
+{
+    char row[400];
+    int bytes = snprintf(row, sizeof row, "%s(%s)", guard_load_key(load),
+                         inner != NULL && inner->value != NULL ? inner->value->body : "");
+    guard_load_done(load, row, (size_t)bytes, NULL);
+}
+
+static void load_with(struct plan *plan, struct guard_load *load, const char *next)
+{
+    struct guard_result inner;
+    struct guard_request request = {.kind = plan->fleet->kinds[plan->guard], .key = next};
+    rest(plan);
+    enum guard_status status = guard_load_get(load, &request, &inner);
+    assert_int_equal(status, inner.status);
+    work(plan);
+    atomic_fetch_add(&plan->circles, inner.failure == GUARD_FAILURE_CYCLE);
+    atomic_fetch_add(&plan->timeouts, inner.status == GUARD_TIMEOUT);
+    if (inner.status == GUARD_OK)
+        answer(load, &inner);
+    else
+        guard_load_fail(load, inner.failure);
+    guard_value_unref(&inner.value);
+}
+
+static void load_plan(struct guard_load *load, void *context)
+{
+    struct plan *plan = context;
+    const char *key = guard_load_key(load), *next = next_of(plan, key);
+    atomic_store(next != NULL ? &plan->outer_left_ms : &plan->inner_left_ms, guard_load_left_ms(load));
+    atomic_fetch_add(&plan->begun, 1);
+    work(plan);
+    if (is_named(plan->gated, key) || is_named("*", plan->gated != NULL ? plan->gated : "")) {
+        atomic_fetch_add(&plan->at_gate, 1);
+        source_pass(&plan->fleet->source, load);
+    }
+    if (is_named(plan->slow, key)) {
+        poll(&(struct pollfd){guard_load_cancel_fd(load), POLLIN, 0}, 1, RIG_LIMIT_MS);
+        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
+    } else if (is_named(plan->dying, key)) {
+        rest(plan);
+        pthread_exit(NULL);
+    } else if (next != NULL) {
+        load_with(plan, load, next);
+    } else {
+        answer(load, NULL);
+    }
+    rest(plan);
+}
+
+static void plan_init(struct plan *plan, struct fleet *fleet, uint32_t workers)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->fleet = fleet;
+    fleet_init(fleet);
+    fleet->config.load_workers = workers;
+    fleet->policy.loader = load_plan;
+    fleet->policy.context = plan;
+}
+
+/* Nested gets are counted with the others: what was accepted is not compared. */
+static void close_all(struct fleet *fleet)
+{
+    source_open(&fleet->source);
+    for (size_t i = 0; i < fleet->count; i++) {
+        if (fleet->config.mode != GUARD_MODE_OFF)
+            assert_int_equal(stats_of(fleet->guards[i]).load_duplicate, 0);
+        assert_int_equal(guard_close(&fleet->guards[i], 5000), GUARD_OK);
+    }
+    close(fleet->source.gate);
+}
+
+/* ---- the bulkhead ---- */
+
+static void one_worker_loads_what_is_nested_three_deep(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.links[1] = (struct link){"b", "c"};
+    plan.links[2] = (struct link){"c", "d"};
+    fleet_open(&fleet, 1);
+    uint64_t start_ms = rig_now_ms();
+    expect_row(&fleet, 0, "a", "a(b(c(d())))");
+    assert_true(rig_now_ms() - start_ms < SOON_MS);
+    assert_int_equal(plan.begun, 4);
+    assert_int_equal(plan.most, 1);
+    assert_int_equal(stats_of(fleet.guards[0]).load_nested, 3);
+    assert_int_equal(stats_of(fleet.guards[0]).loads_running, 0);
+    assert_true(is_cached(&fleet, "b") && is_cached(&fleet, "c") && is_cached(&fleet, "d"));
+    assert_int_equal(expect_row(&fleet, 0, "c", "c(d())").source, GUARD_FROM_CACHE);
+    close_all(&fleet);
+}
+
+static void a_nested_load_takes_over_the_flight_that_queues_behind_it(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    struct ask asks[9];
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.gated = "a";
+    fleet.config.load_queue = 1;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &asks[0], "a");
+    WAIT_UNTIL(plan.at_gate == 1);
+    for (size_t i = 1; i < 9; i++)
+        ask_start(&fleet, 0, &asks[i], "b");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && stats_of(fleet.guards[0]).waiters == 9);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 9; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, i == 0 ? "a(b())" : "b()");
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(plan.begun, 2);
+    assert_int_equal(stats_of(fleet.guards[0]).load_nested, 1);
+    close_all(&fleet);
+}
+
+static void many_nested_loads_keep_to_the_bulkhead(void **state)
+{
+    enum { KEYS = 8, ASKS = 60 };
+    static const char *const NAMES[KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
+    struct fleet fleet;
+    struct plan plans[2];
+    static struct ask asks[ASKS];
+    (void)state;
+    plan_init(&plans[0], &fleet, 2);
+    for (size_t i = 0; i + 1 < KEYS; i++)
+        plans[0].links[i] = (struct link){NAMES[i], NAMES[i + 1]};
+    plans[1] = plans[0];
+    plans[1].guard = 1;
+    fleet_add(&fleet);
+    fleet.policy.context = &plans[1];
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < ASKS; i++)
+        ask_start(&fleet, i / KEYS % 2, &asks[i], NAMES[i % KEYS]);
+    for (size_t i = 0; i < ASKS; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_OK);
+        ask_clear(&asks[i]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        assert_in_range(plans[i].most, 0, 2);
+        assert_int_equal(plans[i].circles, 0);
+    }
+    assert_int_equal(plans[0].begun + plans[1].begun, KEYS);
+    close_all(&fleet);
+}
+
+/* ---- circles ---- */
+
+static void a_key_in_its_own_chain_is_an_error_at_once(void **state)
+{
+    static const struct link CIRCLES[][3] = {
+        {{"a", "a"}, {NULL, NULL}, {NULL, NULL}},
+        {{"a", "b"}, {"b", "a"}, {NULL, NULL}},
+        {{"a", "b"}, {"b", "c"}, {"c", "a"}},
+    };
+    (void)state;
+    for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++)
+        for (size_t i = 0; i < sizeof CIRCLES / sizeof *CIRCLES; i++) {
+            struct fleet fleet;
+            struct plan plan;
+            plan_init(&plan, &fleet, 1);
+            memcpy(plan.links, CIRCLES[i], sizeof CIRCLES[i]);
+            fleet.config.mode = (enum guard_mode)mode;
+            fleet_open(&fleet, 1);
+            uint64_t start_ms = rig_now_ms();
+            struct guard_result result = expect(&fleet, 0, "a", GUARD_FAILED);
+            assert_int_equal(result.failure, GUARD_FAILURE_CYCLE);
+            assert_true(rig_now_ms() - start_ms < SOON_MS);
+            assert_int_equal(plan.begun, i + 1);
+            close_all(&fleet);
+        }
+}
+
+static void nesting_without_an_end_is_an_error_at_its_limit(void **state)
+{
+    static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
+    struct fleet fleet;
+    struct plan plan;
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    for (size_t i = 0; i < 10; i++)
+        plan.links[i] = (struct link){KEYS[i], KEYS[i + 1]};
+    fleet_open(&fleet, 1);
+    assert_int_equal(expect(&fleet, 0, "a", GUARD_FAILED).failure, GUARD_FAILURE_CYCLE);
+    assert_int_equal(plan.begun, GUARD_NESTED_MAX + 1);
+    close_all(&fleet);
+}
+
+static void two_loads_of_a_process_that_wait_for_each_other_end_at_once(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    struct ask a, b;
+    (void)state;
+    plan_init(&plan, &fleet, 2);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.links[1] = (struct link){"b", "a"};
+    plan.gated = "*";
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &a, "a");
+    ask_start(&fleet, 0, &b, "b");
+    WAIT_UNTIL(plan.at_gate == 2);
+    uint64_t start_ms = rig_now_ms();
+    source_open(&fleet.source);
+    ask_wait(&a);
+    ask_wait(&b);
+    assert_true(rig_now_ms() - start_ms < SOON_MS);
+    assert_int_equal(a.result.failure, GUARD_FAILURE_CYCLE);
+    assert_int_equal(b.result.failure, GUARD_FAILURE_CYCLE);
+    assert_int_equal(plan.begun, 2);
+    close_all(&fleet);
+}
+
+static void a_circle_through_two_processes_ends_before_the_deadline(void **state)
+{
+    struct fleet fleet;
+    struct plan plans[2];
+    struct ask asks[2];
+    static const char *const KEYS[] = {"a", "b"};
+    (void)state;
+    plan_init(&plans[0], &fleet, 1);
+    fleet.policy.failure_ms = 1;
+    fleet.policy.load_limit_ms = 3000;
+    plans[0].links[0] = (struct link){"a", "b"};
+    plans[0].links[1] = (struct link){"b", "a"};
+    plans[0].gated = "*";
+    plans[1] = plans[0];
+    plans[1].guard = 1;
+    fleet_add(&fleet);
+    fleet.policy.context = &plans[1];
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 2; i++)
+        ask_start(&fleet, i, &asks[i], KEYS[i]);
+    WAIT_UNTIL(plans[0].at_gate == 1 && plans[1].at_gate == 1);
+    uint64_t start_ms = rig_now_ms();
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_FAILED);
+        assert_int_equal(asks[i].result.failure, GUARD_FAILURE_CYCLE);
+    }
+    assert_true(rig_now_ms() - start_ms < 3000);
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_result again;
+        atomic_store(&plans[0].flat, true);
+        atomic_store(&plans[1].flat, true);
+        WAIT_UNTIL((again = get_of(&fleet, i, KEYS[i]), again.status == GUARD_OK));
+        guard_value_unref(&again.value);
+    }
+    close_all(&fleet);
+}
+
+static void a_nested_get_shares_the_load_of_another_process(void **state)
+{
+    struct fleet fleet;
+    struct plan plans[2];
+    struct ask outer, inner;
+    (void)state;
+    plan_init(&plans[0], &fleet, 1);
+    plans[0].links[0] = (struct link){"a", "b"};
+    plans[0].gated = "b";
+    plans[1] = plans[0];
+    plans[1].guard = 1;
+    fleet_add(&fleet);
+    fleet.policy.context = &plans[1];
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 1, &inner, "b");
+    WAIT_UNTIL(plans[1].at_gate == 1);
+    ask_start(&fleet, 0, &outer, "a");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_busy > 0);
+    source_open(&fleet.source);
+    ask_wait(&outer);
+    ask_wait(&inner);
+    assert_row(&outer.result, "a(b())");
+    assert_int_equal(plans[0].begun + plans[1].begun, 2);
+    ask_clear(&outer);
+    ask_clear(&inner);
+    close_all(&fleet);
+}
+
+/* ---- time and ends ---- */
+
+static void the_inner_load_has_no_more_time_than_the_outer_one(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    struct guard_error error;
+    struct guard_kind *short_kind = NULL;
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.slow = "b";
+    fleet.policy.failure_ms = 30000;
+    fleet_open(&fleet, 1);
+    fleet.policy.load_limit_ms = 400;
+    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &short_kind, &error), GUARD_OK);
+    struct guard_result result;
+    uint64_t start_ms = rig_now_ms();
+    guard_get_wait(fleet.guards[0], &(struct guard_request){.kind = short_kind, .key = "a"}, &result);
+    assert_int_equal(result.status, GUARD_FAILED);
+    assert_true(rig_now_ms() - start_ms < SOON_MS);
+    assert_in_range(plan.outer_left_ms, 1, 400);
+    assert_in_range(plan.inner_left_ms, 1, 400);
+    assert_int_equal(plan.timeouts, 1);
+    plan.slow = NULL;
+    expect_row(&fleet, 0, "b", "b()"); /* it is nobody's failure that the outer one had no time */
+    close_all(&fleet);
+}
+
+static void a_nested_loader_that_ends_its_thread_fails_both_loads(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.dying = "b";
+    fleet.policy.failure_ms = 1;
+    fleet_open(&fleet, 1);
+    assert_int_equal(expect(&fleet, 0, "a", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
+    plan.dying = NULL;
+    struct guard_result again;
+    WAIT_UNTIL((again = get_of(&fleet, 0, "a"), again.status == GUARD_OK));
+    assert_row(&again, "a(b())");
+    guard_value_unref(&again.value);
+    close_all(&fleet);
+}
+
+static void what_is_nested_works_and_ends_without_redis_and_in_every_mode(void **state)
+{
+    (void)state;
+    for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++) {
+        struct fleet fleet;
+        struct plan plan;
+        plan_init(&plan, &fleet, 1);
+        plan.links[0] = (struct link){"a", "b"};
+        plan.links[1] = (struct link){"b", "c"};
+        fleet.config.mode = (enum guard_mode)mode;
+        fleet.config.redis_url = "unix:///nowhere/to/be/found";
+        fleet.config.redis_limit_ms = 50;
+        fleet_add(&fleet);
+        expect_row(&fleet, 0, "a", "a(b(c()))");
+        assert_int_equal(plan.begun, 3);
+        close_all(&fleet);
+    }
+}
+
+static void a_guard_that_drains_lets_a_load_ask_for_what_it_needs(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    struct ask ask;
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.gated = "a";
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &ask, "a");
+    WAIT_UNTIL(plan.at_gate == 1);
+    guard_drain(fleet.guards[0]);
+    source_open(&fleet.source);
+    ask_wait(&ask);
+    assert_row(&ask.result, "a(b())");
+    ask_clear(&ask);
+    close_all(&fleet);
+}
+
+static void a_guard_that_closes_ends_what_is_nested(void **state)
+{
+    struct fleet fleet;
+    struct plan plan;
+    struct ask ask;
+    (void)state;
+    plan_init(&plan, &fleet, 1);
+    plan.links[0] = (struct link){"a", "b"};
+    plan.slow = "b";
+    fleet_open(&fleet, 1);
+    ask_start(&fleet, 0, &ask, "a");
+    WAIT_UNTIL(plan.begun == 2);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_CLOSING);
+    close(fleet.source.gate);
+}
+
+static struct guard_request foreign;
+static enum guard_status foreign_status;
+
+static void load_foreign(struct guard_load *load, void *context)
+{
+    struct guard_result result;
+    (void)context;
+    foreign_status = guard_load_get(load, &foreign, &result);
+    guard_load_absent(load);
+}
+
+static void a_request_of_another_guard_is_refused(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    fleet.policy.loader = load_foreign;
+    fleet_open(&fleet, 2);
+    foreign = (struct guard_request){.kind = fleet.kinds[1], .key = "b"};
+    expect(&fleet, 0, "a", GUARD_ABSENT);
+    assert_int_equal(foreign_status, GUARD_INVALID);
+    foreign = (struct guard_request){.kind = fleet.kinds[0], .key = ""};
+    expect(&fleet, 0, "c", GUARD_ABSENT);
+    assert_int_equal(foreign_status, GUARD_INVALID);
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_worker_loads_what_is_nested_three_deep),
+        cmocka_unit_test(a_nested_load_takes_over_the_flight_that_queues_behind_it),
+        cmocka_unit_test(many_nested_loads_keep_to_the_bulkhead),
+        cmocka_unit_test(a_key_in_its_own_chain_is_an_error_at_once),
+        cmocka_unit_test(nesting_without_an_end_is_an_error_at_its_limit),
+        cmocka_unit_test(two_loads_of_a_process_that_wait_for_each_other_end_at_once),
+        cmocka_unit_test(a_circle_through_two_processes_ends_before_the_deadline),
+        cmocka_unit_test(a_nested_get_shares_the_load_of_another_process),
+        cmocka_unit_test(the_inner_load_has_no_more_time_than_the_outer_one),
+        cmocka_unit_test(a_nested_loader_that_ends_its_thread_fails_both_loads),
+        cmocka_unit_test(what_is_nested_works_and_ends_without_redis_and_in_every_mode),
+        cmocka_unit_test(a_guard_that_drains_lets_a_load_ask_for_what_it_needs),
+        cmocka_unit_test(a_guard_that_closes_ends_what_is_nested),
+        cmocka_unit_test(a_request_of_another_guard_is_refused),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

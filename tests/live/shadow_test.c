@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shadow_test.c - mode shadow: what a fleet would have saved, and that no caller notices, with a real Redis.
+ */
+#include "guard_rig.h"
+
+enum { CROWD = 20, AGAIN = 5 };
+
+static void open_shadow(struct fleet *fleet, size_t count)
+{
+    fleet_init(fleet);
+    fleet->config.mode = GUARD_MODE_SHADOW;
+    fleet->config.load_workers = 64;
+    fleet_open(fleet, count);
+}
+
+static long long shadow_number(struct fleet *fleet, const char *command, const char *key)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s csg1:{%s~:%s}:v", command, fleet->name_space, key);
+    redisReply *reply = stack_redis_command(&rig_redis, name);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+/* A crowd on a cold key of two processes, then some more gets: how many loads. */
+static unsigned play(enum guard_mode mode, struct guard_stats *sum)
+{
+    struct fleet fleet;
+    static struct ask asks[CROWD];
+    fleet_init(&fleet);
+    fleet.config.mode = mode;
+    fleet.config.load_workers = 64;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    unsigned begun = mode == GUARD_MODE_SHADOW ? CROWD : 1;
+    for (size_t i = 0; i < CROWD; i++)
+        ask_start(&fleet, i % 2, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == CROWD && fleet.source.begun == begun);
+    uint64_t busy = FLEET_SUM(&fleet, lease_busy);
+    WAIT_UNTIL(FLEET_SUM(&fleet, lease_busy) > busy + 1); /* the last was asked when all were there */
+    source_open(&fleet.source);
+    for (size_t i = 0; i < CROWD; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v1");
+        assert_int_equal(asks[i].result.stored, mode == GUARD_MODE_FLEET);
+        ask_clear(&asks[i]);
+    }
+    if (mode == GUARD_MODE_SHADOW)
+        WAIT_UNTIL(FLEET_SUM(&fleet, shadow_waits) == CROWD - 1 && FLEET_SUM(&fleet, fill_stored) == 1);
+    for (size_t i = 0; i < AGAIN; i++)
+        expect_row(&fleet, i % 2, "k", "k v1");
+    unsigned loads = atomic_load(&fleet.source.begun);
+    if (mode == GUARD_MODE_SHADOW)
+        WAIT_UNTIL(FLEET_SUM(&fleet, shadow_hits) == AGAIN);
+    sum->shadow_saved = FLEET_SUM(&fleet, shadow_saved);
+    sum->shadow_hits = FLEET_SUM(&fleet, shadow_hits);
+    sum->shadow_waits = FLEET_SUM(&fleet, shadow_waits);
+    sum->shadow_loads = FLEET_SUM(&fleet, shadow_loads);
+    assert_int_equal(FLEET_SUM(&fleet, lease_acquired), 1);
+    fleet_close(&fleet);
+    return loads;
+}
+
+static void it_saves_on_paper_what_a_fleet_saves_in_the_same_schedule(void **state)
+{
+    struct guard_stats fleet, shadow;
+    (void)state;
+    unsigned loads_of_fleet = play(GUARD_MODE_FLEET, &fleet);
+    unsigned loads_of_shadow = play(GUARD_MODE_SHADOW, &shadow);
+    assert_int_equal(loads_of_fleet, 1);
+    assert_int_equal(loads_of_shadow, CROWD + AGAIN);
+    assert_int_equal(shadow.shadow_loads, loads_of_fleet);
+    assert_int_equal(shadow.shadow_saved, loads_of_shadow - loads_of_fleet);
+    assert_int_equal(fleet.shadow_saved + fleet.shadow_loads, 0);
+}
+
+static void nobody_is_answered_with_what_is_stored(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    open_shadow(&fleet, 2);
+    for (unsigned version = 1; version <= 6; version++) {
+        char row[16];
+        snprintf(row, sizeof row, "k v%u", version);
+        atomic_store(&fleet.source.version, version); /* without an invalidation */
+        struct guard_result result = expect_row(&fleet, version % 2, "k", row);
+        assert_int_equal(result.source, GUARD_FROM_LOAD);
+        assert_int_equal(result.left_ms, 0);
+        WAIT_UNTIL(FLEET_SUM(&fleet, shadow_saved) == version - 1 && FLEET_SUM(&fleet, fill_stored) == 1);
+    }
+    assert_int_equal(fleet.source.begun, 6);
+    assert_false(is_cached(&fleet, "k"));
+    assert_int_equal(shadow_number(&fleet, "EXISTS", "k"), 1);
+    fleet_close(&fleet);
+}
+
+static void an_invalidation_is_told_at_once_and_makes_the_fleet_load_again(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated invalidated;
+    (void)state;
+    open_shadow(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 1);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_OK);
+    WAIT_UNTIL(FLEET_SUM(&fleet, invalidated) == 1);
+    assert_int_equal(shadow_number(&fleet, "EXISTS", "k"), 0);
+    expect_row(&fleet, 0, "k", "k v1");
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
+    assert_int_equal(FLEET_SUM(&fleet, shadow_loads), 2);
+    assert_int_equal(FLEET_SUM(&fleet, shadow_saved), 0);
+    fleet_close(&fleet);
+}
+
+static void absent_rows_and_failures_would_be_remembered(void **state)
+{
+    static const enum source_verdict VERDICTS[] = {SOURCE_ABSENT, SOURCE_FAIL};
+    static const enum guard_status STATUSES[] = {GUARD_ABSENT, GUARD_FAILED};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct fleet fleet;
+        fleet_init(&fleet);
+        fleet.config.mode = GUARD_MODE_SHADOW;
+        fleet.policy.failure_ms = 30000;
+        fleet.source.verdict = VERDICTS[i];
+        fleet_open(&fleet, 2);
+        expect(&fleet, 0, "k", STATUSES[i]);
+        WAIT_UNTIL(FLEET_SUM(&fleet, shadow_loads) == 1 &&
+                   FLEET_SUM(&fleet, fill_stored) + FLEET_SUM(&fleet, lease_released) == 1);
+        expect(&fleet, 1, "k", STATUSES[i]);
+        WAIT_UNTIL(FLEET_SUM(&fleet, shadow_hits) == 1);
+        assert_int_equal(fleet.source.begun, 2);
+        fleet_close(&fleet);
+    }
+}
+
+static void no_caller_notices_that_redis_is_away_or_hangs(void **state)
+{
+    enum { SOON_MS = 500, LIMIT_MS = 1000 };
+    (void)state;
+    for (int hangs = 0; hangs < 2; hangs++) {
+        struct fleet fleet;
+        struct guard_invalidated invalidated;
+        fleet_init(&fleet);
+        fleet.config.mode = GUARD_MODE_SHADOW;
+        fleet.config.redis_limit_ms = LIMIT_MS;
+        fleet.config.redis_url = hangs ? rig_redis.url : "unix:///nowhere/to/be/found";
+        if (hangs)
+            fleet_open(&fleet, 1);
+        else
+            fleet_add(&fleet);
+        if (hangs)
+            stack_redis_pause(&rig_redis);
+        uint64_t start_ms = rig_now_ms();
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_LOAD);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_OK);
+        uint64_t took_ms = rig_now_ms() - start_ms;
+        if (hangs)
+            stack_redis_resume(&rig_redis);
+        assert_true(took_ms < SOON_MS);
+        assert_int_equal(fleet.source.begun, 10);
+        fleet_close(&fleet);
+    }
+}
+
+static void who_leaves_or_runs_out_of_time_takes_nothing_from_the_others(void **state)
+{
+    struct fleet fleet;
+    struct ask leader, hasty, other;
+    (void)state;
+    open_shadow(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &leader, "k");
+    WAIT_UNTIL(FLEET_SUM(&fleet, shadow_loads) == 1);
+    assert_int_equal(ask_try(&fleet, 0, &hasty, "k", 30), GUARD_OK);
+    ask_start(&fleet, 0, &other, "k");
+    WAIT_UNTIL(fleet.source.begun == 3);
+    guard_cancel(fleet.guards[0], leader.ticket);
+    ask_wait(&leader);
+    ask_wait(&hasty);
+    assert_int_equal(leader.result.status, GUARD_CANCELLED);
+    assert_int_equal(hasty.result.status, GUARD_TIMEOUT);
+    source_open(&fleet.source);
+    ask_wait(&other);
+    assert_row(&other.result, "k v1");
+    ask_clear(&other);
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 1);
+    assert_int_equal(FLEET_SUM(&fleet, shadow_saved), 1);
+    assert_int_equal(FLEET_SUM(&fleet, shadow_loads), 1);
+    fleet_close(&fleet);
+}
+
+static void it_closes_with_gets_under_way(void **state)
+{
+    struct fleet fleet;
+    struct ask asks[CROWD];
+    (void)state;
+    open_shadow(&fleet, 2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < CROWD; i++)
+        ask_start(&fleet, i % 2, &asks[i], "k");
+    WAIT_UNTIL(fleet.source.begun == CROWD);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(guard_close(&fleet.guards[i], 0), GUARD_OK);
+    for (size_t i = 0; i < CROWD; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_CLOSING);
+    }
+    fleet.count = 0;
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_saves_on_paper_what_a_fleet_saves_in_the_same_schedule),
+        cmocka_unit_test(nobody_is_answered_with_what_is_stored),
+        cmocka_unit_test(an_invalidation_is_told_at_once_and_makes_the_fleet_load_again),
+        cmocka_unit_test(absent_rows_and_failures_would_be_remembered),
+        cmocka_unit_test(no_caller_notices_that_redis_is_away_or_hangs),
+        cmocka_unit_test(who_leaves_or_runs_out_of_time_takes_nothing_from_the_others),
+        cmocka_unit_test(it_closes_with_gets_under_way),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}
