@@ -233,5 +233,6 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
     action.load = flight->load->id;
     action.deadline_us = flight->load->deadline_us;
     action.previous = flight->leased ? flight->previous : NULL;
+    action.batch = flight->load->batch;
     core_emit(core, &action);
 }

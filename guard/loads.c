@@ -5,6 +5,9 @@
  * A flight takes its place before it asks Redis for the lease, because a lease that could only be queued
  * and then shed would be waited for, woken for and shed again by the whole fleet. The place is kept until
  * the load has come back: a load that its flight gave up still occupies a worker.
+ *
+ * Flights that gather are started in batches, at the end of a turn and when no answer is outstanding to an acquire
+ * that was sent in the same turn as theirs. A batch is one query: it occupies one worker until its last load is over.
  */
 #include "flight.h"
 #include <assert.h>
@@ -41,6 +44,7 @@ void loads_enqueue(struct core *core, struct flight *flight)
     else
         core->queue_first = flight;
     core->queue_last = flight;
+    core->gathering += flight->gathers;
     core->stats.loads_queued++;
 }
 
@@ -56,16 +60,68 @@ void loads_dequeue(struct core *core, struct flight *flight)
     if (core->queue_last == flight)
         core->queue_last = before;
     flight->queue_next = NULL;
+    core->gathering -= flight->gathers;
     core->stats.loads_queued--;
 }
 
-void loads_pump(struct core *core, uint64_t now_us)
+/* A turn so long ago is no reason to wait; its place counts another one's acquires by now. */
+static bool is_gathered(const struct core *core, const struct flight *flight)
 {
-    while (core->queue_first != NULL && core->stats.loads_running < core->config.load_workers) {
-        struct flight *flight = core->queue_first;
-        loads_dequeue(core, flight);
-        flight_start_load(core, now_us, flight);
+    return core->asking[flight->asked_turn % CORE_TURNS] == 0 ||
+           core->turn - flight->asked_turn >= CORE_TURNS;
+}
+
+static struct flight *next_to_start(const struct core *core, bool turn_over)
+{
+    struct flight *flight = core->queue_first;
+    while (flight != NULL && flight->gathers && !(turn_over && is_gathered(core, flight)))
+        flight = flight->queue_next;
+    return flight;
+}
+
+static void start(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    loads_dequeue(core, flight);
+    flight_start_load(core, now_us, flight);
+}
+
+/* The first of its policy in the queue, oldest first; `next` stays valid, for starting moves only the flight itself,
+ * at most to the end of the queue. */
+static void start_batch(struct core *core, uint64_t now_us, const struct guard_policy *policy)
+{
+    uint32_t count = 0;
+    struct flight *next = NULL;
+    core->batch = ++core->last_id;
+    for (struct flight *at = core->queue_first; at != NULL && count < policy->batch_max; at = next) {
+        next = at->queue_next;
+        if (!at->gathers || at->policy != policy || !is_gathered(core, at))
+            continue;
+        start(core, now_us, at);
+        count++;
     }
+    core->batch = 0;
+}
+
+void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
+{
+    while (core->queries < core->config.load_workers) {
+        struct flight *flight = next_to_start(core, turn_over);
+        if (flight == NULL)
+            return;
+        if (flight->gathers)
+            start_batch(core, now_us, flight->policy);
+        else
+            start(core, now_us, flight);
+    }
+}
+
+/* Of this load's batch; a load that is alone has batch 0 and no mates. */
+static bool has_mates(const struct core *core, const struct load *load)
+{
+    const struct load *at = load->batch != 0 ? core->loads : NULL;
+    while (at != NULL && (at == load || at->batch != load->batch))
+        at = at->next;
+    return at != NULL;
 }
 
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us)
@@ -76,8 +132,10 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
     load->id = ++core->last_id;
     load->flight = flight;
     load->deadline_us = deadline_us;
+    load->batch = core->batch;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
+    core->queries += !has_mates(core, load);
     DL_APPEND(core->loads, load);
     core->stats.loads_running++;
     flight->has_place = false; /* the load's from here on */
@@ -95,6 +153,7 @@ struct load *loads_find(struct core *core, uint64_t id)
 void loads_free(struct core *core, struct load *load)
 {
     DL_DELETE(core->loads, load);
+    core->queries -= !has_mates(core, load);
     core->stats.loads_running--;
     core->places_used--;
     free(load);

@@ -34,6 +34,7 @@ struct refresh {
     struct refresh *next;
     const struct guard_policy *policy;
     struct core_key key;               /* points into text */
+    bool together;                     /* with others; may be loaded in a batch */
     char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
     char text[];                       /* plain key, NUL, encoded key, NUL */
 };
@@ -76,6 +77,8 @@ struct guard {
     uv_loop_t loop;
     uv_async_t async;
     uv_timer_t timer, limit, beat;
+    uv_check_t turn; /* the end of one */
+    uv_idle_t awake; /* active: the next turn must not block */
     struct core *core;
     struct guard_loop *own;
     struct wake *wake;
@@ -96,6 +99,8 @@ void shell_redis_config(struct guard *guard, struct redis_config *config);
 
 /* Any thread. */
 void shell_post_get(struct guard *guard, struct get *get);
+/* A list of them, which the guard's thread finds whole. The caller holds the guard's mutex. */
+void shell_add_gets(struct guard *guard, struct get *list);
 /* The policy's kind and the texts of a key are copied; for want of memory nothing happens. filler as in
  * core_refresh(). */
 void shell_post_refresh(struct guard *guard, const struct get *get, const char *filler);

@@ -3,6 +3,7 @@
 #include "workers.h"
 #include "clock.h"
 #include "envelope.h"
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@ enum { STACK_BYTES = 1 << 20 };
 
 struct guard_load {
     struct finished_load result;    /* first: what the owner gets is freed as a guard_load */
-    struct guard_load *prev, *next; /* queued or running; under the mutex */
+    struct guard_load *prev, *next; /* queued or running, the first of a batch; under the mutex */
+    struct guard_load *mate;        /* the next of its batch; not changed once queued */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy;
     int cancel_fd; /* the worker's; -1: none */
@@ -40,6 +42,8 @@ struct workers {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct guard_load *queued, *running;
+    struct guard_load *open, *open_last; /* a batch that is not complete yet */
+    uint64_t open_batch;
     struct worker *all; /* owned, `count` of them */
     uint32_t count, idle;
     bool closing, abandoned;
@@ -138,6 +142,23 @@ static void quiet_cancel_fd(int fd)
         return; /* was not set */
 }
 
+static bool all_cancelled(const struct guard_load *first)
+{
+    const struct guard_load *load = first;
+    while (load != NULL && atomic_load(&load->cancelled))
+        load = load->mate;
+    return load == NULL;
+}
+
+/* Under the mutex. */
+static void take_cancel_fd(struct guard_load *first, int cancel_fd)
+{
+    for (struct guard_load *load = first; load != NULL; load = load->mate)
+        load->cancel_fd = cancel_fd;
+    if (cancel_fd >= 0 && all_cancelled(first))
+        eventfd_write(cancel_fd, 1);
+}
+
 static struct guard_load *next_job(struct worker *worker)
 {
     struct workers *workers = worker->workers;
@@ -150,9 +171,7 @@ static struct guard_load *next_job(struct worker *worker)
     if (load != NULL) {
         DL_DELETE(workers->queued, load);
         DL_APPEND(workers->running, load);
-        load->cancel_fd = worker->cancel_fd;
-        if (atomic_load(&load->cancelled) && worker->cancel_fd >= 0)
-            eventfd_write(worker->cancel_fd, 1);
+        take_cancel_fd(load, worker->cancel_fd);
     }
     pthread_mutex_unlock(&workers->mutex);
     return load;
@@ -173,6 +192,15 @@ static bool retire(struct worker *worker, struct guard_load *load, bool over)
     return !abandoned;
 }
 
+static void free_finished(struct finished_load *list)
+{
+    while (list != NULL) {
+        struct finished_load *finished = list;
+        list = finished->next;
+        finished_load_free(finished);
+    }
+}
+
 static void report(struct worker *worker, bool over)
 {
     struct guard_load *load = worker->load;
@@ -180,12 +208,15 @@ static void report(struct worker *worker, bool over)
     bool wanted = retire(worker, load, over);
     if (load == NULL)
         return;
-    if (!load->finished)
-        guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+    for (struct guard_load *at = load; at != NULL; at = at->mate) {
+        if (!at->finished)
+            guard_load_fail(at, GUARD_FAILURE_INTERNAL);
+        at->result.next = at->mate != NULL ? &at->mate->result : NULL;
+    }
     if (wanted)
         worker->workers->done(worker->workers->context, &load->result);
     else
-        finished_load_free(&load->result);
+        free_finished(&load->result);
 }
 
 /* Also when a loader ends the thread: then its job has failed. */
@@ -194,14 +225,41 @@ static void worker_over(void *context)
     report(context, true);
 }
 
+/* A batch has one limit, the earliest of its keys'. */
+static void run_batch(struct guard_load *first)
+{
+    struct guard_load *loads[GUARD_MANY_MAX];
+    size_t count = 0;
+    uint64_t start_us = clock_now_us(), deadline_us = UINT64_MAX;
+    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+        assert(count < GUARD_MANY_MAX);
+        loads[count++] = load;
+        deadline_us = load->deadline_us < deadline_us ? load->deadline_us : deadline_us;
+    }
+    for (size_t i = 0; i < count; i++) {
+        loads[i]->start_us = start_us;
+        loads[i]->deadline_us = deadline_us;
+    }
+    first->policy->batch_loader(loads, count, first->policy->context);
+}
+
+static void run_load(struct guard_load *load)
+{
+    if (load->mate != NULL) {
+        run_batch(load);
+        return;
+    }
+    load->start_us = clock_now_us();
+    load->policy->loader(load, load->policy->context);
+}
+
 static void *worker_run(void *context)
 {
     struct worker *worker = context;
     pthread_cleanup_push(worker_over, worker);
     for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
         worker->load = load;
-        load->start_us = clock_now_us();
-        load->policy->loader(load, load->policy->context);
+        run_load(load);
         report(worker, false);
     }
     pthread_cleanup_pop(1);
@@ -299,41 +357,83 @@ static struct guard_load *new_load(const struct job *job)
     return load;
 }
 
+/* Under the mutex. */
+static void commit(struct workers *workers)
+{
+    struct guard_load *open = workers->open;
+    if (open == NULL)
+        return;
+    workers->open = NULL;
+    DL_APPEND(workers->queued, open);
+    pthread_cond_signal(&workers->work);
+}
+
+void workers_commit(struct workers *workers)
+{
+    pthread_mutex_lock(&workers->mutex);
+    commit(workers);
+    pthread_mutex_unlock(&workers->mutex);
+}
+
+/* Under the mutex. The first of a batch stays open for the others. */
+static bool enqueue(struct workers *workers, const struct job *job, struct guard_load *load)
+{
+    int queued = 0;
+    struct guard_load *each = NULL;
+    if (workers->open != NULL && job->batch != 0 && workers->open_batch == job->batch) {
+        workers->open_last->mate = load;
+        workers->open_last = load;
+        return true;
+    }
+    commit(workers);
+    DL_COUNT(workers->queued, each, queued);
+    if (!staff(workers, (uint32_t)queued + 1))
+        return false;
+    workers->open = workers->open_last = load;
+    workers->open_batch = job->batch;
+    if (job->batch == 0)
+        commit(workers);
+    return true;
+}
+
 bool workers_start(struct workers *workers, const struct job *job)
 {
     struct guard_load *load = new_load(job);
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    DL_APPEND(workers->queued, load);
-    int queued = 0;
-    struct guard_load *each = NULL;
-    DL_COUNT(workers->queued, each, queued);
-    bool staffed = staff(workers, (uint32_t)queued);
-    if (staffed)
-        pthread_cond_signal(&workers->work);
-    else
-        DL_DELETE(workers->queued, load);
+    bool enqueued = enqueue(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
-    if (!staffed)
+    if (!enqueued)
         free(load);
-    return staffed;
+    return enqueued;
+}
+
+/* The one descriptor of a batch speaks when nobody wants any of it. */
+static bool cancel_load(struct guard_load *first, uint64_t id)
+{
+    struct guard_load *load = first;
+    while (load != NULL && load->result.load != id)
+        load = load->mate;
+    if (load == NULL)
+        return false;
+    atomic_store(&load->cancelled, true);
+    if (load->cancel_fd >= 0 && all_cancelled(first))
+        eventfd_write(load->cancel_fd, 1);
+    return true;
 }
 
 static void cancel_in(struct guard_load *list, uint64_t id)
 {
-    for (struct guard_load *load = list; load != NULL; load = load->next) {
-        if (load->result.load != id)
-            continue;
-        atomic_store(&load->cancelled, true);
-        if (load->cancel_fd >= 0)
-            eventfd_write(load->cancel_fd, 1);
-    }
+    struct guard_load *load = list;
+    while (load != NULL && !cancel_load(load, id))
+        load = load->next;
 }
 
 void workers_cancel(struct workers *workers, uint64_t id)
 {
     pthread_mutex_lock(&workers->mutex);
+    cancel_in(workers->open, id);
     cancel_in(workers->queued, id);
     cancel_in(workers->running, id);
     pthread_mutex_unlock(&workers->mutex);
