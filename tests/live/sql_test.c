@@ -277,7 +277,7 @@ static void every_change_of_a_document_moves_its_version(void **state)
 
 /* ---- the statements of the loads ---- */
 
-static const char *const loads[] = {"load_catalog", "load_category", "load_product"};
+static const char *const loads[] = {"load_catalog", "load_category", "load_product", "load_products"};
 
 static size_t count_of(const char *text, const char *part)
 {
