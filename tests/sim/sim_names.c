@@ -28,7 +28,7 @@ const char *const seen_names[SEENS] = {
     [SEEN_STALE] = "stale answers",      [SEEN_SOFT] = "of them at the soft limit",
     [SEEN_EARLY] = "early refreshes",    [SEEN_UNCHANGED] = "loads unchanged",
     [SEEN_TOUCHED] = "values touched",   [SEEN_GONE] = "touches in vain",
-    [SEEN_LOOKUPS] = "lookups answered",
+    [SEEN_LOOKUPS] = "lookups answered", [SEEN_BATCHED] = "loads in another's batch",
 };
 
 const char *const fault_names[FAULTS] = {

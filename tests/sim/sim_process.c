@@ -219,6 +219,18 @@ static uint64_t choose_fate(struct sim *sim, struct load_model *load)
     return sim_fault(sim, FAULT_LOAD_SLOW, 6) ? span_us * 10 : span_us;
 }
 
+/* Of the query that this load is part of: it alone, or those of its batch. */
+static bool has_mates(const struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = 0; i < sim->loads && load->batch != 0; i++) {
+        const struct load_model *other = &sim->load[i];
+        if (other != load && other->batch == load->batch && other->process == load->process &&
+            other->life == load->life && !other->ended)
+            return true;
+    }
+    return false;
+}
+
 static void start_load(struct sim *sim, struct process *process, const struct core_action *action)
 {
     if (sim->loads == SIM_LOADS) {
@@ -228,6 +240,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     uint32_t index = sim->loads;
     struct load_model *load = &sim->load[index];
     *load = (struct load_model){.id = action->load, .process = process->index, .life = process->life};
+    load->batch = action->batch;
     load->commands_before = sim->commands;
     load->deadline_us = action->deadline_us - process->clock_offset_us;
     load->leased = was_granted(sim, process, action->token);
@@ -241,7 +254,9 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
     sim->loads++;
-    process->running++;
+    bool joins = has_mates(sim, load);
+    process->running += !joins;
+    sim->seen[SEEN_BATCHED] += joins;
     sim_trace(sim, "p%u  load k%u %.8s %s%s", process->index, load->key, load->token,
               load->leased ? "leased" : "bare", load->fails ? ", will fail" : "");
     check_load_starts(sim, load);
@@ -292,7 +307,7 @@ void process_load_end(struct sim *sim, uint32_t index)
         return;
     load->ended = true;
     load->ended_us = sim->now_us;
-    process->running--;
+    process->running -= !has_mates(sim, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->now_us - load->start_us;
     bool succeeds = load->read && !load->fails;
@@ -381,6 +396,8 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     request->waiter.start_us = process_now_us(process);
     if (chance_below(&sim->chance, 100) < sim->params.lookup_percent && look_up(sim, process, request))
         return;
+    if (sim->params.together_percent > 0)
+        request->waiter.together = chance_below(&sim->chance, 100) < sim->params.together_percent;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  process_now_us(process) + deadline_ms * 1000);
@@ -505,6 +522,11 @@ void process_drain(struct sim *sim, struct process *process)
         invalidated(sim, (struct write *)invalidation);
     if (process->closing && core_idle(process->core))
         sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
+    if (core_turn_due(process->core) && !process->turn_set) {
+        process->turn_set = true;
+        sim_at(sim, sim->now_us + sim_between(sim, 0, 200),
+               (struct event){.kind = EVENT_TURN, .process = process->index, .life = process->life});
+    }
     uint64_t next_us = core_next_us(process->core);
     if (next_us == UINT64_MAX)
         return;
