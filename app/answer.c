@@ -19,14 +19,19 @@ static const char REVALIDATE[] = "no-cache";
 
 static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
     [PROBLEM_UNKNOWN_PATH] = {404, false, "unknown-path", "No such path",
-                              "There are /catalog, /categories/{id}, /products/{id}, "
+                              "There are /catalog, /categories/{id}, /products/{id}, /products?ids=, "
                               "/products/{id}/purchase and /ping."},
     [PROBLEM_ENCODED_PATH] = {400, false, "encoded-path", "Percent-encoding is not accepted",
                               "No path or query of this service needs a percent sign."},
     [PROBLEM_BAD_ID] = {400, false, "bad-id", "Not an id",
                         "An id is 1 to 18 decimal digits and does not start with 0."},
     [PROBLEM_BAD_QUERY] = {400, false, "bad-query", "Query not accepted",
-                           "Only /categories/{id} takes a query, and only after={product id}."},
+                           "Only two are taken: /categories/{id}?after={product id} and "
+                           "/products?ids={id},{id},..."},
+    [PROBLEM_BAD_IDS] =
+        {400, false, "bad-ids", "Not a list of ids",
+         "ids takes 1 to 100 ids, comma separated, each once; an id is 1 to 18 decimal digits "
+         "and does not start with 0."},
     [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "The Allow header names those that are."},
     [PROBLEM_BODY] = {413, true, "body", "Request body not accepted", "Send this request without a body."},
     [PROBLEM_FRAMING] = {400, true, "framing", "Ambiguous message framing",
@@ -101,6 +106,8 @@ void answer_refuse(const struct answer_refusal *refusal, const char *path, const
     out->cache_control = refusal->status == 404 ? REVALIDATE : "no-store";
     out->allow = NULL;
     out->value = NULL;
+    out->body = NULL;
+    out->body_bytes = 0;
     out->close = refusal->close;
     out->cache_status[0] = out->etag[0] = out->age[0] = out->retry_after[0] = out->text[0] = '\0';
     append(out->text, sizeof(out->text),
@@ -110,6 +117,16 @@ void answer_refuse(const struct answer_refusal *refusal, const char *path, const
         append(out->text, sizeof(out->text), ",\"instance\":\"%s\"", path);
     append(out->text, sizeof(out->text), "%s}\n", extra);
     out->text_bytes = strlen(out->text);
+}
+
+void answer_bad_id(uint32_t place, const char *text, const char *path, struct answer *out)
+{
+    char extra[128];
+
+    snprintf(extra, sizeof(extra), ",\"place\":%" PRIu32, place);
+    if (path_is_innocent(text))
+        append(extra, sizeof(extra), ",\"id\":\"%.32s\"", text);
+    answer_refuse(&PROBLEMS[PROBLEM_BAD_IDS], path, extra, out);
 }
 
 void answer_problem(enum problem problem, const char *path, struct answer *out)
@@ -209,17 +226,39 @@ static enum problem problem_of(enum guard_status status)
     return PROBLEM_INTERNAL;
 }
 
-static void set_value(const struct guard_value *value, struct answer *out)
+static void set_found(const char *validator, struct answer *out)
 {
     out->status = 200;
     out->content_type = ANSWER_JSON_TYPE;
     out->cache_control = REVALIDATE;
     out->allow = NULL;
-    out->value = value;
-    out->text_bytes = 0;
+    out->value = NULL;
+    out->body = NULL;
+    out->body_bytes = out->text_bytes = 0;
     out->close = false;
     out->retry_after[0] = out->text[0] = '\0';
-    set_etag(value->validator, out);
+    set_etag(validator, out);
+}
+
+static void set_value(const struct guard_value *value, struct answer *out)
+{
+    set_found(value->validator, out);
+    out->value = value;
+}
+
+static void set_age(const struct guard_result *result, struct answer *out)
+{
+    snprintf(out->age, sizeof(out->age), "%" PRIu32, result->age_ms / 1000);
+}
+
+void answer_from_body(const struct guard_result *result, const char *validator, char *body, size_t body_bytes,
+                      uint32_t fresh_ms, struct answer *out)
+{
+    set_found(validator, out);
+    out->body = body;
+    out->body_bytes = body_bytes;
+    set_age(result, out);
+    set_cache_status(result, fresh_ms, out);
 }
 
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
@@ -230,7 +269,7 @@ void answer_from_result(const struct guard_result *result, const char *path, uin
     else
         answer_problem(problem_of(result->status), path, out);
     if (result->status == GUARD_OK || result->status == GUARD_ABSENT)
-        snprintf(out->age, sizeof(out->age), "%" PRIu32, result->age_ms / 1000);
+        set_age(result, out);
     if (out->status == 503)
         answer_retry_after(result->status == GUARD_CLOSING ? RETRY_DRAIN_MS : result->retry_ms, out);
     set_cache_status(result, fresh_ms, out);

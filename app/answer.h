@@ -30,6 +30,7 @@ enum problem {
     PROBLEM_ENCODED_PATH,
     PROBLEM_BAD_ID,
     PROBLEM_BAD_QUERY,
+    PROBLEM_BAD_IDS, /* the list of /products?ids= */
     PROBLEM_METHOD,
     PROBLEM_BODY,    /* a body where none is taken */
     PROBLEM_FRAMING, /* Transfer-Encoding, or more than one Content-Length */
@@ -64,6 +65,8 @@ struct answer {
     const char *cache_control;       /* never NULL */
     const char *allow;               /* 405; else NULL */
     const struct guard_value *value; /* 200, 304: its body is the body; lent from the result */
+    char *body;                      /* NULL: none; else the body, owned: reply_queue() takes it */
+    size_t body_bytes;               /* of `body` */
     size_t text_bytes;               /* otherwise the body is `text` */
     bool close;                      /* the connection ends with this answer */
     char cache_status[128];          /* this and the following: "" for none */
@@ -77,10 +80,15 @@ struct answer {
  * `fresh_ms`: of the policy, for the ttl of a stale answer. */
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
                         struct answer *out);
+/* A document made of several values: `result` says what it is to be said of them all. Takes the body. */
+void answer_from_body(const struct guard_result *result, const char *validator, char *body, size_t body_bytes,
+                      uint32_t fresh_ms, struct answer *out);
 void answer_problem(enum problem problem, const char *path, struct answer *out);
 /* `extra`: further members of the document, each with its leading comma; "" for none. */
 void answer_refuse(const struct answer_refusal *refusal, const char *path, const char *extra,
                    struct answer *out);
+/* PROBLEM_BAD_IDS, saying which: its place in the list, 1 and up, and its text. */
+void answer_bad_id(uint32_t place, const char *text, const char *path, struct answer *out);
 void answer_retry_after(uint32_t retry_ms, struct answer *out);
 
 /* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,

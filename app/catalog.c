@@ -37,12 +37,13 @@ enum {
     MISSING_BYTES = 512,
 };
 
-enum statement { LOAD_CATALOG, LOAD_CATEGORY, LOAD_PRODUCT, CHECK_SCHEMA, STATEMENT_COUNT };
+enum statement { LOAD_CATALOG, LOAD_CATEGORY, LOAD_PRODUCT, LOAD_PRODUCTS, CHECK_SCHEMA, STATEMENT_COUNT };
 
 static const struct pg_statement statements[STATEMENT_COUNT] = {
     [LOAD_CATALOG] = {"load_catalog", SQL_LOAD_CATALOG, 1},
     [LOAD_CATEGORY] = {"load_category", SQL_LOAD_CATEGORY, 3},
     [LOAD_PRODUCT] = {"load_product", SQL_LOAD_PRODUCT, 3},
+    [LOAD_PRODUCTS] = {"load_products", SQL_LOAD_PRODUCTS, 2},
     [CHECK_SCHEMA] = {"check_schema", SQL_CHECK_SCHEMA, 0},
 };
 
@@ -187,6 +188,13 @@ static bool is_unchanged(const struct plan *plan, const struct rows *rows)
     return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->version);
 }
 
+static void fail_broken(struct guard_load *load)
+{
+    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s outcome=broken reason=\"%s\"", guard_load_key(load),
+              "the row is no document: a NULL, or a text that is not UTF-8; or no memory");
+    guard_load_fail(load, GUARD_FAILURE_REJECTED);
+}
+
 static void answer(struct guard_load *load, const struct plan *plan, const struct rows *rows)
 {
     struct catalog_document document;
@@ -203,9 +211,7 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
         guard_load_absent(load);
         return;
     case CATALOG_JSON_BROKEN:
-        log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s outcome=broken reason=\"%s\"", guard_load_key(load),
-                  "the row is no document: a NULL, or a text that is not UTF-8; or no memory");
-        guard_load_fail(load, GUARD_FAILURE_REJECTED);
+        fail_broken(load);
         return;
     }
 }
@@ -235,6 +241,88 @@ static void load_document(struct guard_load *load, void *context)
         answer(load, &plan, &rows);
     } else {
         fail(catalog, load, outcome, &fault);
+    }
+    rows_clear(&rows);
+}
+
+/* ---- loading several products with one statement ---- */
+
+enum { IDS_SIZE = GUARD_MANY_MAX * (ID_DIGITS_MAX + 1) + 2, PRODUCT_BATCH_MAX = 100 };
+
+/* "{7,8}", as PostgreSQL writes arrays. A key that is no product's is left out, and so found absent. */
+static void write_ids(struct guard_load *const *loads, size_t count, char out[IDS_SIZE])
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct plan plan = {0};
+        const char *key = guard_load_key(loads[i]);
+        if (take_word(&key, "product:") && take_id(&key, plan.id) && *key == '\0') {
+            bytes += (size_t)snprintf(out + bytes, IDS_SIZE - bytes, "%c%s", bytes == 0 ? '{' : ',', plan.id);
+        }
+    }
+    snprintf(out + bytes, IDS_SIZE - bytes, "%s", bytes == 0 ? "{}" : "}");
+}
+
+/* row_count: it is not among them. */
+static size_t row_of(const struct rows *rows, const struct guard_load *load)
+{
+    const char *key = guard_load_key(load);
+    size_t row = 0;
+    if (!take_word(&key, "product:")) {
+        return rows->row_count;
+    }
+    for (; row < rows->row_count; row++) {
+        const char *id = catalog_json_product_id(rows, row);
+        if (id != NULL && strcmp(id, key) == 0) {
+            break;
+        }
+    }
+    return row;
+}
+
+static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
+{
+    struct catalog_document document;
+    const char *previous = guard_load_previous_validator(load);
+    size_t row = row_of(rows, load);
+    if (row == rows->row_count) {
+        guard_load_absent(load);
+        return;
+    }
+    if (catalog_json_product_at(rows, row, &document) != CATALOG_JSON_OK) {
+        fail_broken(load);
+        return;
+    }
+    if (previous != NULL && strcmp(previous, document.validator) == 0) {
+        guard_load_unchanged(load);
+    } else {
+        guard_load_done(load, document.body, document.body_bytes, document.validator);
+    }
+    catalog_document_clear(&document);
+}
+
+static void load_products(struct guard_load *const *loads, size_t count, void *context)
+{
+    struct catalog *catalog = context;
+    char ids[IDS_SIZE];
+    struct rows rows;
+    struct pg_fault fault;
+    const char *const params[] = {ids, catalog->delay_ms};
+    const struct pg_request request = {
+        .statement = LOAD_PRODUCTS,
+        .params = params,
+        .left_ms = guard_load_left_ms(loads[0]),
+        .cancel_fd = guard_load_cancel_fd(loads[0]),
+    };
+    write_ids(loads, count, ids);
+    rows_init(&rows, ROWS_BYTES_MAX);
+    enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
+    for (size_t i = 0; i < count; i++) {
+        if (outcome == PG_OK) {
+            answer_one_of_many(loads[i], &rows);
+        } else {
+            fail(catalog, loads[i], outcome, &fault);
+        }
     }
     rows_clear(&rows);
 }
@@ -327,7 +415,7 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
 static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
                       struct guard_error *error)
 {
-    const struct guard_policy policy = {
+    struct guard_policy policy = {
         .struct_size = sizeof policy,
         .loader = load_document,
         .context = catalog,
@@ -345,6 +433,8 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         .near_ms = settings->near_ms,
     };
     for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
+        policy.batch_loader = i == CATALOG_PRODUCT ? load_products : NULL;
+        policy.batch_max = PRODUCT_BATCH_MAX;
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK) {
             return false;
         }

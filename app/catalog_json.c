@@ -111,16 +111,16 @@ static json_t *put_array(json_t *object, const char *key)
 
 /* `columns`: the ids from the root down, each followed by its name's; NULL ids are levels that are not
  * there. */
-static bool put_path(json_t *object, const struct rows *rows, const size_t *columns, size_t count)
+static bool put_path(json_t *object, const struct rows *rows, size_t row, const size_t *columns, size_t count)
 {
     json_t *path = put_array(object, "path");
     bool put = path != NULL;
     for (size_t i = 0; i < count && put; i++) {
-        if (rows_text(rows, 0, columns[i]) == NULL) {
+        if (rows_text(rows, row, columns[i]) == NULL) {
             continue;
         }
         const struct field step[] = {{"id", number, columns[i]}, {"name", string, columns[i] + 1}};
-        put = json_array_append_new(path, object_of(rows, 0, step, 2)) == 0;
+        put = json_array_append_new(path, object_of(rows, row, step, 2)) == 0;
     }
     return put;
 }
@@ -138,6 +138,11 @@ static uint64_t hash_bytes(const char *bytes, size_t count)
     return hash;
 }
 
+void catalog_json_hash(const char *body, size_t body_bytes, char out[CATALOG_VALIDATOR_SIZE])
+{
+    snprintf(out, CATALOG_VALIDATOR_SIZE, "%016" PRIx64, hash_bytes(body, body_bytes));
+}
+
 /* Takes the root. `version`: the validator; NULL: a hash of the body. */
 static enum catalog_json_verdict finish(json_t *root, bool whole, const char *version,
                                         struct catalog_document *out)
@@ -151,7 +156,7 @@ static enum catalog_json_verdict finish(json_t *root, bool whole, const char *ve
     if (version != NULL) {
         snprintf(out->validator, sizeof out->validator, "%s", version);
     } else {
-        snprintf(out->validator, sizeof out->validator, "%016" PRIx64, hash_bytes(body, out->body_bytes));
+        catalog_json_hash(body, out->body_bytes, out->validator);
     }
     return CATALOG_JSON_OK;
 }
@@ -270,7 +275,7 @@ static bool put_category(json_t *root, const struct rows *rows)
     static const size_t path[] = {CATEGORY_GRANDPARENT_ID, CATEGORY_PARENT_ID, CATEGORY_ID};
 
     if (!put_fields(root, rows, 0, fields, sizeof fields / sizeof fields[0]) ||
-        !put_path(root, rows, path, sizeof path / sizeof path[0])) {
+        !put_path(root, rows, 0, path, sizeof path / sizeof path[0])) {
         return false;
     }
     json_t *children = put_array(root, "children");
@@ -296,7 +301,7 @@ enum catalog_json_verdict catalog_json_category(const struct rows *rows, struct 
 
 /* ---- a product ---- */
 
-static bool put_product(json_t *root, const struct rows *rows)
+static bool put_product(json_t *root, const struct rows *rows, size_t row)
 {
     static const struct field head[] = {{"id", number, PRODUCT_ID},
                                         {"category_id", number, PRODUCT_CATEGORY_ID}};
@@ -310,21 +315,32 @@ static bool put_product(json_t *root, const struct rows *rows)
         {"version", number, PRODUCT_VERSION},
         {"updated_at", string, PRODUCT_UPDATED_AT},
     };
-    return put_fields(root, rows, 0, head, sizeof head / sizeof head[0]) &&
-           put_path(root, rows, path, sizeof path / sizeof path[0]) &&
-           put_fields(root, rows, 0, rest, sizeof rest / sizeof rest[0]);
+    return put_fields(root, rows, row, head, sizeof head / sizeof head[0]) &&
+           put_path(root, rows, row, path, sizeof path / sizeof path[0]) &&
+           put_fields(root, rows, row, rest, sizeof rest / sizeof rest[0]);
+}
+
+enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_t row,
+                                                  struct catalog_document *out)
+{
+    if (row >= rows->row_count || rows->column_count != PRODUCT_COLUMNS) {
+        return CATALOG_JSON_BROKEN;
+    }
+    if (rows_text(rows, row, PRODUCT_ID) == NULL) {
+        return CATALOG_JSON_ABSENT;
+    }
+    json_t *root = json_object();
+    return finish(root, put_product(root, rows, row), rows_text(rows, row, PRODUCT_VERSION), out);
+}
+
+const char *catalog_json_product_id(const struct rows *rows, size_t row)
+{
+    return rows->column_count == PRODUCT_COLUMNS ? rows_text(rows, row, PRODUCT_ID) : NULL;
 }
 
 enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct catalog_document *out)
 {
-    if (rows->row_count != 1 || rows->column_count != PRODUCT_COLUMNS) {
-        return CATALOG_JSON_BROKEN;
-    }
-    if (rows_text(rows, 0, PRODUCT_ID) == NULL) {
-        return CATALOG_JSON_ABSENT;
-    }
-    json_t *root = json_object();
-    return finish(root, put_product(root, rows), rows_text(rows, 0, PRODUCT_VERSION), out);
+    return rows->row_count == 1 ? catalog_json_product_at(rows, 0, out) : CATALOG_JSON_BROKEN;
 }
 
 bool catalog_json_product_unchanged(const struct rows *rows, const char *version)

@@ -44,8 +44,16 @@ catalog_json_build catalog_json_category;
 /* {"id","category_id","path":[{"id","name"}],"sku","name","description","price_cents","stock","version",
  *  "updated_at"}; the path begins at the root and ends with the category itself. */
 catalog_json_build catalog_json_product;
+/* The same for one row of many, of sql/load_products.sql. */
+enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_t row,
+                                                  struct catalog_document *out);
+/* The id of that row; NULL: it is no product. */
+const char *catalog_json_product_id(const struct rows *rows, size_t row);
 /* The row is there, has this version and came without the rest, as sql/load_product.sql sends it then. */
 bool catalog_json_product_unchanged(const struct rows *rows, const char *version);
+
+/* 16 hex digits and a NUL: tells one edition of a document from the next. */
+void catalog_json_hash(const char *body, size_t body_bytes, char out[CATALOG_VALIDATOR_SIZE]);
 
 void catalog_document_clear(struct catalog_document *document);
 

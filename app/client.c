@@ -7,6 +7,7 @@
 #include "app/answer.h"
 #include "app/loop.h"
 #include "app/reply.h"
+#include "app/selection.h"
 #include "app/upload.h"
 
 #include <assert.h>
@@ -43,10 +44,9 @@ static const uint32_t LIMIT_MS[CLIENT_STATE_COUNT] = {
 };
 
 static const enum problem VERDICT_PROBLEMS[] = {
-    [ROUTE_UNKNOWN] = PROBLEM_UNKNOWN_PATH,
-    [ROUTE_ENCODED] = PROBLEM_ENCODED_PATH,
-    [ROUTE_BAD_ID] = PROBLEM_BAD_ID,
-    [ROUTE_BAD_QUERY] = PROBLEM_BAD_QUERY,
+    [ROUTE_UNKNOWN] = PROBLEM_UNKNOWN_PATH, [ROUTE_ENCODED] = PROBLEM_ENCODED_PATH,
+    [ROUTE_BAD_ID] = PROBLEM_BAD_ID,        [ROUTE_BAD_QUERY] = PROBLEM_BAD_QUERY,
+    [ROUTE_BAD_IDS] = PROBLEM_BAD_IDS,
 };
 
 /* Counters have one writer, the loop's thread: a load and a store are enough, and no locked instruction. */
@@ -98,6 +98,7 @@ static void move(struct client *client, enum client_state state)
 static void drop_result(struct client *client)
 {
     guard_value_unref(&client->result.value);
+    selection_free(&client->selection);
     if (client->job != NULL)
         client->loop->upload_bytes -= client->job->body_size;
     free(client->job);
@@ -234,6 +235,8 @@ static enum MHD_Result send_problem(struct client *client, enum problem problem,
     struct answer answer;
 
     answer_problem(problem, path, &answer);
+    if (problem == PROBLEM_BAD_IDS && client->selection != NULL)
+        selection_answer_bad(client->selection, path, &answer);
     answer.close = answer.close || close;
     if (problem == PROBLEM_METHOD)
         answer.allow = upload_allowed(&client->route, writer_of(client) != NULL);
@@ -265,6 +268,14 @@ static enum MHD_Result send_result(struct client *client, const struct guard_res
     return send_answer(client, &answer);
 }
 
+static enum MHD_Result send_selection(struct client *client, const char *path)
+{
+    struct answer answer;
+
+    selection_answer(client->selection, path, client->loop->shared->fresh_ms, &answer);
+    return send_answer(client, &answer);
+}
+
 static enum MHD_Result send_pong(struct client *client)
 {
     struct MHD_Response *response =
@@ -290,6 +301,14 @@ static void wake_first(struct client *client)
     DL_PREPEND(clients->list[CLIENT_WAKING], client);
 }
 
+static void go_on(struct client *client, bool is_hit)
+{
+    move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
+    if (client->state == CLIENT_WAKING && is_hit)
+        wake_first(client);
+    loop_due(client->loop);
+}
+
 /* The guard's callback, on this loop's thread. The value is lent: keep it. */
 static void answered(void *context, const struct guard_result *result)
 {
@@ -302,10 +321,20 @@ static void answered(void *context, const struct guard_result *result)
     client->result = *result;
     if (result->value != NULL)
         client->result.value = guard_value_ref(result->value);
-    move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
-    if (client->state == CLIENT_WAKING && result->source == GUARD_FROM_CACHE)
-        wake_first(client);
-    loop_due(client->loop);
+    go_on(client, result->source == GUARD_FROM_CACHE);
+}
+
+/* The same for all of a selection that were not near. */
+static void many_answered(void *context, const struct guard_result *results, size_t count)
+{
+    struct client *client = context;
+
+    if (client->state == CLIENT_GONE) {
+        client_free(client);
+        return;
+    }
+    selection_take(client->selection, results, count);
+    go_on(client, selection_is_hit(client->selection));
 }
 
 static enum MHD_Result park(struct client *client)
@@ -313,6 +342,33 @@ static enum MHD_Result park(struct client *client)
     move(client, CLIENT_PARKED);
     MHD_suspend_connection(client->connection);
     return MHD_YES;
+}
+
+static enum MHD_Result await(struct client *client)
+{
+    move(client, CLIENT_ASKED);
+    return count_of(client->loop, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+}
+
+static enum MHD_Result ask_many(struct client *client, const char *path)
+{
+    struct server_loop *loop = client->loop;
+    struct selection_keys keys;
+    struct guard_kind *kind = loop->shared->kinds[client->route.target];
+
+    if (client->selection == NULL)
+        return send_problem(client, PROBLEM_SHED, path, false); /* there was no memory for it */
+    selection_look_near(client->selection, loop->phase == LOOP_RUNNING ? loop->shared->config->guard : NULL,
+                        kind, &keys);
+    if (keys.count == 0)
+        return send_selection(client, path);
+    const struct guard_many_request request = {
+        .kind = kind, .keys = keys.list, .count = keys.count, .answered = many_answered, .context = client};
+    const enum guard_status status =
+        loop->guard != NULL ? guard_loop_get_many(loop->guard, &request, &client->ticket) : GUARD_CLOSING;
+    if (status != GUARD_OK)
+        return send_result(client, &(struct guard_result){.status = status}, path);
+    return await(client);
 }
 
 static enum MHD_Result ask(struct client *client, const char *path)
@@ -332,8 +388,7 @@ static enum MHD_Result ask(struct client *client, const char *path)
         loop->guard != NULL ? guard_loop_get(loop->guard, &request, &client->ticket) : GUARD_CLOSING;
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
-    move(client, CLIENT_ASKED);
-    return count_of(loop, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+    return await(client);
 }
 
 /* ---- writing ---- */
@@ -401,6 +456,9 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     if (client != NULL) {
         client->verdict = (uint8_t)route_parse(uri, &client->route);
         client->uri_end = uri + strlen(uri);
+        if (client->route.target == ROUTE_PRODUCTS &&
+            (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
+            client->selection = selection_new(uri); /* later the URI is no more what it was */
         move(client, CLIENT_HEAD);
     }
     return client;
@@ -458,7 +516,9 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
         return send_problem(client, problem, path, false);
     if (client->job != NULL)
         return submit(client, path);
-    return client->route.target == ROUTE_PING ? send_pong(client) : ask(client, path);
+    if (client->route.target == ROUTE_PING)
+        return send_pong(client);
+    return client->route.target == ROUTE_PRODUCTS ? ask_many(client, path) : ask(client, path);
 }
 
 static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,
@@ -497,6 +557,8 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
     case CLIENT_ASKED:
         return handle_asked(client);
     case CLIENT_ANSWERED:
+        if (client->selection != NULL)
+            return send_selection(client, path);
         return client->job != NULL ? send_written(client, path) : send_result(client, &client->result, path);
     case CLIENT_FRESH:
     case CLIENT_PARKED:

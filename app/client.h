@@ -35,6 +35,7 @@
 
 struct server_loop;
 
+struct selection;
 struct write_job;
 
 enum {
@@ -65,6 +66,7 @@ struct client {
     uint64_t since_ms;                 /* when it came into its state */
     guard_ticket ticket;               /* ASKED, PARKED */
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
+    struct selection *selection;       /* of /products?ids=, else NULL; ours */
     struct write_job *job;             /* from BODY on; ours, but for the writer's while PARKED */
     struct route route;
     const char *uri_end; /* HEAD: libmicrohttpd's, the NUL behind the URI */

@@ -8,6 +8,7 @@
 #include "app/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,8 +21,20 @@ static void drop_value(void *value)
     guard_value_unref(&held);
 }
 
+static struct MHD_Response *response_of_body(const struct answer *answer)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(answer->body_bytes, answer->body, MHD_RESPMEM_MUST_FREE);
+
+    if (response == NULL)
+        free(answer->body);
+    return response;
+}
+
 static struct MHD_Response *response_of(const struct answer *answer)
 {
+    if (answer->body != NULL)
+        return response_of_body(answer);
     if (answer->value == NULL)
         return MHD_create_response_from_buffer(answer->text_bytes, (void *)(uintptr_t)answer->text,
                                                MHD_RESPMEM_MUST_COPY);

@@ -12,7 +12,7 @@
 #include <microhttpd.h>
 
 /* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. False: no
- * memory, or the connection cannot take it; close it. Sets *status to what was sent. */
+ * memory, or the connection cannot take it; close it. Sets *status to what was sent. Takes the answer's `body`. */
 bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status);
 
 /*

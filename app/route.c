@@ -20,13 +20,14 @@ static const struct {
 } TABLE[] = {
     {"/products/", "", ROUTE_PRODUCT, false},   {"/products/", "/purchase", ROUTE_PURCHASE, false},
     {"/categories/", "", ROUTE_CATEGORY, true}, {"/catalog", "", ROUTE_CATALOG, false},
-    {"/ping", "", ROUTE_PING, false},
+    {"/products", "", ROUTE_PRODUCTS, false},   {"/ping", "", ROUTE_PING, false},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 
 static const char *const TARGET_NAMES[ROUTE_TARGET_COUNT] = {
-    [ROUTE_CATALOG] = "catalog", [ROUTE_CATEGORY] = "category", [ROUTE_PRODUCT] = "product",
-    [ROUTE_PING] = "ping",       [ROUTE_OTHER] = "other",       [ROUTE_PURCHASE] = "purchase",
+    [ROUTE_CATALOG] = "catalog",   [ROUTE_CATEGORY] = "category", [ROUTE_PRODUCT] = "product",
+    [ROUTE_PING] = "ping",         [ROUTE_OTHER] = "other",       [ROUTE_PURCHASE] = "purchase",
+    [ROUTE_PRODUCTS] = "products",
 };
 
 /* The id that is all of text[0..bytes); 0 if it is none. */
@@ -65,6 +66,51 @@ static enum route_verdict parse_query(const char *query, bool takes_after, uint6
     *after = id_parse(query, strlen(query));
     return *after != 0 ? ROUTE_OK : ROUTE_BAD_QUERY;
 }
+
+/* ---- ids= ---- */
+
+static const char IDS[] = "ids=";
+
+static bool take_id(const char *text, size_t bytes, struct route_ids *out)
+{
+    const uint64_t id = id_parse(text, bytes);
+    bool good = id != 0 && out->count < ROUTE_IDS_MAX;
+
+    for (uint32_t i = 0; i < out->count && good; i++)
+        good = out->ids[i] != id;
+    if (good)
+        out->ids[out->count++] = id;
+    return good;
+}
+
+static enum route_verdict parse_ids(const char *text, struct route_ids *out)
+{
+    *out = (struct route_ids){.count = 0};
+    for (const char *at = text;; at++) {
+        const size_t bytes = strcspn(at, ",");
+
+        if (!take_id(at, bytes, out)) {
+            out->bad_place = out->count + 1;
+            snprintf(out->bad, sizeof(out->bad), "%.*s", (int)(bytes < 64 ? bytes : 64), at);
+            return ROUTE_BAD_IDS;
+        }
+        at += bytes;
+        if (*at == '\0')
+            return ROUTE_OK;
+    }
+}
+
+enum route_verdict route_ids(const char *uri, struct route_ids *out)
+{
+    const char *query = strchr(skip_authority(uri), '?');
+
+    *out = (struct route_ids){.count = 0};
+    if (query == NULL || strncmp(query + 1, IDS, sizeof(IDS) - 1) != 0)
+        return ROUTE_BAD_QUERY;
+    return parse_ids(query + sizeof(IDS), out);
+}
+
+/* ---- paths ---- */
 
 static bool has_id(size_t row)
 {
@@ -113,6 +159,10 @@ enum route_verdict route_parse(const char *uri, struct route *out)
         if (out->id == 0)
             return ROUTE_BAD_ID;
     }
+    if (out->target == ROUTE_PRODUCTS) {
+        struct route_ids ids;
+        return route_ids(path, &ids);
+    }
     if (path[path_bytes] == '?')
         return parse_query(path + path_bytes + 1, TABLE[row].takes_after, &out->after);
     return ROUTE_OK;
@@ -135,6 +185,7 @@ size_t route_key(const struct route *route, char out[ROUTE_KEY_SIZE])
     case ROUTE_PRODUCT:
         bytes = snprintf(out, ROUTE_KEY_SIZE, "product:%" PRIu64, route->id);
         break;
+    case ROUTE_PRODUCTS:
     case ROUTE_PURCHASE:
     case ROUTE_PING:
     case ROUTE_OTHER:

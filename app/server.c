@@ -56,7 +56,7 @@ bool server_open(const struct server_config *config, struct server **out)
     server->shared.connections_max = config->connections_max;
     server->shared.kinds[ROUTE_CATALOG] = config->catalog;
     server->shared.kinds[ROUTE_CATEGORY] = config->category;
-    server->shared.kinds[ROUTE_PRODUCT] = config->product;
+    server->shared.kinds[ROUTE_PRODUCT] = server->shared.kinds[ROUTE_PRODUCTS] = config->product;
     server->loops = calloc(config->loops, sizeof(struct server_loop *));
 
     if (server->loops == NULL ||

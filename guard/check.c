@@ -99,6 +99,7 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"soft_ms", policy->soft_ms, 0, policy->stale_ms > 0 ? policy->deadline_ms : 0,
          "at most deadline_ms, and 0 without stale_ms: there is nothing to answer with"},
         {"early_percent", policy->early_percent, 0, EARLY_MAX_PERCENT, "100 is the beta of the paper, 1"},
+        {"batch_max", policy->batch_max, policy->batch_loader != NULL ? 1 : 0, GUARD_MANY_MAX, ""},
         {"near_ms", policy->near_ms, 0, NEAR_MAX_MS,
          "its end is the bound of what other processes may see late"},
     };

@@ -294,7 +294,8 @@ static void begin(struct core *core)
 
 static void end_event(struct core *core, uint64_t now_us)
 {
-    loads_pump(core, now_us);
+    loads_pump(core, now_us, false);
+    core->turn_due = core->turn_due || core->gathering > 0;
 }
 
 /* ---- gets ---- */
@@ -329,6 +330,8 @@ static void attach(struct core *core, struct flight *flight, struct core_waiter 
     waiter->flight = flight;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
+    flight->gathers = flight->gathers || (waiter->together && flight->policy->batch_loader != NULL &&
+                                          flight->state != FLIGHT_QUEUED);
     waiter->deadline.owner = ALARM_WAITER;
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
@@ -362,7 +365,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->asker != 0 && loads_circle(flight, waiter->asker);
+    bool circle = waiter->asker != 0 && loads_circle(core, flight, waiter->asker);
     attach(core, flight, waiter);
     set_limits(core, now_us, waiter, policy, deadline_us);
     if (circle)
@@ -373,16 +376,43 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     return GUARD_OK;
 }
 
-void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                  const struct guard_policy *policy, const char *filler)
+static void refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                    const struct guard_policy *policy, const char *filler, bool together)
 {
     begin(core);
     if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
         return;
     struct flight *flight = flight_new(core, key, policy);
-    if (flight != NULL)
+    if (flight != NULL) {
+        flight->gathers = together && policy->batch_loader != NULL;
         flight_refresh(core, now_us, flight, filler);
+    }
     end_event(core, now_us);
+}
+
+void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                  const struct guard_policy *policy, const char *filler)
+{
+    refresh(core, now_us, key, policy, filler, false);
+}
+
+void core_refresh_together(struct core *core, uint64_t now_us, const struct core_key *key,
+                           const struct guard_policy *policy, const char *filler)
+{
+    refresh(core, now_us, key, policy, filler, true);
+}
+
+bool core_turn_due(const struct core *core)
+{
+    return core->turn_due;
+}
+
+void core_turn_over(struct core *core, uint64_t now_us)
+{
+    begin(core);
+    core->turn_due = false;
+    core->turn++;
+    loads_pump(core, now_us, true);
 }
 
 /* Takes one waiter out of its flight before its result is there. */

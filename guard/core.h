@@ -72,6 +72,7 @@ struct core_waiter {
     uint64_t alone_us;          /* a nested one's: from here on it does not wait for other processes */
     uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
     bool impatient;             /* past its soft limit */
+    bool together;              /* set by the owner: asked with others, may be loaded in a batch with them */
     uint32_t first_round;       /* of the flight when it joined */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
@@ -92,6 +93,9 @@ struct core_waiter *core_next_answer(struct core *core);
  */
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler);
+/* The same for a key that was asked for with others. */
+void core_refresh_together(struct core *core, uint64_t now_us, const struct core_key *key,
+                           const struct guard_policy *policy, const char *filler);
 
 /* ---- invalidations ---- */
 
@@ -150,6 +154,7 @@ struct core_action {
     const struct guard_policy *policy;
     uint64_t load, deadline_us;
     uint64_t lender; /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
+    uint64_t batch;  /* LOAD: those with the same one are one query, given to one worker; 0: alone */
 };
 
 bool core_next_action(struct core *core, struct core_action *out);
@@ -208,6 +213,20 @@ struct core_loaded {
 };
 
 void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
+
+/*
+ * ---- batches ----
+ *
+ * Keys that were asked for together, of a policy with a batch loader, are loaded together if they get their leases
+ * together. A load of theirs does not start before the turn of the owner's loop is over, nor while the answer to an
+ * acquire is outstanding that was sent in the same turn as its own: those are one write, so the answers are about to
+ * come. That is all it waits for; never for a lease that another process holds, nor for a load. Nobody else waits for
+ * a turn to be over.
+ */
+/* Something happened in this turn that makes its end worth an event. */
+bool core_turn_due(const struct core *core);
+/* All that was to be read has been read. */
+void core_turn_over(struct core *core, uint64_t now_us);
 
 /* ---- hints and time ---- */
 

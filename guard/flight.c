@@ -67,9 +67,23 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
 };
 #undef TO
 
+/* Who is loaded with others waits for the answers that are about to come with its own: see loads.c. */
+static void count_asking(struct core *core, struct flight *flight, enum flight_state state)
+{
+    if (flight->counted)
+        core->asking[flight->asked_turn % CORE_TURNS]--;
+    flight->counted = state == FLIGHT_ASKING && flight->gathers;
+    if (!flight->counted)
+        return;
+    flight->asked_turn = core->turn;
+    core->asking[flight->asked_turn % CORE_TURNS]++;
+    core->turn_due = true;
+}
+
 void flight_move(struct core *core, struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
+    count_asking(core, flight, state);
     flight->state = state;
     alarm_unset(&core->alarms, &flight->alarm);
 }

@@ -11,7 +11,10 @@
 #include "chance.h"
 #include "core.h"
 
-enum { CORE_OP_BITS = 16 }; /* an op is the flight's id above these bits and a count below */
+enum {
+    CORE_OP_BITS = 16, /* an op is the flight's id above these bits and a count below */
+    CORE_TURNS = 64,   /* whose acquires are told apart */
+};
 
 enum flight_state {
     FLIGHT_NEW,       /* made by the get that joins it next */
@@ -33,6 +36,7 @@ struct load {
     struct flight *flight; /* NULL: given up; its result is dropped */
     struct load *prev, *next;
     uint64_t deadline_us;
+    uint64_t batch; /* one query with those of the same; 0: alone */
     bool cancelled;
     bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
     struct core_waiter *asking; /* its loader waits for another key; NULL: it does not */
@@ -103,6 +107,11 @@ struct flight {
     uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
+    /* the batch */
+    bool gathers;        /* loaded with others, if others are */
+    bool counted;        /* in core->asking */
+    uint64_t asked_turn; /* of its last acquire */
+
     /* the load */
     bool has_place; /* counted in core->places_used */
     struct flight *queue_next;
@@ -138,9 +147,14 @@ struct core {
 
     /* the bulkhead (loads.c) */
     struct flight *queue_first, *queue_last;
-    uint32_t places_used; /* <= load_workers + load_queue */
-    struct load *loads;   /* running, given-up ones too */
-    uint32_t asker_count; /* waiters that are nested */
+    uint32_t places_used;        /* <= load_workers + load_queue */
+    struct load *loads;          /* running, given-up ones too */
+    uint32_t asker_count;        /* waiters that are nested */
+    uint32_t queries;            /* running: a batch is one; <= load_workers */
+    uint32_t gathering;          /* queued flights that gather */
+    uint64_t turn, batch;        /* batch: of the loads that are being started; 0: none */
+    uint32_t asking[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
+    bool turn_due;
 
     struct core_waiter *answered_first, *answered_last;
     struct core_invalidation *invalidations_by_id; /* uthash table */
@@ -191,12 +205,12 @@ bool loads_take_place(struct core *core, struct flight *flight);
 void loads_give_place(struct core *core, struct flight *flight);
 void loads_enqueue(struct core *core, struct flight *flight);
 void loads_dequeue(struct core *core, struct flight *flight);
-/* Starts what can be started. Called at the end of every event. */
-void loads_pump(struct core *core, uint64_t now_us);
+/* Starts what can be started; flights that gather only when the turn is over. Called at the end of every event. */
+void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
 /* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
 struct load *loads_lender(const struct core *core, const struct flight *flight);
 /* What this flight waits for waits for that load: who waited for the flight in it would wait for himself. */
-bool loads_circle(const struct flight *flight, uint64_t asker);
+bool loads_circle(const struct core *core, const struct flight *flight, uint64_t asker);
 /* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
 struct load *loads_find(const struct core *core, uint64_t id);

@@ -252,5 +252,6 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
     action.deadline_us = flight->load->deadline_us;
     action.previous = flight->leased ? flight->previous : NULL;
     action.lender = flight->load->lender != NULL ? flight->load->lender->id : 0;
+    action.batch = flight->load->batch;
     core_emit(core, &action);
 }

@@ -5,6 +5,8 @@
  *     NEW -> LOOKUP (on its loop) -> CORE (guard's thread) -> called back on its loop, freed
  *               \_________________ hit _________________/
  *
+ * One that was asked for with others is HELD between LOOKUP and CORE, see many.h.
+ *
  * It belongs to the thread of its stage; the hand-over is under a mutex. Small, because there is one for
  * every waiting request.
  */
@@ -13,10 +15,17 @@
 
 #include "core.h"
 
-enum get_stage { GET_NEW, GET_LOOKUP, GET_CORE };
+enum get_stage {
+    GET_NEW,
+    GET_LOOKUP,
+    GET_HELD, /* its lookup was no hit; waits for those of the others it was asked for with */
+    GET_CORE,
+    GET_MANY, /* no get: stands for all of one guard_get_many() in the tickets */
+};
 
 struct lookup;
 struct twin;
+struct many;
 
 struct get {
     struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
@@ -30,6 +39,7 @@ struct get {
     uint64_t deadline_us;
     struct lookup *lookup; /* GET_LOOKUP: the one it waits for */
     struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
+    struct many *many;     /* it is one of these; NULL: alone */
     enum get_stage stage;
     bool cancelling;               /* in the guard's list of cancels; under its mutex */
     bool cancel_posted;            /* has ever been; the thread of its loop */

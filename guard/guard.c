@@ -7,6 +7,7 @@
 #include "guard.h"
 #include "check.h"
 #include "clock.h"
+#include "many.h"
 #include "shell.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +133,7 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
  * reaches it only after its lookup. */
 static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
 {
-    if (loop->tickets.used >= loop->guard->config.max_waiters) {
+    if (loop->tickets.used - loop->many_count >= loop->guard->config.max_waiters) {
         atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
         return GUARD_SHED;
     }
@@ -192,7 +193,9 @@ void guard_cancel(struct guard *guard, guard_ticket ticket)
 {
     pthread_mutex_lock(&guard->mutex);
     struct get *get = tickets_find(&guard->own->tickets, ticket);
-    if (get != NULL)
+    if (get != NULL && get->stage == GET_MANY)
+        many_cancel(get->many);
+    else if (get != NULL)
         shell_post_cancel(guard, get);
     pthread_mutex_unlock(&guard->mutex);
 }
@@ -350,7 +353,10 @@ void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
     if (get == NULL)
         return;
     pthread_mutex_lock(&loop->guard->mutex);
-    loop_cancel(loop, get);
+    if (get->stage == GET_MANY)
+        many_cancel(get->many);
+    else
+        loop_cancel(loop, get);
     pthread_mutex_unlock(&loop->guard->mutex);
 }
 

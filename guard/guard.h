@@ -163,6 +163,16 @@ GUARD_API void guard_load_absent(struct guard_load *load);
 GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
 /*
+ * Loads the rows of several keys of its policy with one query; see guard_get_many(). loads[0..count) are lent until
+ * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader does its one, with
+ * a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker. guard_load_left_ms() is
+ * that of the whole batch. A key whose result is no longer wanted is told so by guard_load_cancelled(), the others go
+ * on; guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
+ */
+enum { GUARD_MANY_MAX = 256 };
+typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
+
+/*
  * A refresh may be conditional. previous_validator: that of the value which this load would replace, "" if it has
  * none; lent until the loader returns. NULL: there is none to compare with (nothing cached, an absent entry, a
  * policy that accepts no stale value, no lease), load in full. unchanged: the source still has exactly what that
@@ -237,6 +247,8 @@ struct guard_policy {
     uint32_t soft_ms;        /* who finds a stale value waits this long for a fresh one; 0 = not at all; needs
                                 stale_ms; at most deadline_ms */
     uint32_t early_percent;  /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
+    guard_batch_loader *batch_loader; /* NULL: keys that are asked for together are loaded one by one */
+    uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
@@ -244,7 +256,7 @@ struct guard_policy {
         .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
         .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
         .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .near_ms = 0, .soft_ms = 0,      \
-        .early_percent = 0                                                                                   \
+        .early_percent = 0, .batch_loader = NULL, .batch_max = 64                                            \
     }
 
 /* ---- the guard ---- */
@@ -330,6 +342,8 @@ GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct gua
 
 /* `result` is lent until the callback returns, its value too (guard_value_ref() keeps it). */
 typedef void guard_answered(void *context, const struct guard_result *result);
+/* results[i] is that of keys[i]; lent like the one above. */
+typedef void guard_many_answered(void *context, const struct guard_result *results, size_t count);
 
 struct guard_request {
     struct guard_kind *kind;
@@ -357,9 +371,41 @@ GUARD_API enum guard_status guard_get_wait(struct guard *guard, const struct gua
 GUARD_API void guard_cancel(struct guard *guard, guard_ticket ticket);
 
 /*
+ * ---- many keys at once ----
+ *
+ * One call, one answer, for up to GUARD_MANY_MAX keys of one kind. All lookups leave in one write. The keys that miss
+ * then fly as if each had been asked for alone: every promise holds for each key, one load in the fleet, a lease of its
+ * own, an outcome of its own. Those of them that this process leads are loaded by one call of the policy's batch_loader
+ * (or several, batch_max keys each), and stored in one write. So n cold keys are one query and three round trips to
+ * Redis, n fresh ones are one round trip.
+ *
+ * No deadlock: nobody who holds a lease waits for another key. A request only waits for its flights; a flight that has
+ * its lease waits for a worker and its loader, and before that at most for Redis's answers to acquires that were sent
+ * in the same write as its own. So two processes with overlapping keys in any order each load those they got first, and
+ * wait for the other's.
+ */
+struct guard_many_request {
+    struct guard_kind *kind;
+    const char *const *keys; /* each as in guard_request; copied; the same key may come more than once */
+    size_t count;            /* 1..GUARD_MANY_MAX */
+    uint32_t deadline_ms;    /* 0: the policy's; for all */
+    guard_many_answered *answered; /* not used by guard_get_many_wait() */
+    void *context;
+};
+
+/* All or nothing is accepted. Counts as `count` gets, in max_waiters and in the statistics. guard_cancel() with its
+ * ticket answers every key with CANCELLED that has no answer yet. Errors as guard_get(). */
+GUARD_API enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
+                                           guard_ticket *ticket);
+/* The same for a thread that can block; looks into the near cache first. results[0..count) are set if it returns OK,
+ * each value is yours; otherwise nothing was asked. */
+GUARD_API enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
+                                                struct guard_result *results);
+
+/*
  * For a host that lives on libuv. A hit is looked up over a Redis connection of the loop's own and answered
  * without a second thread; the rest goes the way of guard_get() and is answered back on this loop. All
- * four: only on the thread that runs the loop.
+ * five: only on the thread that runs the loop.
  */
 GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
                                               struct guard_loop **out, struct guard_error *error);
@@ -368,6 +414,8 @@ GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loo
 GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);
 GUARD_API enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
                                            guard_ticket *ticket);
+GUARD_API enum guard_status
+guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request, guard_ticket *ticket);
 GUARD_API void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket);
 
 /* ---- the near cache ---- */

@@ -11,6 +11,9 @@
  * it, and still no more than B loaders are at work at a time, because the one below stands still meanwhile.
  * What is left to wait for is a load that runs on another thread of this process, where circles are refused at the
  * moment they would close (loads_circle), or one of another process, which is waited for only so long (alone_us).
+ *
+ * Flights that gather are started in batches, at the end of a turn and when no answer is outstanding to an acquire
+ * that was sent in the same turn as theirs. A batch is one query: it occupies one worker until its last load is over.
  */
 #include "flight.h"
 #include <assert.h>
@@ -47,6 +50,7 @@ void loads_enqueue(struct core *core, struct flight *flight)
     else
         core->queue_first = flight;
     core->queue_last = flight;
+    core->gathering += flight->gathers;
     core->stats.loads_queued++;
 }
 
@@ -62,6 +66,7 @@ void loads_dequeue(struct core *core, struct flight *flight)
     if (core->queue_last == flight)
         core->queue_last = before;
     flight->queue_next = NULL;
+    core->gathering -= flight->gathers;
     core->stats.loads_queued--;
 }
 
@@ -76,14 +81,51 @@ struct load *loads_lender(const struct core *core, const struct flight *flight)
     return NULL;
 }
 
-/* A load asks for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
-bool loads_circle(const struct flight *flight, uint64_t asker)
+/* What its thread waits for: a batch has one thread. NULL: nothing. */
+static const struct core_waiter *asking_of(const struct core *core, const struct load *load)
+{
+    const struct load *mate = load->batch != 0 ? core->loads : NULL;
+    while (mate != NULL && (mate->batch != load->batch || mate->asking == NULL))
+        mate = mate->next;
+    return mate != NULL ? mate->asking : load->asking;
+}
+
+static bool on_one_thread(const struct load *one, const struct load *other)
+{
+    return one == other || (one->batch != 0 && one->batch == other->batch);
+}
+
+/* A thread asks for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
+bool loads_circle(const struct core *core, const struct flight *flight, uint64_t asker)
 {
     enum { STEPS_MAX = 10000 };
-    const struct load *load = flight->load;
-    for (int i = 0; i < STEPS_MAX && load != NULL && load->id != asker; i++)
-        load = load->asking != NULL ? load->asking->flight->load : NULL;
-    return load != NULL;
+    const struct load *load = flight->load, *asking = loads_find(core, asker);
+    for (int i = 0; i < STEPS_MAX && load != NULL && asking != NULL && !on_one_thread(load, asking); i++) {
+        const struct core_waiter *waiter = asking_of(core, load);
+        load = waiter != NULL ? waiter->flight->load : NULL;
+    }
+    return load != NULL && asking != NULL;
+}
+
+/* A turn so long ago is no reason to wait; its place counts another one's acquires by now. */
+static bool is_gathered(const struct core *core, const struct flight *flight)
+{
+    return core->asking[flight->asked_turn % CORE_TURNS] == 0 ||
+           core->turn - flight->asked_turn >= CORE_TURNS;
+}
+
+static struct flight *next_to_start(const struct core *core, bool turn_over)
+{
+    struct flight *flight = core->queue_first;
+    while (flight != NULL && flight->gathers && !(turn_over && is_gathered(core, flight)))
+        flight = flight->queue_next;
+    return flight;
+}
+
+static void start(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    loads_dequeue(core, flight);
+    flight_start_load(core, now_us, flight);
 }
 
 /* Somebody whose thread is free has joined a queued flight. */
@@ -92,22 +134,50 @@ static void start_lent(struct core *core, uint64_t now_us)
     struct flight *flight = core->asker_count > 0 ? core->queue_first : NULL;
     while (flight != NULL) {
         struct flight *next = flight->queue_next;
-        if (loads_lender(core, flight) != NULL) {
-            loads_dequeue(core, flight);
-            flight_start_load(core, now_us, flight);
-        }
+        if (loads_lender(core, flight) != NULL)
+            start(core, now_us, flight);
         flight = next;
     }
 }
 
-void loads_pump(struct core *core, uint64_t now_us)
+/* The first of its policy in the queue, oldest first; `next` stays valid, for starting moves only the flight itself,
+ * at most to the end of the queue. */
+static void start_batch(struct core *core, uint64_t now_us, const struct guard_policy *policy)
+{
+    uint32_t count = 0;
+    struct flight *next = NULL;
+    core->batch = ++core->last_id;
+    for (struct flight *at = core->queue_first; at != NULL && count < policy->batch_max; at = next) {
+        next = at->queue_next;
+        if (!at->gathers || at->policy != policy || !is_gathered(core, at))
+            continue;
+        start(core, now_us, at);
+        count++;
+    }
+    core->batch = 0;
+}
+
+void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
 {
     start_lent(core, now_us);
-    while (core->queue_first != NULL && core->stats.loads_running < core->config.load_workers) {
-        struct flight *flight = core->queue_first;
-        loads_dequeue(core, flight);
-        flight_start_load(core, now_us, flight);
+    while (core->queries < core->config.load_workers) {
+        struct flight *flight = next_to_start(core, turn_over);
+        if (flight == NULL)
+            return;
+        if (flight->gathers)
+            start_batch(core, now_us, flight->policy);
+        else
+            start(core, now_us, flight);
     }
+}
+
+/* Of this load's batch; a load that is alone has batch 0 and no mates. */
+static bool has_mates(const struct core *core, const struct load *load)
+{
+    const struct load *at = load->batch != 0 ? core->loads : NULL;
+    while (at != NULL && (at == load || at->batch != load->batch))
+        at = at->next;
+    return at != NULL;
 }
 
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us)
@@ -120,8 +190,10 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
     load->lender = loads_lender(core, flight);
     load->cut_short = load->lender != NULL && load->lender->deadline_us < deadline_us;
     load->deadline_us = load->cut_short ? load->lender->deadline_us : deadline_us;
+    load->batch = load->lender == NULL ? core->batch : 0;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
+    bool joins = has_mates(core, load);
     DL_APPEND(core->loads, load);
     if (load->lender != NULL) {
         load->lender->lending = true;
@@ -129,6 +201,7 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
         loads_give_place(core, flight);
         return load;
     }
+    core->queries += !joins;
     core->stats.loads_running++;
     flight->has_place = false; /* the load's from here on */
     return load;
@@ -148,6 +221,7 @@ void loads_free(struct core *core, struct load *load)
     if (load->lender != NULL) {
         load->lender->lending = false;
     } else {
+        core->queries -= !has_mates(core, load);
         core->stats.loads_running--;
         core->places_used--;
     }

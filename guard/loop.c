@@ -5,6 +5,7 @@
 #include "digest.h"
 #include "envelope.h"
 #include "hit.h"
+#include "many.h"
 #include "shell.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -120,6 +121,8 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
         pthread_mutex_lock(&loop->guard->mutex);
     shell_forget_cancel(loop->guard, get);
     tickets_remove(&loop->tickets, get->ticket);
+    if (get->many != NULL)
+        many_forget(get);
     if (lock)
         pthread_mutex_unlock(&loop->guard->mutex);
 }
@@ -215,7 +218,10 @@ static void pass_on(struct lookup *lookup)
         DL_DELETE(lookup->gets, get);
         get->lookup = NULL;
         get->waiter.looked_up_in_vain = lookup->unanswered;
-        shell_post_get(lookup->loop->guard, get);
+        if (get->many != NULL)
+            many_missed(get);
+        else
+            shell_post_get(lookup->loop->guard, get);
     }
 }
 
@@ -228,6 +234,8 @@ static void answer_hit(struct guard_loop *loop, struct get *get, const struct gu
         guard_value_ref(result->value);
     loop_count(loop, get);
     DL_APPEND(loop->hits, get);
+    if (get->many != NULL)
+        many_answered_here(get);
 }
 
 /* One of many hits asks for them all. */
@@ -413,6 +421,8 @@ bool loop_look_up(struct guard_loop *loop, struct get *get)
     get->stage = GET_LOOKUP;
     get->lookup = lookup;
     DL_APPEND(lookup->gets, get);
+    if (get->many != NULL)
+        many_looking(get->many);
     if (made)
         send_lookup(lookup);
     return true;
@@ -425,10 +435,15 @@ void loop_accept(struct guard_loop *loop, struct get *get)
         shell_post_get(loop->guard, get);
 }
 
-static void cancel_lookup(struct guard_loop *loop, struct get *get)
+/* Before the core knows of it. */
+static void cancel_here(struct guard_loop *loop, struct get *get)
 {
-    DL_DELETE(get->lookup->gets, get);
+    if (get->lookup != NULL)
+        DL_DELETE(get->lookup->gets, get);
     get->lookup = NULL;
+    if (get->many != NULL)
+        many_cancelled_here(get);
+    get->stage = GET_LOOKUP; /* over: it is not cancelled twice */
     get->waiter.result.status = loop->detaching ? GUARD_CLOSING : GUARD_CANCELLED;
     loop_count(loop, get);
     DL_APPEND(loop->ready, get);
@@ -437,8 +452,8 @@ static void cancel_lookup(struct guard_loop *loop, struct get *get)
 
 void loop_cancel(struct guard_loop *loop, struct get *get)
 {
-    if (get->lookup != NULL) {
-        cancel_lookup(loop, get);
+    if (get->lookup != NULL || get->stage == GET_HELD) {
+        cancel_here(loop, get);
     } else if (get->stage == GET_CORE) {
         get->cancel_posted = true;
         shell_post_cancel(loop->guard, get);

@@ -49,6 +49,7 @@ struct guard_loop {
     struct chance chance;   /* for the lots of early refreshes */
     struct asked asked[LOOP_ASKED];
     struct tickets tickets; /* the guard's own loop: under the guard's mutex */
+    uint32_t many_count;    /* of those, no requests but the stand-ins of many */
     uint32_t count;         /* accepted and not yet called back */
     bool attached;          /* by a host; what was not may outlive the guard while its handles close */
     bool detaching, handles_closed;

@@ -28,11 +28,21 @@ struct nested {
     struct guard_result *result;
 };
 
+/* Batches are in the list by their first. */
+static struct guard_load *running_load(const struct workers *workers, uint64_t id)
+{
+    for (struct guard_load *first = workers->running; first != NULL; first = first->next) {
+        for (struct guard_load *load = first; load != NULL; load = load->mate) {
+            if (load->result.load == id)
+                return load;
+        }
+    }
+    return NULL;
+}
+
 bool nested_lend(struct workers *workers, struct guard_load *load, uint64_t lender)
 {
-    struct guard_load *asker = workers->running;
-    while (asker != NULL && asker->result.load != lender)
-        asker = asker->next;
+    struct guard_load *asker = running_load(workers, lender);
     if (asker == NULL || asker->nested == NULL || asker->nested->lent != NULL)
         return false;
     DL_APPEND(workers->running, load);

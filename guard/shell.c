@@ -112,6 +112,7 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .deadline_us = action->deadline_us,
         .lender = action->lender,
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
+        .batch = action->batch,
     };
     return workers_start(guard->workers, &job);
 }
@@ -165,6 +166,7 @@ static void perform_all(struct guard *guard)
     } while (core_tell_unperformed(guard->core, clock_now_us()));
     if (guard->shadow != NULL)
         perform_shadow(guard);
+    workers_commit(guard->workers);
 }
 
 /* ---- answering ---- */
@@ -302,6 +304,12 @@ static void end_shadows(struct guard *guard)
     publish_stats(guard);
 }
 
+/* Only keeps the loop from blocking before on_turn_over(). */
+static void on_awake(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
 /* After every batch of events: do what the core wants, tell whom it answered. Who is told finds himself in the
  * counters. */
 static void after_events(struct guard *guard)
@@ -315,17 +323,38 @@ static void after_events(struct guard *guard)
         end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
+    if (core_turn_due(guard->core))
+        uv_idle_start(&guard->awake, on_awake);
     advance_end(guard);
+}
+
+/* After all that was to be read in this turn of the loop has been read. */
+static void on_turn_over(uv_check_t *check)
+{
+    struct guard *guard = check->data;
+    if (guard->phase == SHELL_ENDING || !core_turn_due(guard->core))
+        return;
+    uv_idle_stop(&guard->awake);
+    core_turn_over(guard->core, clock_now_us());
+    after_events(guard);
 }
 
 /* ---- the mailbox ---- */
 
+void shell_add_gets(struct guard *guard, struct get *list)
+{
+    for (struct get *get = list; get != NULL; get = get->next)
+        get->stage = GET_CORE;
+    DL_CONCAT(guard->incoming, list);
+    uv_async_send(&guard->async);
+}
+
 void shell_post_get(struct guard *guard, struct get *get)
 {
+    struct get *list = NULL;
+    DL_APPEND(list, get);
     pthread_mutex_lock(&guard->mutex);
-    get->stage = GET_CORE;
-    DL_APPEND(guard->incoming, get);
-    uv_async_send(&guard->async);
+    shell_add_gets(guard, list);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -374,12 +403,15 @@ static void on_finished(void *context, struct finished_load *finished)
     pthread_mutex_lock(&guard->mutex);
     bool ended = guard->ended;
     if (!ended) {
-        LL_APPEND(guard->finished, finished);
+        LL_CONCAT(guard->finished, finished);
         uv_async_send(&guard->async);
     }
     pthread_mutex_unlock(&guard->mutex);
-    if (ended)
+    while (ended && finished != NULL) {
+        struct finished_load *next = finished->next;
         finished_load_free(finished);
+        finished = next;
+    }
 }
 
 /* ---- refreshes behind hits ---- */
@@ -393,6 +425,7 @@ static struct refresh *new_refresh(const struct get *get, const char *filler)
         return NULL;
     memcpy(refresh->text, get->text, bytes);
     refresh->policy = &get->kind->policy;
+    refresh->together = get->many != NULL;
     key.plain = refresh->text;
     key.encoded = refresh->text + key.plain_bytes + 1;
     refresh->key = key;
@@ -423,8 +456,9 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
         struct refresh *refresh = list;
         list = refresh->next;
         if (guard->phase == SHELL_RUNNING) {
-            core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy,
-                         refresh->filler[0] != '\0' ? refresh->filler : NULL);
+            const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
+            (refresh->together ? core_refresh_together : core_refresh)(
+                guard->core, clock_now_us(), &refresh->key, refresh->policy, filler);
             perform_all(guard);
         }
         free(refresh);
@@ -521,7 +555,7 @@ static void cancel(struct guard *guard, struct get *get)
     shell_forget_cancel(guard, get);
     if (get->in_core)
         core_cancel(guard->core, clock_now_us(), &get->waiter);
-    else if (get->loop == guard->own && get->lookup != NULL)
+    else if (get->loop == guard->own && (get->lookup != NULL || get->stage == GET_HELD))
         loop_cancel(guard->own, get);
     else
         get->cancelled_early = true; /* still in the mailbox, or answered already */
@@ -606,6 +640,8 @@ static void close_everything(struct guard *guard)
     uv_close((uv_handle_t *)&guard->timer, NULL);
     uv_close((uv_handle_t *)&guard->limit, NULL);
     uv_close((uv_handle_t *)&guard->beat, NULL);
+    uv_close((uv_handle_t *)&guard->turn, NULL);
+    uv_close((uv_handle_t *)&guard->awake, NULL);
     if (guard->wake != NULL)
         wake_close(guard->wake, NULL, NULL);
     if (guard->own != NULL)
@@ -797,7 +833,7 @@ enum guard_status shell_start(struct guard *guard)
         return GUARD_NO_MEMORY;
     guard->loop.data = guard;
     atomic_init(&guard->beat_us, clock_now_us());
-    guard->async.data = guard->timer.data = guard->limit.data = guard->beat.data = guard;
+    guard->async.data = guard->timer.data = guard->limit.data = guard->beat.data = guard->turn.data = guard;
     if (uv_async_init(&guard->loop, &guard->async, on_async) != 0) {
         uv_loop_close(&guard->loop);
         return GUARD_NO_MEMORY;
@@ -806,6 +842,9 @@ enum guard_status shell_start(struct guard *guard)
     uv_timer_init(&guard->loop, &guard->limit);
     uv_timer_init(&guard->loop, &guard->beat);
     uv_timer_start(&guard->beat, on_beat, 0, BEAT_MS);
+    uv_check_init(&guard->loop, &guard->turn);
+    uv_check_start(&guard->turn, on_turn_over);
+    uv_idle_init(&guard->loop, &guard->awake);
     if (open_parts(guard) && start_thread(guard))
         return GUARD_OK;
     close_everything(guard);

@@ -35,6 +35,7 @@ struct refresh {
     struct refresh *next;
     const struct guard_policy *policy;
     struct core_key key;               /* points into text */
+    bool together;                     /* with others; may be loaded in a batch */
     char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
     char text[];                       /* plain key, NUL, encoded key, NUL */
 };
@@ -80,6 +81,8 @@ struct guard {
     struct core *core;     /* answers */
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
     struct shadow *shadow; /* NULL: another mode */
+    uv_check_t turn;       /* the end of one */
+    uv_idle_t awake;       /* active: the next turn must not block */
     struct guard_loop *own;
     struct wake *wake;
     struct workers *workers;
@@ -106,6 +109,8 @@ struct asker {
 enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
                             const struct asker *asker, guard_ticket *ticket);
 void shell_post_get(struct guard *guard, struct get *get);
+/* A list of them, which the guard's thread finds whole. The caller holds the guard's mutex. */
+void shell_add_gets(struct guard *guard, struct get *list);
 /* The policy's kind and the texts of a key are copied; for want of memory nothing happens. filler as in
  * core_refresh(). */
 void shell_post_refresh(struct guard *guard, const struct get *get, const char *filler);

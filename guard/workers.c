@@ -2,6 +2,7 @@
 /* workers.c - see workers.h. */
 #include "clock.h"
 #include "workers_parts.h"
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,23 @@ static void quiet_cancel_fd(int fd)
         return; /* was not set */
 }
 
+static bool all_cancelled(const struct guard_load *first)
+{
+    const struct guard_load *load = first;
+    while (load != NULL && atomic_load(&load->cancelled))
+        load = load->mate;
+    return load == NULL;
+}
+
+/* Under the mutex. */
+static void take_cancel_fd(struct guard_load *first, int cancel_fd)
+{
+    for (struct guard_load *load = first; load != NULL; load = load->mate)
+        load->cancel_fd = cancel_fd;
+    if (cancel_fd >= 0 && all_cancelled(first))
+        eventfd_write(cancel_fd, 1);
+}
+
 static struct guard_load *next_job(struct worker *worker)
 {
     struct workers *workers = worker->workers;
@@ -116,9 +134,7 @@ static struct guard_load *next_job(struct worker *worker)
     if (load != NULL) {
         DL_DELETE(workers->queued, load);
         DL_APPEND(workers->running, load);
-        load->cancel_fd = worker->cancel_fd;
-        if (atomic_load(&load->cancelled) && worker->cancel_fd >= 0)
-            eventfd_write(worker->cancel_fd, 1);
+        take_cancel_fd(load, worker->cancel_fd);
     }
     pthread_mutex_unlock(&workers->mutex);
     return load;
@@ -139,6 +155,15 @@ static bool retire(struct worker *worker, struct guard_load *load, bool over)
     return !abandoned;
 }
 
+static void free_finished(struct finished_load *list)
+{
+    while (list != NULL) {
+        struct finished_load *finished = list;
+        list = finished->next;
+        finished_load_free(finished);
+    }
+}
+
 static void report(struct worker *worker, bool over)
 {
     struct guard_load *load = worker->load;
@@ -146,12 +171,15 @@ static void report(struct worker *worker, bool over)
     bool wanted = retire(worker, load, over);
     if (load == NULL)
         return;
-    if (!load->finished)
-        guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+    for (struct guard_load *at = load; at != NULL; at = at->mate) {
+        if (!at->finished)
+            guard_load_fail(at, GUARD_FAILURE_INTERNAL);
+        at->result.next = at->mate != NULL ? &at->mate->result : NULL;
+    }
     if (wanted)
         worker->workers->done(worker->workers->context, &load->result);
     else
-        finished_load_free(&load->result);
+        free_finished(&load->result);
 }
 
 /* Also when a loader ends the thread: then its job has failed. */
@@ -160,15 +188,43 @@ static void worker_over(void *context)
     report(context, true);
 }
 
+/* A batch has one limit, the earliest of its keys'. */
+static void run_batch(struct guard_load *first)
+{
+    struct guard_load *loads[GUARD_MANY_MAX];
+    size_t count = 0;
+    uint64_t start_us = clock_now_us(), deadline_us = UINT64_MAX;
+    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+        assert(count < GUARD_MANY_MAX);
+        loads[count++] = load;
+        deadline_us = load->deadline_us < deadline_us ? load->deadline_us : deadline_us;
+    }
+    for (size_t i = 0; i < count; i++) {
+        loads[i]->start_us = start_us;
+        loads[i]->deadline_us = deadline_us;
+    }
+    first->policy->batch_loader(loads, count, first->policy->context);
+}
+
+static void run_load(struct worker *worker, struct guard_load *load)
+{
+    for (struct guard_load *at = load; at != NULL; at = at->mate)
+        at->worker = worker;
+    if (load->mate != NULL) {
+        run_batch(load);
+        return;
+    }
+    load->start_us = clock_now_us();
+    load->policy->loader(load, load->policy->context);
+}
+
 static void *worker_run(void *context)
 {
     struct worker *worker = context;
     pthread_cleanup_push(worker_over, worker);
     for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
         worker->load = load;
-        load->worker = worker;
-        load->start_us = clock_now_us();
-        load->policy->loader(load, load->policy->context);
+        run_load(worker, load);
         report(worker, false);
     }
     pthread_cleanup_pop(1);
@@ -267,18 +323,42 @@ static struct guard_load *new_load(const struct job *job)
 }
 
 /* Under the mutex. */
-static bool enqueue(struct workers *workers, struct guard_load *load)
+static void commit(struct workers *workers)
+{
+    struct guard_load *open = workers->open;
+    if (open == NULL)
+        return;
+    workers->open = NULL;
+    DL_APPEND(workers->queued, open);
+    pthread_cond_signal(&workers->work);
+}
+
+void workers_commit(struct workers *workers)
+{
+    pthread_mutex_lock(&workers->mutex);
+    commit(workers);
+    pthread_mutex_unlock(&workers->mutex);
+}
+
+/* Under the mutex. The first of a batch stays open for the others. */
+static bool enqueue(struct workers *workers, const struct job *job, struct guard_load *load)
 {
     int queued = 0;
     struct guard_load *each = NULL;
-    DL_APPEND(workers->queued, load);
-    DL_COUNT(workers->queued, each, queued);
-    if (staff(workers, (uint32_t)queued)) {
-        pthread_cond_signal(&workers->work);
+    if (workers->open != NULL && job->batch != 0 && workers->open_batch == job->batch) {
+        workers->open_last->mate = load;
+        workers->open_last = load;
         return true;
     }
-    DL_DELETE(workers->queued, load);
-    return false;
+    commit(workers);
+    DL_COUNT(workers->queued, each, queued);
+    if (!staff(workers, (uint32_t)queued + 1))
+        return false;
+    workers->open = workers->open_last = load;
+    workers->open_batch = job->batch;
+    if (job->batch == 0)
+        commit(workers);
+    return true;
 }
 
 bool workers_start(struct workers *workers, const struct job *job)
@@ -287,27 +367,38 @@ bool workers_start(struct workers *workers, const struct job *job)
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue(workers, load);
+    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
         free(load);
     return taken;
 }
 
+/* The one descriptor of a batch speaks when nobody wants any of it. */
+static bool cancel_load(struct guard_load *first, uint64_t id)
+{
+    struct guard_load *load = first;
+    while (load != NULL && load->result.load != id)
+        load = load->mate;
+    if (load == NULL)
+        return false;
+    atomic_store(&load->cancelled, true);
+    if (load->cancel_fd >= 0 && all_cancelled(first))
+        eventfd_write(load->cancel_fd, 1);
+    return true;
+}
+
 static void cancel_in(struct guard_load *list, uint64_t id)
 {
-    for (struct guard_load *load = list; load != NULL; load = load->next) {
-        if (load->result.load != id)
-            continue;
-        atomic_store(&load->cancelled, true);
-        if (load->cancel_fd >= 0)
-            eventfd_write(load->cancel_fd, 1);
-    }
+    struct guard_load *load = list;
+    while (load != NULL && !cancel_load(load, id))
+        load = load->next;
 }
 
 void workers_cancel(struct workers *workers, uint64_t id)
 {
     pthread_mutex_lock(&workers->mutex);
+    cancel_in(workers->open, id);
     cancel_in(workers->queued, id);
     cancel_in(workers->running, id);
     pthread_mutex_unlock(&workers->mutex);

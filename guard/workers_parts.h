@@ -11,7 +11,8 @@ struct nested;
 
 struct guard_load {
     struct finished_load result;    /* first: what the owner gets is freed as a guard_load */
-    struct guard_load *prev, *next; /* queued or running; under the mutex */
+    struct guard_load *prev, *next; /* queued or running, the first of a batch; under the mutex */
+    struct guard_load *mate;        /* the next of its batch; not changed once queued */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy;
     int cancel_fd; /* the worker's, or its own if it is nested; -1: none; under the mutex until it runs */
@@ -40,6 +41,8 @@ struct workers {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct guard_load *queued, *running;
+    struct guard_load *open, *open_last; /* a batch that is not complete yet */
+    uint64_t open_batch;
     struct worker *all; /* owned, `count` of them */
     uint32_t count, idle;
     bool closing, abandoned;

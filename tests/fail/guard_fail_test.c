@@ -39,6 +39,12 @@ struct life {
     bool detached;
 };
 
+static void load_batch(struct guard_load *const *loads, size_t count, void *context)
+{
+    for (size_t i = 0; i < count; i++)
+        source_finish(context, loads[i], 1);
+}
+
 static void init_life(struct life *life, void (*days)(struct life *life))
 {
     static unsigned runs;
@@ -54,6 +60,7 @@ static void init_life(struct life *life, void (*days)(struct life *life))
     life->config.load_workers = 2;
     life->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
     life->policy.loader = source_load;
+    life->policy.batch_loader = load_batch;
     life->policy.context = &life->source;
     life->policy.lease_ms = 600;
     life->policy.failure_ms = 10;
@@ -131,6 +138,43 @@ static void ask_together(struct life *life)
         tickets[i] = get_later(life, i % 2 == 0 ? "even" : "odd");
     guard_cancel(life->guard, tickets[0]);
     source_open(&life->source);
+    WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
+}
+
+/* ---- many keys in one call ---- */
+
+static void answered_many(void *context, const struct guard_result *results, size_t count)
+{
+    struct life *life = context;
+    for (size_t i = 0; i < count; i++)
+        check_answer(&results[i]);
+    atomic_fetch_add(&life->answered, 1);
+}
+
+static void ask_many(struct life *life, const char *what, bool leave)
+{
+    char text[ASKS][KEY_SIZE], each[24];
+    const char *keys[ASKS];
+    struct guard_result results[ASKS];
+    guard_ticket ticket = 0;
+    for (size_t i = 0; i < ASKS; i++) {
+        snprintf(each, sizeof each, "%s%zu", what, i);
+        name_key(life, each, text[i]);
+        keys[i] = text[i];
+    }
+    struct guard_many_request request = {
+        .kind = life->kind, .keys = keys, .count = ASKS, .answered = answered_many, .context = life};
+    enum guard_status status = guard_get_many_wait(life->guard, &request, results);
+    assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    for (size_t i = 0; i < ASKS && status == GUARD_OK; i++) {
+        check_answer(&results[i]);
+        guard_value_unref(&results[i].value);
+    }
+    status = guard_get_many(life->guard, &request, &ticket);
+    assert_true(status == GUARD_OK ? ticket != 0 : status == GUARD_NO_MEMORY);
+    atomic_fetch_add(&life->accepted, status == GUARD_OK);
+    if (leave)
+        guard_cancel(life->guard, ticket);
     WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
 }
 
@@ -250,6 +294,15 @@ static void live_with_kind(struct life *life)
     expect_health(life);
 }
 
+static void live_with_many(struct life *life)
+{
+    ask_many(life, "early", false); /* not connected yet */
+    WAIT_UNTIL(is_up(life->guard));
+    ask_many(life, "some", false);
+    ask_many(life, "gone", true);
+    expect_health(life);
+}
+
 static void live(struct life *life)
 {
     struct guard_error error = {.text = ""};
@@ -295,6 +348,12 @@ static void any_allocation_may_fail(void **state)
 {
     (void)state;
     sweep(FAIL_MEMORY, live_with_kind, 1);
+}
+
+static void any_allocation_for_many_keys_may_fail(void **state)
+{
+    (void)state;
+    sweep(FAIL_MEMORY, live_with_many, 1);
 }
 
 static void several_allocations_in_a_row_may_fail(void **state)
@@ -359,6 +418,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(any_allocation_for_many_keys_may_fail),
         cmocka_unit_test(several_allocations_in_a_row_may_fail),
         cmocka_unit_test(any_allocation_of_libuv_may_fail),
         cmocka_unit_test(any_socket_may_be_refused),

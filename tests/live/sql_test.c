@@ -277,7 +277,7 @@ static void every_change_of_a_document_moves_its_version(void **state)
 
 /* ---- the statements of the loads ---- */
 
-static const char *const loads[] = {"load_catalog", "load_category", "load_product"};
+static const char *const loads[] = {"load_catalog", "load_category", "load_product", "load_products"};
 
 static size_t count_of(const char *text, const char *part)
 {
@@ -293,10 +293,13 @@ static void every_load_has_its_marker_once_and_is_logged_once(void **state)
     static const struct {
         const char *marker;
         int param_count;
-    } expected[] = {{"/* load catalog */", 1}, {"/* load category */", 3}, {"/* load product */", 3}};
-    static const char *const params[] = {"1", "0", "0"};
+        const char *params[3];
+    } expected[] = {{"/* load catalog */", 1, {"1"}},
+                    {"/* load category */", 3, {"1", "0", "0"}},
+                    {"/* load product */", 3, {"1", "0", "0"}},
+                    {"/* load products */", 2, {"{1,2}", "0"}}};
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         char path[64];
         snprintf(path, sizeof path, "sql/%s.sql", loads[i]);
         const char *text = text_of(path);
@@ -304,7 +307,7 @@ static void every_load_has_its_marker_once_and_is_logged_once(void **state)
         assert_int_equal(count_of(text, "/*"), 1);
 
         uint64_t mark = stack_postgres_mark(&postgres);
-        PQclear(PQexecParams(shop, text, expected[i].param_count, NULL, params, NULL, NULL, 0));
+        PQclear(PQexecParams(shop, text, expected[i].param_count, NULL, expected[i].params, NULL, NULL, 0));
         assert_true(stack_postgres_wait(&postgres, mark, expected[i].marker, 1, LIMIT_MS));
         assert_int_equal(stack_postgres_count(&postgres, mark, expected[i].marker), 1);
     }

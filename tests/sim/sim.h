@@ -115,6 +115,7 @@ enum seen {
     SEEN_NESTED,    /* gets of loaders */
     SEEN_LENT,      /* loads on the thread of one that waits */
     SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
+    SEEN_BATCHED,   /* loads that joined another's query */
     SEENS,
 };
 
@@ -143,6 +144,7 @@ enum event_kind {
     EVENT_CLOSE,      /* process: its drain is over */
     EVENT_RESTART,    /* process after a crash or its close */
     EVENT_REPLICATE,
+    EVENT_TURN, /* process: all that was to be read has been read */
     EVENT_KINDS,
 };
 
@@ -270,7 +272,7 @@ struct write {
 };
 
 struct load_model {
-    uint64_t id; /* the core's */
+    uint64_t id, batch; /* the core's */
     uint32_t process, life, key, version;
     uint32_t commands_before;
     bool has_previous;
@@ -310,7 +312,8 @@ struct process {
     char last_token[TOKEN_SIZE];
     uint32_t ticks; /* scheduled so far: only the last one counts */
     bool closing;
-    uint32_t accepted, refused, running; /* gets of this life; loads */
+    bool turn_set;                       /* the end of its turn is an event to come */
+    uint32_t accepted, refused, running; /* gets of this life; queries */
 };
 
 /* ---- parameters of a run ---- */
@@ -323,9 +326,10 @@ struct params {
     bool calm; /* nothing goes wrong but messages and, in some, loads */
     uint32_t tick_late_us;
     bool enabled[FAULTS];
-    uint32_t lookup_percent; /* of the gets: looked up on a server loop before the core is asked */
-    bool conditional;        /* loaders compare with the value that is refreshed */
-    uint32_t nested;         /* one loader in so many asks for another key; 0: none */
+    uint32_t lookup_percent;   /* of the gets: looked up on a server loop before the core is asked */
+    uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
+    bool conditional;          /* loaders compare with the value that is refreshed */
+    uint32_t nested;           /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */

@@ -25,11 +25,17 @@ const char *const mutant_names[MUTANTS] = {
 };
 
 const char *const seen_names[SEENS] = {
-    [SEEN_STALE] = "stale answers",      [SEEN_SOFT] = "of them at the soft limit",
-    [SEEN_EARLY] = "early refreshes",    [SEEN_UNCHANGED] = "loads unchanged",
-    [SEEN_TOUCHED] = "values touched",   [SEEN_GONE] = "touches in vain",
-    [SEEN_LOOKUPS] = "lookups answered", [SEEN_NESTED] = "nested gets",
-    [SEEN_LENT] = "threads lent",        [SEEN_CIRCLES] = "circles refused",
+    [SEEN_STALE] = "stale answers",
+    [SEEN_SOFT] = "of them at the soft limit",
+    [SEEN_EARLY] = "early refreshes",
+    [SEEN_UNCHANGED] = "loads unchanged",
+    [SEEN_TOUCHED] = "values touched",
+    [SEEN_GONE] = "touches in vain",
+    [SEEN_LOOKUPS] = "lookups answered",
+    [SEEN_NESTED] = "nested gets",
+    [SEEN_LENT] = "threads lent",
+    [SEEN_CIRCLES] = "circles refused",
+    [SEEN_BATCHED] = "loads in another's batch",
 };
 
 const char *const fault_names[FAULTS] = {

@@ -255,10 +255,22 @@ static void schedule_end(struct sim *sim, uint32_t index)
                .kind = EVENT_LOAD_END, .process = load->process, .life = load->life, .subject = index});
 }
 
+/* Of the query that this load is part of: it alone, or those of its batch. */
+static bool has_mates(const struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = 0; i < sim->loads && load->batch != 0; i++) {
+        const struct load_model *other = &sim->load[i];
+        if (other != load && other->batch == load->batch && other->process == load->process &&
+            other->life == load->life && !other->ended)
+            return true;
+    }
+    return false;
+}
+
 static void give_thread_back(struct sim *sim, struct process *process, const struct load_model *load)
 {
     if (load->lender == 0) {
-        process->running--;
+        process->running -= !has_mates(sim, load);
         return;
     }
     sim->load[load->lender - 1].lent = false;
@@ -274,6 +286,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     uint32_t index = sim->loads;
     struct load_model *load = &sim->load[index];
     *load = (struct load_model){.id = action->load, .process = process->index, .life = process->life};
+    load->batch = action->batch;
     load->commands_before = sim->commands;
     load->deadline_us = action->deadline_us - process->clock_offset_us;
     load->leased = was_granted(sim, process, action->token);
@@ -288,10 +301,13 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     load->end_us = load->start_us + span_us;
     load->wish = choose_wish(sim);
     sim->loads++;
-    if (action->lender != 0)
+    if (action->lender != 0) {
         borrow_thread(sim, load, action->lender);
-    else
-        process->running++;
+    } else {
+        bool joins = has_mates(sim, load);
+        process->running += !joins;
+        sim->seen[SEEN_BATCHED] += joins;
+    }
     sim_trace(sim, "p%u  load k%u %.8s %s%s", process->index, load->key, load->token,
               load->leased ? "leased" : "bare", load->fails ? ", will fail" : "");
     check_load_starts(sim, load);
@@ -492,6 +508,8 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     request->waiter.start_us = process_now_us(process);
     if (chance_below(&sim->chance, 100) < sim->params.lookup_percent && look_up(sim, process, request))
         return;
+    if (sim->params.together_percent > 0)
+        request->waiter.together = chance_below(&sim->chance, 100) < sim->params.together_percent;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  process_now_us(process) + deadline_ms * 1000);
@@ -616,6 +634,11 @@ void process_drain(struct sim *sim, struct process *process)
         invalidated(sim, (struct write *)invalidation);
     if (process->closing && core_idle(process->core))
         sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
+    if (core_turn_due(process->core) && !process->turn_set) {
+        process->turn_set = true;
+        sim_at(sim, sim->now_us + sim_between(sim, 0, 200),
+               (struct event){.kind = EVENT_TURN, .process = process->index, .life = process->life});
+    }
     uint64_t next_us = core_next_us(process->core);
     if (next_us == UINT64_MAX)
         return;

@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +123,6 @@ static void a_path_is_matched_whole(void **state)
                                         "/catalogue",
                                         "//catalog",
                                         "/Catalog",
-                                        "/products",
                                         "/product/7",
                                         "/products/7/",
                                         "/products//7",
@@ -168,6 +168,76 @@ static void a_refused_request_is_still_counted_under_its_route(void **state)
     route_parse("/elsewhere", &route);
     assert_int_equal(route.target, ROUTE_OTHER);
     assert_string_equal(route_target_name(route.target), "other");
+}
+
+static void many_products_are_named_in_one_list(void **state)
+{
+    struct route_ids ids;
+    struct route route;
+
+    (void)state;
+    assert_int_equal(route_parse("/products?ids=3,1,7", &route), ROUTE_OK);
+    assert_int_equal(route.target, ROUTE_PRODUCTS);
+    assert_int_equal(route_ids("/products?ids=3,1,7", &ids), ROUTE_OK);
+    assert_int_equal(ids.count, 3);
+    assert_int_equal(ids.ids[0], 3);
+    assert_int_equal(ids.ids[2], 7);
+    assert_int_equal(route_ids("http://shop.example/products?ids=999999999999999999", &ids), ROUTE_OK);
+    assert_int_equal(ids.ids[0], 999999999999999999);
+    assert_string_equal(route_target_name(ROUTE_PRODUCTS), "products");
+}
+
+static void a_list_says_which_of_its_ids_is_wrong(void **state)
+{
+    static const struct {
+        const char *list;
+        uint32_t place;
+        const char *bad;
+    } lists[] = {{"", 1, ""},
+                 {"0", 1, "0"},
+                 {"7,", 2, ""},
+                 {",7", 1, ""},
+                 {"7,,8", 2, ""},
+                 {"7,08", 2, "08"},
+                 {"7,8,7", 3, "7"},
+                 {"1,2,x", 3, "x"},
+                 {"1 ,2", 1, "1 "},
+                 {"7&ids=8", 1, "7&ids=8"},
+                 {"7?ids=8", 1, "7?ids=8"},
+                 {"1;2", 1, "1;2"},
+                 {"1000000000000000000", 1, "1000000000000000000"},
+                 {"1,123456789012345678901234567890", 2, "12345678901234567890123"}};
+    char uri[64 + 16];
+    struct route_ids ids;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        snprintf(uri, sizeof(uri), "/products?ids=%s", lists[i].list);
+        assert_refused(uri, ROUTE_BAD_IDS);
+        assert_int_equal(route_ids(uri, &ids), ROUTE_BAD_IDS);
+        assert_int_equal(ids.bad_place, lists[i].place);
+        assert_string_equal(ids.bad, lists[i].bad);
+    }
+    assert_refused("/products", ROUTE_BAD_QUERY);
+    assert_refused("/products?", ROUTE_BAD_QUERY);
+    assert_refused("/products?id=7", ROUTE_BAD_QUERY);
+    assert_refused("/products?IDS=7", ROUTE_BAD_QUERY);
+    assert_refused("/products?ids=7%2C8", ROUTE_ENCODED);
+}
+
+static void a_list_has_at_most_a_hundred_ids(void **state)
+{
+    char uri[512] = "/products?ids=1";
+    struct route_ids ids;
+
+    (void)state;
+    for (int id = 2; id <= ROUTE_IDS_MAX; id++)
+        snprintf(uri + strlen(uri), 8, ",%d", id);
+    assert_int_equal(route_ids(uri, &ids), ROUTE_OK);
+    assert_int_equal(ids.count, ROUTE_IDS_MAX);
+    strcat(uri, ",101");
+    assert_int_equal(route_ids(uri, &ids), ROUTE_BAD_IDS);
+    assert_int_equal(ids.bad_place, 101);
 }
 
 static void a_very_long_path_is_only_unknown(void **state)
@@ -223,6 +293,9 @@ int main(void)
         cmocka_unit_test(a_path_is_matched_whole),
         cmocka_unit_test(only_a_category_takes_a_query_and_only_after),
         cmocka_unit_test(a_refused_request_is_still_counted_under_its_route),
+        cmocka_unit_test(many_products_are_named_in_one_list),
+        cmocka_unit_test(a_list_says_which_of_its_ids_is_wrong),
+        cmocka_unit_test(a_list_has_at_most_a_hundred_ids),
         cmocka_unit_test(a_very_long_path_is_only_unknown),
         cmocka_unit_test(an_operator_can_name_our_keys_and_no_others),
     };

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* many.c - see many.h. */
+#include "many.h"
+#include "shell.h"
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct part {
+    struct many *many;
+    struct get *get; /* NULL: called back */
+};
+
+struct many {
+    struct guard_loop *loop;
+    struct get *stand_in; /* owned: has the ticket */
+    guard_many_answered *answered;
+    void *context;
+    struct get *held;             /* looked up in vain */
+    uint32_t looking;             /* lookups that are outstanding */
+    size_t left, count;           /* not called back, all */
+    struct guard_result *results; /* in the same allocation; their values are ours */
+    struct part parts[];
+};
+
+static bool is_own(const struct guard_loop *loop)
+{
+    return loop == loop->guard->own;
+}
+
+/* ---- between lookup and core ---- */
+
+void many_looking(struct many *many)
+{
+    many->looking++;
+}
+
+/* The caller holds the guard's mutex. */
+static void release_held(struct many *many)
+{
+    struct get *list = many->held;
+    many->held = NULL;
+    if (list != NULL)
+        shell_add_gets(many->loop->guard, list);
+}
+
+static void looked(struct many *many)
+{
+    if (--many->looking > 0 || many->held == NULL)
+        return;
+    pthread_mutex_lock(&many->loop->guard->mutex);
+    release_held(many);
+    pthread_mutex_unlock(&many->loop->guard->mutex);
+}
+
+void many_missed(struct get *get)
+{
+    get->stage = GET_HELD;
+    DL_APPEND(get->many->held, get);
+    looked(get->many);
+}
+
+void many_answered_here(struct get *get)
+{
+    looked(get->many);
+}
+
+/* A loop that is being detached cancels all the others, too. */
+void many_cancelled_here(struct get *get)
+{
+    struct many *many = get->many;
+    if (get->stage == GET_HELD)
+        DL_DELETE(many->held, get);
+    else if (--many->looking == 0 && !many->loop->detaching)
+        release_held(many);
+}
+
+/* ---- answering ---- */
+
+static void free_many(struct many *many)
+{
+    for (size_t i = 0; i < many->count; i++)
+        guard_value_unref(&many->results[i].value);
+    free(many->stand_in);
+    free(many);
+}
+
+/* From here on no ticket leads to it. */
+static void forget_ticket(struct many *many)
+{
+    struct guard_loop *loop = many->loop;
+    if (is_own(loop))
+        pthread_mutex_lock(&loop->guard->mutex);
+    tickets_remove(&loop->tickets, many->stand_in->ticket);
+    loop->many_count--;
+    if (is_own(loop))
+        pthread_mutex_unlock(&loop->guard->mutex);
+}
+
+static void part_answered(void *context, const struct guard_result *result)
+{
+    struct part *part = context;
+    struct many *many = part->many;
+    struct guard_result *own = &many->results[part - many->parts];
+    *own = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    if (--many->left > 0)
+        return;
+    forget_ticket(many);
+    many->answered(many->context, many->results, many->count);
+    free_many(many);
+}
+
+void many_forget(struct get *get)
+{
+    ((struct part *)get->context)->get = NULL;
+}
+
+void many_cancel(struct many *many)
+{
+    for (size_t i = 0; i < many->count; i++) {
+        struct get *get = many->parts[i].get;
+        if (get != NULL && is_own(many->loop))
+            shell_post_cancel(many->loop->guard, get);
+        else if (get != NULL)
+            loop_cancel(many->loop, get);
+    }
+}
+
+/* ---- making ---- */
+
+static enum guard_status check_request(const struct guard_many_request *request)
+{
+    bool sound = request != NULL && request->keys != NULL && request->answered != NULL &&
+                 request->count > 0 && request->count <= GUARD_MANY_MAX;
+    return sound ? GUARD_OK : GUARD_INVALID;
+}
+
+/* Before anybody knows of its gets. */
+static void discard(struct many *many)
+{
+    for (size_t i = 0; i < many->count; i++)
+        free(many->parts[i].get);
+    free_many(many);
+}
+
+static enum guard_status make_get(struct many *many, const struct guard_many_request *request, size_t i)
+{
+    struct part *part = &many->parts[i];
+    const struct guard_request one = {
+        .kind = request->kind,
+        .key = request->keys[i],
+        .deadline_ms = request->deadline_ms,
+        .answered = part_answered,
+        .context = part,
+    };
+    part->many = many;
+    enum guard_status status = loop_new_get(many->loop, &one, &part->get);
+    if (status != GUARD_OK)
+        return status;
+    part->get->many = many;
+    part->get->waiter.together = true;
+    return GUARD_OK;
+}
+
+static struct many *new_many(struct guard_loop *loop, const struct guard_many_request *request)
+{
+    size_t parts_bytes = sizeof(struct many) + request->count * sizeof(struct part);
+    struct many *many = calloc(1, parts_bytes + request->count * sizeof *many->results);
+    if (many == NULL)
+        return NULL;
+    many->results = (struct guard_result *)(void *)((char *)many + parts_bytes);
+    many->loop = loop;
+    many->answered = request->answered;
+    many->context = request->context;
+    many->left = many->count = request->count;
+    many->stand_in = calloc(1, sizeof *many->stand_in);
+    if (many->stand_in == NULL) {
+        free(many);
+        return NULL;
+    }
+    many->stand_in->stage = GET_MANY;
+    many->stand_in->many = many;
+    return many;
+}
+_Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
+                   sizeof(struct part) % _Alignof(struct guard_result) == 0,
+               "the results follow the parts");
+
+static enum guard_status make(struct guard_loop *loop, const struct guard_many_request *request,
+                              struct many **out)
+{
+    enum guard_status status = check_request(request);
+    if (status != GUARD_OK)
+        return status;
+    struct many *many = new_many(loop, request);
+    if (many == NULL)
+        return GUARD_NO_MEMORY;
+    for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
+        status = make_get(many, request, i);
+    if (status != GUARD_OK)
+        discard(many);
+    else
+        *out = many;
+    return status;
+}
+
+/* ---- accepting ---- */
+
+static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
+{
+    get->ticket = tickets_add(&loop->tickets, get);
+    return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
+}
+
+/* All or none. The one that stands in for all is no request and not counted. */
+static enum guard_status take_tickets(struct many *many)
+{
+    struct guard_loop *loop = many->loop;
+    uint32_t used = loop->tickets.used - loop->many_count, most = loop->guard->config.max_waiters;
+    if (used >= most || many->count > most - used) {
+        atomic_fetch_add_explicit(&loop->guard->shed, many->count, memory_order_relaxed);
+        return GUARD_SHED;
+    }
+    size_t taken = 0;
+    enum guard_status status = take_ticket(loop, many->stand_in);
+    while (taken < many->count && status == GUARD_OK) {
+        status = take_ticket(loop, many->parts[taken].get);
+        taken += status == GUARD_OK;
+    }
+    loop->many_count += status == GUARD_OK;
+    if (status == GUARD_OK)
+        return status;
+    while (taken > 0)
+        tickets_remove(&loop->tickets, many->parts[--taken].get->ticket);
+    if (many->stand_in->ticket != 0)
+        tickets_remove(&loop->tickets, many->stand_in->ticket);
+    return status;
+}
+
+/* Under the mutex. */
+static enum guard_status admit(struct guard *guard, struct many *many)
+{
+    if (guard->draining)
+        return GUARD_CLOSING;
+    enum guard_status status = take_tickets(many);
+    for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
+        DL_APPEND(guard->incoming, many->parts[i].get);
+    if (status == GUARD_OK)
+        uv_async_send(&guard->async);
+    return status;
+}
+
+enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
+                                 guard_ticket *ticket)
+{
+    struct many *many = NULL;
+    enum guard_status status = make(guard->own, request, &many);
+    if (status != GUARD_OK)
+        return status;
+    pthread_mutex_lock(&guard->mutex);
+    status = admit(guard, many);
+    if (status == GUARD_OK && ticket != NULL)
+        *ticket = many->stand_in->ticket;
+    pthread_mutex_unlock(&guard->mutex);
+    if (status != GUARD_OK)
+        discard(many);
+    return status;
+}
+
+enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request,
+                                      guard_ticket *ticket)
+{
+    struct many *many = NULL;
+    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
+        return GUARD_CLOSING;
+    enum guard_status status = make(loop, request, &many);
+    if (status != GUARD_OK)
+        return status;
+    status = take_tickets(many);
+    if (status != GUARD_OK) {
+        discard(many);
+        return status;
+    }
+    if (ticket != NULL)
+        *ticket = many->stand_in->ticket;
+    for (size_t i = 0; i < many->count; i++)
+        loop_accept(loop, many->parts[i].get);
+    return GUARD_OK;
+}
+
+/* ---- the blocking form ---- */
+
+struct blocking {
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    bool is_done;
+    struct guard_result *results; /* the caller's */
+    const size_t *places;         /* where in them each answer goes */
+};
+
+static void got_many(void *context, const struct guard_result *results, size_t count)
+{
+    struct blocking *blocking = context;
+    pthread_mutex_lock(&blocking->mutex);
+    for (size_t i = 0; i < count; i++) {
+        blocking->results[blocking->places[i]] = results[i];
+        if (results[i].value != NULL)
+            guard_value_ref(results[i].value);
+    }
+    blocking->is_done = true;
+    pthread_cond_signal(&blocking->done); /* under the mutex: who sees is_done destroys both */
+    pthread_mutex_unlock(&blocking->mutex);
+}
+
+static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
+                                      struct blocking *blocking)
+{
+    pthread_mutex_init(&blocking->mutex, NULL);
+    pthread_cond_init(&blocking->done, NULL);
+    enum guard_status status = guard_get_many(guard, request, NULL);
+    pthread_mutex_lock(&blocking->mutex);
+    while (status == GUARD_OK && !blocking->is_done)
+        pthread_cond_wait(&blocking->done, &blocking->mutex);
+    pthread_mutex_unlock(&blocking->mutex);
+    pthread_cond_destroy(&blocking->done);
+    pthread_mutex_destroy(&blocking->mutex);
+    return status;
+}
+
+enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
+                                      struct guard_result *results)
+{
+    const char *keys[GUARD_MANY_MAX];
+    size_t places[GUARD_MANY_MAX], count = 0;
+    struct blocking blocking = {.results = results, .places = places};
+    if (request == NULL || request->keys == NULL || request->count == 0 || request->count > GUARD_MANY_MAX)
+        return GUARD_INVALID;
+    memset(results, 0, request->count * sizeof *results);
+    for (size_t i = 0; i < request->count; i++) {
+        if (guard_near(guard, request->kind, request->keys[i], &results[i]))
+            continue;
+        keys[count] = request->keys[i];
+        places[count++] = i;
+    }
+    if (count == 0)
+        return GUARD_OK;
+    struct guard_many_request rest = *request;
+    rest.keys = keys;
+    rest.count = count;
+    rest.answered = got_many;
+    rest.context = &blocking;
+    enum guard_status status = ask_and_wait(guard, &rest, &blocking);
+    for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
+        guard_value_unref(&results[i].value);
+    return status;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, and what clients get, also when two
+ * processes are asked for overlapping sets at the same instant.
+ */
+#include "tests/support/fleet.h"
+
+#include <jansson.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LOAD_PRODUCTS "/* load products */"
+#define ROUND_TRIPS "guard_redis_round_trips_total"
+
+enum { IDS = 50, TRIES = 5, PATH_BYTES = 1024 };
+
+/* ---- asking ---- */
+
+/* So many that nobody has asked for; returns the first. */
+static uint32_t cold_products(struct fleet *fleet, uint32_t count)
+{
+    uint32_t first = fleet->next_product;
+    fleet->next_product += count;
+    return first;
+}
+
+/* "/products?ids=" of first, first + 1, ... or backwards. */
+static void path_of_ids(char path[PATH_BYTES], uint32_t first, uint32_t count, bool backwards)
+{
+    strcpy(path, "/products?ids=");
+    for (uint32_t i = 0; i < count; i++) {
+        size_t used = strlen(path);
+        snprintf(path + used, PATH_BYTES - used, "%s%" PRIu32, i > 0 ? "," : "",
+                 backwards ? first + count - 1 - i : first + i);
+    }
+}
+
+static json_t *document_of(const struct http_answer *answer)
+{
+    if (answer->status != 200)
+        fail_msg("%u: %s", answer->status, answer->body);
+    json_t *document = json_loadb(answer->body, answer->body_bytes, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(document);
+    return document;
+}
+
+static bool lists_ids(json_t *document, uint32_t first, uint32_t count, bool backwards)
+{
+    json_t *products = json_object_get(document, "products");
+    bool right = json_array_size(products) == count;
+    for (uint32_t i = 0; i < count && right; i++) {
+        json_int_t id = json_integer_value(json_object_get(json_array_get(products, i), "id"));
+        right = id == (json_int_t)(backwards ? first + count - 1 - i : first + i);
+    }
+    return right && json_array_size(json_object_get(document, "absent")) == 0;
+}
+
+static void ask_ids(struct fleet *fleet, size_t process, uint32_t first, uint32_t count)
+{
+    char path[PATH_BYTES];
+    struct http_answer answer;
+    path_of_ids(path, first, count, false);
+    fleet_ask(fleet, process, NULL, path, &answer);
+    json_t *document = document_of(&answer);
+    assert_true(lists_ids(document, first, count, false));
+    json_decref(document);
+    http_answer_clear(&answer);
+}
+
+static void assert_header(const struct http_answer *answer, const char *name, const char *value)
+{
+    char found[160];
+    assert_string_equal(http_header(answer, name, found, sizeof found), value);
+}
+
+/* ---- queries and round trips ---- */
+
+/* One loop, so that its connection to Redis is up once it has answered; and the scripts are in Redis. */
+static void start_warm(struct fleet *fleet, size_t count, const char *const *settings)
+{
+    assert_true(fleet_start(fleet, count, settings));
+    for (size_t i = 0; i < count; i++)
+        for (int again = 0; again < 2; again++)
+            ask_ids(fleet, i, cold_products(fleet, 2), 2);
+    fleet_mark(fleet);
+}
+
+static unsigned trips_of(struct fleet *fleet, uint32_t first)
+{
+    double before = fleet_metric(fleet, 0, ROUND_TRIPS);
+    assert_true(before > 0);
+    ask_ids(fleet, 0, first, IDS);
+    return (unsigned)(fleet_metric(fleet, 0, ROUND_TRIPS) - before);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* The guard also talks to Redis by itself now and then, so the least of some is what a request takes. */
+static void fifty_cold_ids_are_one_query_and_fifty_warm_ones_none(void **state)
+{
+    struct fleet *fleet = *state;
+    const char *const settings[] = {"SERVER_LOOPS=1", NULL};
+    unsigned cold = UINT32_MAX, warm = UINT32_MAX;
+    start_warm(fleet, 1, settings);
+    for (uint32_t i = 0; i < TRIES; i++) {
+        uint32_t first = cold_products(fleet, IDS);
+        cold = least(cold, trips_of(fleet, first));
+        assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), i + 1);
+        warm = least(warm, trips_of(fleet, first));
+        assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), i + 1);
+    }
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
+    assert_in_range(cold, 1, 3);
+    assert_int_equal(warm, 1);
+}
+
+static void what_is_near_is_answered_without_redis(void **state)
+{
+    struct fleet *fleet = *state;
+    const char *const settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=4194304", "NEAR_MS=60000", NULL};
+    unsigned near = UINT32_MAX;
+    start_warm(fleet, 1, settings);
+    uint32_t first = cold_products(fleet, IDS);
+    ask_ids(fleet, 0, first, IDS);
+    ask_ids(fleet, 0, first, IDS); /* keeps what it finds in Redis */
+    for (int i = 0; i < TRIES; i++)
+        near = least(near, trips_of(fleet, first));
+    assert_int_equal(near, 0);
+}
+
+/* ---- the answer ---- */
+
+static void found_and_absent_ids_come_in_the_order_asked(void **state)
+{
+    struct fleet *fleet = *state;
+    struct http_answer answer;
+    uint32_t first = cold_products(fleet, 3);
+    char path[PATH_BYTES], etag[64], found[64];
+    assert_true(fleet_start(fleet, 2, NULL));
+    snprintf(path, sizeof path, "/products?ids=%u,900000002,%u,900000001,%u", first + 2, first, first + 1);
+    fleet_ask(fleet, 0, NULL, path, &answer);
+    json_t *document = document_of(&answer);
+    json_t *products = json_object_get(document, "products"), *absent = json_object_get(document, "absent");
+    assert_int_equal(json_array_size(products), 3);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(products, 0), "id")), first + 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(products, 1), "id")), first);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(products, 2), "id")), first + 1);
+    assert_int_equal(json_array_size(absent), 2);
+    assert_int_equal(json_integer_value(json_array_get(absent, 0)), 900000002);
+    assert_int_equal(json_integer_value(json_array_get(absent, 1)), 900000001);
+    assert_header(&answer, "Content-Type", "application/json; charset=utf-8");
+    assert_header(&answer, "Cache-Control", "no-cache");
+    http_header(&answer, "ETag", etag, sizeof etag);
+    assert_int_equal(strlen(etag), 18);
+    json_decref(document);
+    http_answer_clear(&answer);
+
+    /* the other process, which finds all in Redis, makes the same document */
+    fleet_ask(fleet, 1, NULL, path, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(http_header(&answer, "ETag", found, sizeof found), etag);
+    char status[128];
+    assert_non_null(strstr(http_header(&answer, "Cache-Status", status, sizeof status), "catalogd; hit"));
+    http_answer_clear(&answer);
+}
+
+/* As each of its products is answered alone, byte for byte, whichever statement loaded it. */
+static void a_product_is_the_same_alone_and_among_others(void **state)
+{
+    struct fleet *fleet = *state;
+    struct http_answer many, one;
+    uint32_t first = cold_products(fleet, 2);
+    char path[PATH_BYTES], key[32];
+    struct fleet_invalidated done;
+    assert_true(fleet_start(fleet, 1, NULL));
+    path_of_ids(path, first, 2, false);
+    fleet_ask(fleet, 0, NULL, path, &many);
+    assert_int_equal(many.status, 200);
+    assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), 1);
+    snprintf(key, sizeof key, "product:%u", first);
+    fleet_invalidate(fleet, 0, key, &done);
+    assert_int_equal(done.status, 200);
+    snprintf(path, sizeof path, "/products/%u", first);
+    fleet_ask(fleet, 0, NULL, path, &one);
+    assert_int_equal(one.status, 200);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_memory_equal(many.body + strlen("{\"products\":["), one.body, one.body_bytes);
+    http_answer_clear(&many);
+    http_answer_clear(&one);
+}
+
+static void who_holds_the_document_is_told_so(void **state)
+{
+    struct fleet *fleet = *state;
+    struct http_answer answer;
+    char path[PATH_BYTES], etag[64], headers[128];
+    assert_true(fleet_start(fleet, 1, NULL));
+    path_of_ids(path, cold_products(fleet, 3), 3, false);
+    fleet_ask(fleet, 0, NULL, path, &answer);
+    assert_int_equal(answer.status, 200);
+    http_header(&answer, "ETag", etag, sizeof etag);
+    http_answer_clear(&answer);
+    snprintf(headers, sizeof headers, "If-None-Match: %s\r\n", etag);
+    const struct http_request request = {.host = "127.0.0.1",
+                                         .port = fleet->catalogd[0].port,
+                                         .path = path,
+                                         .headers = headers,
+                                         .deadline_ms = FLEET_LIMIT_MS};
+    assert_true(http_ask(&request, &answer));
+    assert_int_equal(answer.status, 304);
+    assert_int_equal(answer.body_bytes, 0);
+    http_answer_clear(&answer);
+    fleet_ask(fleet, 0, "HEAD", path, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_header(&answer, "ETag", etag);
+    http_answer_clear(&answer);
+}
+
+static void a_database_that_is_away_is_one_problem_for_all(void **state)
+{
+    struct fleet *fleet = *state;
+    struct http_answer answer;
+    char path[PATH_BYTES], retry[16];
+    assert_true(fleet_start(fleet, 1, NULL));
+    stack_postgres_kill(&fleet->postgres);
+    path_of_ids(path, cold_products(fleet, 3), 3, false);
+    fleet_ask(fleet, 0, NULL, path, &answer);
+    assert_int_equal(answer.status, 503);
+    assert_non_null(strstr(answer.body, "/problems/load-failed"));
+    assert_true(atoi(http_header(&answer, "Retry-After", retry, sizeof retry)) > 0);
+    http_answer_clear(&answer);
+}
+
+/* ---- overlapping sets at the same instant ---- */
+
+enum { PROCESSES = 2, CLIENTS = 8, SET = 80, SHIFT = 20, ROUNDS = 6 };
+
+struct client {
+    struct fleet *fleet;
+    pthread_barrier_t *start;
+    size_t process;
+    uint32_t first;
+    bool backwards, right;
+};
+
+static void *run_client(void *context)
+{
+    struct client *client = context;
+    char path[PATH_BYTES];
+    struct http_answer answer;
+    path_of_ids(path, client->first, SET, client->backwards);
+    pthread_barrier_wait(client->start);
+    fleet_ask(client->fleet, client->process, NULL, path, &answer);
+    json_t *document = json_loadb(answer.body, answer.body_bytes, 0, NULL);
+    client->right = answer.status == 200 && document != NULL &&
+                    lists_ids(document, client->first, SET, client->backwards);
+    json_decref(document);
+    http_answer_clear(&answer);
+    return NULL;
+}
+
+/* How often each id was a parameter of a load since the mark: $1 = '{7,8}' or '7'. */
+static void count_loaded(const struct fleet *fleet, uint32_t counts[FLEET_PRODUCTS + 1])
+{
+    static const char BEFORE[] = "parameters: $1 = '";
+    FILE *file = fopen(fleet->postgres.log_path, "re");
+    char *line = NULL;
+    size_t size = 0;
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)fleet->mark, SEEK_SET), 0);
+    while (getline(&line, &size, file) > 0) {
+        char *at = strstr(line, BEFORE);
+        at = at != NULL ? at + sizeof BEFORE - 1 : NULL;
+        while (at != NULL && *at != '\0' &&
+               strchr("{,0123456789", *at) != NULL) { /* not of another statement */
+            unsigned long id = strtoul(at + (*at == '{' || *at == ','), &at, 10);
+            assert_in_range(id, 1, FLEET_PRODUCTS);
+            counts[id]++;
+        }
+    }
+    free(line);
+    fclose(file);
+}
+
+static void overlapping_sets_asked_in_opposite_orders_load_each_id_once(void **state)
+{
+    struct fleet *fleet = *state;
+    static uint32_t counts[FLEET_PRODUCTS + 1];
+    struct client clients[CLIENTS];
+    pthread_t threads[CLIENTS];
+    pthread_barrier_t start;
+    const char *const settings[] = {"LOAD_DELAY_MS=30", NULL};
+    start_warm(fleet, PROCESSES, settings);
+    uint32_t begin = fleet->next_product;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t first = cold_products(fleet, SET + SHIFT);
+        pthread_barrier_init(&start, NULL, CLIENTS);
+        for (uint32_t i = 0; i < CLIENTS; i++) {
+            clients[i] = (struct client){.fleet = fleet,
+                                         .start = &start,
+                                         .process = i % PROCESSES,
+                                         .first = first + (i / 2 % 2) * SHIFT,
+                                         .backwards = i % 2 != 0};
+            assert_int_equal(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
+        }
+        for (uint32_t i = 0; i < CLIENTS; i++) {
+            pthread_join(threads[i], NULL);
+            assert_true(clients[i].right);
+        }
+        pthread_barrier_destroy(&start);
+    }
+    memset(counts, 0, sizeof counts);
+    count_loaded(fleet, counts);
+    for (uint32_t id = begin; id < fleet->next_product; id++)
+        if (counts[id] != 1)
+            fail_msg("product %" PRIu32 " was loaded %" PRIu32 " times", id, counts[id]);
+    uint32_t queries = fleet_loads(fleet, LOAD_PRODUCTS) + fleet_loads(fleet, FLEET_LOAD_PRODUCT);
+    assert_in_range(queries, ROUNDS, ROUNDS * CLIENTS); /* and not one for each of the 600 ids */
+}
+
+/* A client that leaves takes nothing from the others, nor does the server forget him. */
+static void clients_who_leave_are_forgotten(void **state)
+{
+    struct fleet *fleet = *state;
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    char path[PATH_BYTES];
+    const char *const settings[] = {"LOAD_DELAY_MS=1000", "SERVER_LOOPS=1", NULL};
+    assert_true(fleet_start(fleet, 1, settings));
+    path_of_ids(path, cold_products(fleet, 20), 20, false);
+    struct burst_options options = fleet_options(fleet, targets, path, 100);
+    options.leave_count = 50;
+    options.leave_ms = 200;
+    assert_true(burst_open(&options, &burst));
+    assert_true(burst_run(burst));
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    assert_int_equal(summary.statuses[200], 50);
+    assert_int_equal(summary.bodies, 1);
+    assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), 1);
+    assert_true(fleet_metric(fleet, 0, "guard_waiters") == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(fifty_cold_ids_are_one_query_and_fifty_warm_ones_none, fleet_end),
+        cmocka_unit_test_teardown(what_is_near_is_answered_without_redis, fleet_end),
+        cmocka_unit_test_teardown(found_and_absent_ids_come_in_the_order_asked, fleet_end),
+        cmocka_unit_test_teardown(a_product_is_the_same_alone_and_among_others, fleet_end),
+        cmocka_unit_test_teardown(who_holds_the_document_is_told_so, fleet_end),
+        cmocka_unit_test_teardown(overlapping_sets_asked_in_opposite_orders_load_each_id_once, fleet_end),
+        cmocka_unit_test_teardown(clients_who_leave_are_forgotten, fleet_end),
+        cmocka_unit_test_teardown(a_database_that_is_away_is_one_problem_for_all, fleet_end),
+    };
+    return cmocka_run_group_tests(tests, fleet_up, fleet_down);
+}

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: MIT */
+/* many_test.c - many keys in one call: one query, few round trips, no key loaded twice, no deadlock. */
+#include "guard_rig.h"
+
+#include <uv.h>
+
+enum { KEYS = 50, MOST_KEYS = GUARD_MANY_MAX, KEY_BYTES = 32 };
+
+/* ---- the batch loader: the source's loads, counted by batches too ---- */
+
+static struct {
+    atomic_uint batches, keys, most, spoilt, saw_cancel;
+    const char *absent, *broken; /* keys; NULL: none */
+    atomic_bool forgets;         /* leaves the last one unfinished */
+} batch;
+
+static void batch_reset(void)
+{
+    memset(&batch, 0, sizeof batch);
+}
+
+static bool is_key(const struct guard_load *load, const char *key)
+{
+    return key != NULL && strcmp(guard_load_key(load), key) == 0;
+}
+
+static void finish_one(struct source *source, struct guard_load *load, unsigned version)
+{
+    if (guard_load_cancelled(load))
+        atomic_fetch_add(&batch.saw_cancel, 1);
+    if (is_key(load, batch.absent))
+        guard_load_absent(load);
+    else if (is_key(load, batch.broken))
+        guard_load_fail(load, GUARD_FAILURE_REJECTED);
+    else
+        source_finish(source, load, version);
+}
+
+static void load_batch(struct guard_load *const *loads, size_t count, void *context)
+{
+    struct source *source = context;
+    unsigned version = atomic_load(&source->version);
+    unsigned running = atomic_fetch_add(&source->running, 1) + 1;
+    if (running > atomic_load(&source->most))
+        atomic_store(&source->most, running);
+    atomic_fetch_add(&source->begun, (unsigned)count);
+    atomic_fetch_add(&batch.batches, 1);
+    atomic_fetch_add(&batch.keys, (unsigned)count);
+    if (count > atomic_load(&batch.most))
+        atomic_store(&batch.most, (unsigned)count);
+    bool passed = source_pass(source, loads[0]);
+    for (size_t i = 0; i < count; i++) {
+        atomic_fetch_add(&batch.spoilt, guard_load_cancel_fd(loads[i]) != guard_load_cancel_fd(loads[0]));
+        if (passed && !(atomic_load(&batch.forgets) && i == count - 1))
+            finish_one(source, loads[i], version);
+    }
+    atomic_fetch_sub(&source->running, 1);
+    atomic_fetch_add(&source->over, (unsigned)count);
+}
+
+static void many_init(struct fleet *fleet)
+{
+    batch_reset();
+    fleet_init(fleet);
+    fleet->policy.batch_loader = load_batch;
+    fleet->policy.lease_ms = 5000;
+}
+
+/* ---- asking ---- */
+
+struct keys {
+    char text[MOST_KEYS][KEY_BYTES];
+    const char *list[MOST_KEYS];
+    size_t count;
+};
+
+/* KEY 0, 1, ... or backwards */
+static void keys_of(struct keys *keys, size_t first, size_t count, bool backwards)
+{
+    keys->count = count;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(keys->text[i], KEY_BYTES, "key:%zu", first + (backwards ? count - 1 - i : i));
+        keys->list[i] = keys->text[i];
+    }
+}
+
+struct many_ask {
+    struct fleet *fleet;
+    struct guard_result results[MOST_KEYS]; /* their values are ours */
+    size_t count;
+    atomic_uint answers;
+    guard_ticket ticket;
+};
+
+static void many_answered(void *context, const struct guard_result *results, size_t count)
+{
+    struct many_ask *ask = context;
+    ask->count = count;
+    for (size_t i = 0; i < count; i++) {
+        ask->results[i] = results[i];
+        if (results[i].value != NULL)
+            guard_value_ref(results[i].value);
+    }
+    atomic_fetch_add(&ask->fleet->answered, (unsigned)count);
+    atomic_fetch_add(&ask->answers, 1);
+}
+
+static enum guard_status many_try(struct fleet *fleet, size_t i, struct many_ask *ask,
+                                  const struct keys *keys)
+{
+    const struct guard_many_request request = {.kind = fleet->kinds[i],
+                                               .keys = keys->list,
+                                               .count = keys->count,
+                                               .answered = many_answered,
+                                               .context = ask};
+    memset(ask, 0, sizeof *ask);
+    ask->fleet = fleet;
+    atomic_fetch_add(&fleet->accepted[i], (unsigned)keys->count);
+    enum guard_status status = guard_get_many(fleet->guards[i], &request, &ask->ticket);
+    if (status != GUARD_OK)
+        atomic_fetch_sub(&fleet->accepted[i], (unsigned)keys->count);
+    if (status == GUARD_SHED)
+        atomic_fetch_add(&fleet->shed[i], (unsigned)keys->count);
+    return status;
+}
+
+static void many_start(struct fleet *fleet, size_t i, struct many_ask *ask, const struct keys *keys)
+{
+    assert_int_equal(many_try(fleet, i, ask, keys), GUARD_OK);
+    assert_true(ask->ticket != 0);
+}
+
+static void many_wait(struct many_ask *ask)
+{
+    WAIT_UNTIL(atomic_load(&ask->answers) > 0);
+    assert_int_equal(atomic_load(&ask->answers), 1);
+}
+
+static void many_clear(struct many_ask *ask)
+{
+    for (size_t i = 0; i < ask->count; i++)
+        guard_value_unref(&ask->results[i].value);
+}
+
+/* Every key has the row of its name, in the order asked. */
+static void assert_rows(const struct many_ask *ask, const struct keys *keys)
+{
+    assert_int_equal(ask->count, keys->count);
+    for (size_t i = 0; i < keys->count; i++) {
+        char row[KEY_BYTES + 8];
+        snprintf(row, sizeof row, "%s v1", keys->text[i]);
+        assert_row(&ask->results[i], row);
+    }
+}
+
+static void get_rows(struct fleet *fleet, size_t i, const struct keys *keys)
+{
+    struct many_ask ask;
+    many_start(fleet, i, &ask, keys);
+    many_wait(&ask);
+    assert_rows(&ask, keys);
+    many_clear(&ask);
+}
+
+static uint64_t round_trips(struct fleet *fleet, size_t i)
+{
+    return stats_of(fleet->guards[i]).redis_round_trips;
+}
+
+/* ---- queries and round trips ---- */
+
+static void fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 1);
+    WAIT_UNTIL(expect_row(&fleet, 0, "first", "first v1").status == GUARD_OK); /* its scripts are loaded */
+    unsigned begun = atomic_load(&fleet.source.begun);
+    keys_of(&keys, 0, KEYS, false);
+    uint64_t before = round_trips(&fleet, 0);
+    get_rows(&fleet, 0, &keys);
+    assert_in_range(round_trips(&fleet, 0) - before, 1, 3);
+    assert_int_equal(atomic_load(&batch.batches), 1);
+    assert_int_equal(atomic_load(&fleet.source.begun) - begun, KEYS);
+    before = round_trips(&fleet, 0);
+    get_rows(&fleet, 0, &keys);
+    assert_int_equal(round_trips(&fleet, 0) - before, 1);
+    assert_int_equal(atomic_load(&fleet.source.begun) - begun, KEYS);
+    assert_int_equal(batch.spoilt, 0);
+    fleet_close(&fleet);
+}
+
+static void a_batch_is_no_larger_than_its_policy_says(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    (void)state;
+    many_init(&fleet);
+    fleet.policy.batch_max = 8;
+    fleet_open(&fleet, 1);
+    keys_of(&keys, 0, 64, false);
+    get_rows(&fleet, 0, &keys);
+    assert_int_equal(atomic_load(&batch.keys), 64);
+    assert_int_equal(atomic_load(&batch.most), 8);
+    assert_int_equal(atomic_load(&batch.batches), 8);
+    fleet_close(&fleet);
+}
+
+static void a_batch_counts_as_one_of_the_workers(void **state)
+{
+    struct fleet fleet;
+    struct keys keys[3];
+    struct many_ask asks[3];
+    (void)state;
+    many_init(&fleet);
+    fleet.config.load_workers = 2;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 3; i++) {
+        keys_of(&keys[i], i * 100, 20, false);
+        many_start(&fleet, 0, &asks[i], &keys[i]);
+        WAIT_UNTIL(stats_of(fleet.guards[0]).flights == (i + 1) * 20);
+        if (i < 2)
+            WAIT_UNTIL(atomic_load(&batch.batches) == i + 1);
+    }
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 20);
+    assert_int_equal(atomic_load(&fleet.source.running), 2);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 3; i++) {
+        many_wait(&asks[i]);
+        assert_rows(&asks[i], &keys[i]);
+        many_clear(&asks[i]);
+    }
+    assert_int_equal(atomic_load(&batch.batches), 3);
+    assert_int_equal(atomic_load(&fleet.source.most), 2);
+    fleet_close(&fleet);
+}
+
+static void without_a_batch_loader_every_key_is_loaded_by_itself(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    (void)state;
+    many_init(&fleet);
+    fleet.policy.batch_loader = NULL;
+    fleet_open(&fleet, 1);
+    keys_of(&keys, 0, KEYS, false);
+    get_rows(&fleet, 0, &keys);
+    assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
+    assert_int_equal(atomic_load(&batch.batches), 0);
+    fleet_close(&fleet);
+}
+
+static void a_single_get_is_never_held_for_a_batch(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "alone", "alone v1");
+    assert_int_equal(atomic_load(&batch.batches), 0);
+    fleet_close(&fleet);
+}
+
+static void without_redis_many_keys_are_one_batch_too(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    (void)state;
+    many_init(&fleet);
+    fleet.config.redis_url = "redis://127.0.0.1:1/0";
+    fleet_add(&fleet);
+    keys_of(&keys, 0, KEYS, false);
+    get_rows(&fleet, 0, &keys);
+    assert_in_range(atomic_load(&batch.batches), 1, 2); /* a connection that is just tried refuses some later */
+    assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
+    fleet_close(&fleet);
+}
+
+/* ---- outcomes by key ---- */
+
+static void every_key_has_an_outcome_of_its_own(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    (void)state;
+    many_init(&fleet);
+    batch.absent = "key:1";
+    batch.broken = "key:3";
+    atomic_store(&batch.forgets, true);
+    fleet_open(&fleet, 1);
+    keys_of(&keys, 0, 6, false);
+    many_start(&fleet, 0, &ask, &keys);
+    many_wait(&ask);
+    assert_row(&ask.results[0], "key:0 v1");
+    assert_int_equal(ask.results[1].status, GUARD_ABSENT);
+    assert_row(&ask.results[2], "key:2 v1");
+    assert_int_equal(ask.results[3].status, GUARD_FAILED);
+    assert_int_equal(ask.results[3].failure, GUARD_FAILURE_REJECTED);
+    assert_row(&ask.results[4], "key:4 v1");
+    assert_int_equal(ask.results[5].status, GUARD_FAILED);
+    assert_int_equal(ask.results[5].failure, GUARD_FAILURE_INTERNAL);
+    many_clear(&ask);
+    fleet_close(&fleet);
+}
+
+static void a_key_may_be_asked_for_twice_and_is_loaded_once(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 1);
+    keys_of(&keys, 0, 4, false);
+    keys.list[2] = keys.list[0];
+    memcpy(keys.text[2], keys.text[0], KEY_BYTES);
+    get_rows(&fleet, 0, &keys);
+    assert_int_equal(atomic_load(&fleet.source.begun), 3);
+    fleet_close(&fleet);
+}
+
+static void what_cannot_be_asked_is_refused_whole(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    struct guard_policy policy;
+    struct guard_kind *kind = NULL;
+    struct guard_error error = {.text = ""};
+    (void)state;
+    many_init(&fleet);
+    fleet.config.max_waiters = 10;
+    fleet_open(&fleet, 1);
+    keys_of(&keys, 0, 10, false);
+    keys.count = 0;
+    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_INVALID);
+    keys.count = GUARD_MANY_MAX + 1;
+    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_INVALID);
+    keys.count = 10;
+    keys.list[9] = "";
+    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_INVALID);
+    keys.list[9] = keys.text[9];
+    assert_int_equal(guard_get_many(fleet.guards[0], NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get_many_wait(fleet.guards[0], NULL, NULL), GUARD_INVALID);
+    get_rows(&fleet, 0, &keys); /* as many as may wait */
+    keys_of(&keys, 0, 11, false);
+    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_SHED);
+    policy = fleet.policy;
+    policy.batch_max = 0;
+    assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "batch_max is 0"));
+    fleet_close(&fleet);
+}
+
+static void the_blocking_form_answers_from_near_what_is_near(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct guard_result results[4];
+    (void)state;
+    many_init(&fleet);
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet_open(&fleet, 1);
+    keys_of(&keys, 0, 4, false);
+    const struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys.list, .count = 4};
+    expect_row(&fleet, 0, "key:1", "key:1 v1");
+    WAIT_UNTIL(expect_row(&fleet, 0, "key:1", "key:1 v1").source == GUARD_FROM_NEAR);
+    for (int round = 0; round < 2; round++) {
+        atomic_fetch_add(&fleet.accepted[0], 4);
+        assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+        atomic_fetch_add(&fleet.answered, 4);
+        for (size_t i = 0; i < 4; i++) {
+            char row[KEY_BYTES + 8];
+            snprintf(row, sizeof row, "%s v1", keys.text[i]);
+            assert_row(&results[i], row);
+            guard_value_unref(&results[i].value);
+        }
+        assert_int_equal(results[1].source, GUARD_FROM_NEAR);
+    }
+    fleet_close(&fleet);
+}
+
+/* ---- two at once ---- */
+
+static void overlapping_sets_in_opposite_orders_load_each_key_once(void **state)
+{
+    enum { ROUNDS = 20, SET = 100, SHIFT = 30 };
+    struct fleet fleet;
+    static struct keys forwards, backwards;
+    static struct many_ask asks[4];
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 2);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        unsigned begun = atomic_load(&fleet.source.begun);
+        keys_of(&forwards, round * 1000, SET, false);
+        keys_of(&backwards, round * 1000 + SHIFT, SET, true);
+        many_start(&fleet, 0, &asks[0], &forwards);
+        many_start(&fleet, 1, &asks[1], &backwards);
+        many_start(&fleet, 0, &asks[2], &backwards);
+        many_start(&fleet, 1, &asks[3], &forwards);
+        for (size_t i = 0; i < 4; i++) {
+            many_wait(&asks[i]);
+            assert_rows(&asks[i], i == 0 || i == 3 ? &forwards : &backwards);
+            many_clear(&asks[i]);
+        }
+        assert_int_equal(atomic_load(&fleet.source.begun) - begun, SET + SHIFT);
+    }
+    fleet_close(&fleet);
+}
+
+static void who_holds_some_keys_does_not_wait_for_the_others_before_loading(void **state)
+{
+    struct fleet fleet;
+    struct keys left, right;
+    struct many_ask asks[2];
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    keys_of(&left, 0, 10, false);
+    keys_of(&right, 5, 10, true);
+    many_start(&fleet, 0, &asks[0], &left);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
+    many_start(&fleet, 1, &asks[1], &right);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 15); /* its own five, while five are waited for */
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        many_wait(&asks[i]);
+        assert_rows(&asks[i], i == 0 ? &left : &right);
+        many_clear(&asks[i]);
+    }
+    assert_int_equal(atomic_load(&fleet.source.begun), 15);
+    fleet_close(&fleet);
+}
+
+/* ---- cancelling and ending ---- */
+
+static void a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    struct ask other;
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    keys_of(&keys, 0, 10, false);
+    many_start(&fleet, 0, &ask, &keys);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
+    ask_start(&fleet, 0, &other, "key:4");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 11);
+    guard_cancel(fleet.guards[0], ask.ticket);
+    many_wait(&ask);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(ask.results[i].status, GUARD_CANCELLED);
+    guard_cancel(fleet.guards[0], ask.ticket); /* is nobody's any more */
+    assert_int_equal(atomic_load(&other.answers), 0);
+    source_open(&fleet.source);
+    ask_wait(&other);
+    assert_row(&other.result, "key:4 v1");
+    ask_clear(&other);
+    many_clear(&ask);
+    fleet_close(&fleet);
+}
+
+static void a_request_cancelled_at_any_moment_is_answered_once(void **state)
+{
+    enum { ROUNDS = 300 };
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 1);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        keys_of(&keys, round / 3 * 20, 20, false);
+        many_start(&fleet, 0, &ask, &keys);
+        uint64_t end = stats_of(fleet.guards[0]).redis_commands + round % 80;
+        for (int i = 0; i < 2000 && stats_of(fleet.guards[0]).redis_commands < end; i++)
+            continue;
+        guard_cancel(fleet.guards[0], ask.ticket);
+        many_wait(&ask);
+        many_clear(&ask);
+    }
+    fleet_close(&fleet);
+}
+
+/* A key whose lease an invalidation voided is told so; the others of the batch go on. */
+static void one_unwanted_key_does_not_cancel_its_batch(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    struct guard_invalidated invalidated;
+    (void)state;
+    many_init(&fleet);
+    fleet.policy.lease_ms = 3000;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    keys_of(&keys, 0, 10, false);
+    many_start(&fleet, 0, &ask, &keys);
+    WAIT_UNTIL(atomic_load(&batch.batches) == 1);
+    guard_invalidate_wait(fleet.guards[0], "key:4", 0, &invalidated);
+    assert_int_equal(invalidated.status, GUARD_OK);
+    assert_true(invalidated.load_voided);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_lost == 1);
+    assert_int_equal(atomic_load(&fleet.source.saw_cancel), 0);
+    source_open(&fleet.source);
+    many_wait(&ask);
+    assert_rows(&ask, &keys);
+    many_clear(&ask);
+    assert_int_equal(batch.spoilt, 0);
+    fleet_close(&fleet);
+}
+
+static void the_limit_of_a_load_ends_the_whole_batch(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    (void)state;
+    many_init(&fleet);
+    fleet.policy.load_limit_ms = 200;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    keys_of(&keys, 0, 10, false);
+    many_start(&fleet, 0, &ask, &keys);
+    many_wait(&ask);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(ask.results[i].status, GUARD_FAILED);
+        assert_int_equal(ask.results[i].failure, GUARD_FAILURE_TIMEOUT);
+    }
+    assert_int_equal(atomic_load(&fleet.source.saw_cancel), 1);
+    many_clear(&ask);
+    fleet_close(&fleet);
+}
+
+static void closing_answers_every_key_once(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask asks[2];
+    (void)state;
+    many_init(&fleet);
+    fleet.config.load_workers = 1;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        keys_of(&keys, i * 100, 10, false);
+        many_start(&fleet, 0, &asks[i], &keys);
+    }
+    WAIT_UNTIL(atomic_load(&batch.batches) == 1);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(atomic_load(&asks[i].answers), 1);
+        for (size_t key = 0; key < 10; key++)
+            assert_int_equal(asks[i].results[key].status, GUARD_CLOSING);
+        many_clear(&asks[i]);
+    }
+    fleet_close(&fleet);
+}
+
+/* ---- on a host's loop ---- */
+
+static void detached(void *context)
+{
+    *(bool *)context = true;
+}
+
+static void loop_until_answered(uv_loop_t *loop, const struct many_ask *ask)
+{
+    uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
+    while (atomic_load(&ask->answers) == 0 && rig_now_ms() < end_ms)
+        uv_run(loop, UV_RUN_NOWAIT);
+    assert_int_equal(atomic_load(&ask->answers), 1);
+}
+
+static void loop_start(struct fleet *fleet, struct guard_loop *loop, struct many_ask *ask,
+                       const struct keys *keys)
+{
+    const struct guard_many_request request = {.kind = fleet->kinds[0],
+                                               .keys = keys->list,
+                                               .count = keys->count,
+                                               .answered = many_answered,
+                                               .context = ask};
+    memset(ask, 0, sizeof *ask);
+    ask->fleet = fleet;
+    atomic_fetch_add(&fleet->accepted[0], (unsigned)keys->count);
+    assert_int_equal(guard_loop_get_many(loop, &request, &ask->ticket), GUARD_OK);
+    assert_int_equal(atomic_load(&ask->answers), 0);
+}
+
+static void many_keys_on_a_loop_of_the_hosts(void **state)
+{
+    struct fleet fleet;
+    struct keys keys;
+    struct many_ask ask;
+    struct guard_loop *loop = NULL;
+    uv_loop_t uv;
+    bool gone = false;
+    (void)state;
+    many_init(&fleet);
+    fleet_open(&fleet, 1);
+    uv_loop_init(&uv);
+    assert_int_equal(guard_loop_attach(fleet.guards[0], &uv, &loop, NULL), GUARD_OK);
+    uint64_t connects = stats_of(fleet.guards[0]).redis_connects;
+    for (int i = 0; i < 20000 && stats_of(fleet.guards[0]).redis_connects == connects; i++) {
+        uv_run(&uv, UV_RUN_NOWAIT);
+        rig_pause();
+    }
+    for (int i = 0; i < 20; i++) {
+        uv_run(&uv, UV_RUN_NOWAIT);
+        rig_pause();
+    }
+    keys_of(&keys, 0, KEYS, false);
+    for (int round = 0; round < 2; round++) {
+        loop_start(&fleet, loop, &ask, &keys);
+        loop_until_answered(&uv, &ask);
+        assert_rows(&ask, &keys);
+        many_clear(&ask);
+        assert_int_equal(atomic_load(&batch.batches), 1);
+        assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
+    }
+    source_shut(&fleet.source);
+    keys_of(&keys, 100, KEYS, false);
+    loop_start(&fleet, loop, &ask, &keys);
+    guard_loop_cancel(loop, ask.ticket); /* all are being looked up */
+    loop_until_answered(&uv, &ask);
+    assert_int_equal(ask.results[KEYS - 1].status, GUARD_CANCELLED);
+    many_clear(&ask);
+    loop_start(&fleet, loop, &ask, &keys);
+    for (int i = 0; i < 100 && atomic_load(&batch.batches) < 2; i++) {
+        uv_run(&uv, UV_RUN_NOWAIT);
+        rig_pause();
+    }
+    guard_loop_detach(&loop, detached, &gone);
+    while (!gone)
+        uv_run(&uv, UV_RUN_ONCE);
+    assert_int_equal(atomic_load(&ask.answers), 1);
+    assert_int_equal(ask.results[0].status, GUARD_CLOSING);
+    many_clear(&ask);
+    assert_int_equal(uv_loop_close(&uv), 0);
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one),
+        cmocka_unit_test(a_batch_is_no_larger_than_its_policy_says),
+        cmocka_unit_test(a_batch_counts_as_one_of_the_workers),
+        cmocka_unit_test(without_a_batch_loader_every_key_is_loaded_by_itself),
+        cmocka_unit_test(a_single_get_is_never_held_for_a_batch),
+        cmocka_unit_test(without_redis_many_keys_are_one_batch_too),
+        cmocka_unit_test(every_key_has_an_outcome_of_its_own),
+        cmocka_unit_test(a_key_may_be_asked_for_twice_and_is_loaded_once),
+        cmocka_unit_test(what_cannot_be_asked_is_refused_whole),
+        cmocka_unit_test(the_blocking_form_answers_from_near_what_is_near),
+        cmocka_unit_test(overlapping_sets_in_opposite_orders_load_each_key_once),
+        cmocka_unit_test(who_holds_some_keys_does_not_wait_for_the_others_before_loading),
+        cmocka_unit_test(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others),
+        cmocka_unit_test(a_request_cancelled_at_any_moment_is_answered_once),
+        cmocka_unit_test(one_unwanted_key_does_not_cancel_its_batch),
+        cmocka_unit_test(the_limit_of_a_load_ends_the_whole_batch),
+        cmocka_unit_test(closing_answers_every_key_once),
+        cmocka_unit_test(many_keys_on_a_loop_of_the_hosts),
+    };
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}
