@@ -8,7 +8,13 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { SLOTS = 256, LARGEST_SHARE = 4, CACHE_LINE = 64 };
+enum {
+    SLOTS = 256,
+    LARGEST_SHARE = 4,
+    CACHE_LINE = 64,
+    TABLE_BYTES = 32, /* of the table's buckets for each entry, at the most */
+    CHUNK_BYTES = 16, /* malloc() gives whole ones, and takes half of one for itself */
+};
 
 struct item {
     UT_hash_handle hh;
@@ -205,11 +211,17 @@ uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
     return token;
 }
 
+static size_t allocated(size_t bytes)
+{
+    return (bytes + CHUNK_BYTES / 2 + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
+}
+
 static size_t bytes_of(const struct near_entry *entry, size_t key_bytes)
 {
-    size_t bytes = sizeof(struct item) + key_bytes + 1;
-    if (entry->value != NULL)
-        bytes += sizeof *entry->value + entry->value->public.body_bytes + entry->value->validator_bytes + 2;
+    size_t bytes = TABLE_BYTES + allocated(sizeof(struct item) + key_bytes + 1);
+    const struct value *value = entry->value;
+    if (value != NULL)
+        bytes += allocated(sizeof *value + value->public.body_bytes + value->validator_bytes + 2);
     return bytes;
 }
 

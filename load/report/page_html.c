@@ -193,7 +193,7 @@ static void print_timeline(const struct page *page, size_t index)
     fprintf(page->out, "</h3>%s",
             timeline_is_burst(result) ? "requests that still wait; those of a burst are due at one instant"
                                       : "latency of the requests due at each instant");
-    if (result->has_loads)
+    if (result->has_loads && (result->expiries > 0 || result->loads == 0)) /* otherwise nobody knows */
         fprintf(page->out, "; %s %s", text_count(text, result->expiries),
                 result->expiries == 1 ? "expiry" : "expiries");
     fputs("</figcaption>\n", page->out);

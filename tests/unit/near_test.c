@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -174,6 +175,31 @@ static void memory_stays_below_its_bound(void **state)
     assert_true(counters.bytes > MIB * 9 / 10);
     assert_int_equal(counters.entries + counters.evicted, 20000);
     near_free(&near);
+}
+
+/* What malloc() itself says; a sanitizer's says nothing. */
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static void what_malloc_and_the_table_take_is_within_the_bound_too(void **state)
+{
+    enum { ENTRIES = 100000 };
+    char key[32];
+    (void)state;
+    for (size_t body_bytes = 0; body_bytes < 64; body_bytes += 21) {
+        size_t before = heap_bytes();
+        struct near *near = listening(8 * MIB);
+        for (unsigned i = 0; i < ENTRIES; i++) {
+            snprintf(key, sizeof key, "product:%u", i);
+            put(near, key, FAR_US,
+                &"................................................................"[64 - body_bytes]);
+        }
+        assert_true(heap_bytes() < before + 8 * MIB + MIB / 4);
+        near_free(&near);
+    }
 }
 
 static void a_value_too_large_for_its_shard_is_not_kept(void **state)
@@ -448,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out),
         cmocka_unit_test(nobody_listening_means_nothing_kept),
         cmocka_unit_test(memory_stays_below_its_bound),
+        cmocka_unit_test(what_malloc_and_the_table_take_is_within_the_bound_too),
         cmocka_unit_test(a_value_too_large_for_its_shard_is_not_kept),
         cmocka_unit_test(no_thread_gets_what_was_dropped_before_it_asked),
         cmocka_unit_test(on_a_skewed_trace_it_keeps_more_hits_than_lru),
