@@ -267,7 +267,7 @@ static struct guard_load *new_load(const struct job *job)
 }
 
 /* Under the mutex. */
-static bool enqueue(struct workers *workers, struct guard_load *load)
+static bool enqueue_job(struct workers *workers, struct guard_load *load)
 {
     int queued = 0;
     struct guard_load *each = NULL;
@@ -287,7 +287,7 @@ bool workers_start(struct workers *workers, const struct job *job)
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue(workers, load);
+    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue_job(workers, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
         free(load);
