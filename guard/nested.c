@@ -89,7 +89,7 @@ static struct guard_load *next_lent(struct nested *nested)
     return load;
 }
 
-static void report(struct nested *nested)
+static void report_lent(struct nested *nested)
 {
     struct workers *workers = nested->workers;
     struct guard_load *load = nested->within;
@@ -119,7 +119,7 @@ static void serve(struct nested *nested)
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
             load->policy->loader(load, load->policy->context);
-        report(nested);
+        report_lent(nested);
     }
 }
 
@@ -129,7 +129,7 @@ static void thread_over(void *context)
     struct nested *nested = context;
     nested->thread_ends = true;
     if (nested->within != NULL)
-        report(nested);
+        report_lent(nested);
     serve(nested);
     guard_value_unref(&nested->result->value);
     pthread_cond_destroy(&nested->woken);

@@ -196,7 +196,7 @@ static void leave(struct shadow *shadow, uint64_t now_us)
 }
 
 /* Its get will not say how the load ended: another one's may. */
-static void pass_on(struct shadow *shadow, struct borrowed *borrowed)
+static void borrow_from_another(struct shadow *shadow, struct borrowed *borrowed)
 {
     struct twin *twin = borrowed->twin;
     borrowed->twin = find_twin(shadow, twin->key, twin->key_bytes);
@@ -215,7 +215,7 @@ bool shadow_step(struct shadow *shadow, uint64_t now_us)
     if (borrowed == NULL)
         return core_tell_unperformed(shadow->core, now_us);
     if (!borrowed->cancelled && borrowed->twin != NULL && borrowed->twin->lost) {
-        pass_on(shadow, borrowed);
+        borrow_from_another(shadow, borrowed);
         return true;
     }
     struct twin *twin = borrowed->twin;

@@ -341,7 +341,7 @@ void workers_commit(struct workers *workers)
 }
 
 /* Under the mutex. The first of a batch stays open for the others. */
-static bool enqueue(struct workers *workers, const struct job *job, struct guard_load *load)
+static bool enqueue_job(struct workers *workers, const struct job *job, struct guard_load *load)
 {
     int queued = 0;
     struct guard_load *each = NULL;
@@ -367,7 +367,7 @@ bool workers_start(struct workers *workers, const struct job *job)
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue(workers, job, load);
+    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue_job(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
         free(load);

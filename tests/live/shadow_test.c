@@ -171,7 +171,7 @@ static void no_caller_notices_that_redis_is_away_or_hangs(void **state)
 static void who_leaves_or_runs_out_of_time_takes_nothing_from_the_others(void **state)
 {
     struct fleet fleet;
-    struct ask leader, hasty, other;
+    struct ask leader, follower, hasty, other;
     (void)state;
     open_shadow(&fleet, 1);
     source_shut(&fleet.source);
@@ -179,9 +179,12 @@ static void who_leaves_or_runs_out_of_time_takes_nothing_from_the_others(void **
     WAIT_UNTIL(FLEET_SUM(&fleet, shadow_loads) == 1);
     assert_int_equal(ask_try(&fleet, 0, &hasty, "k", 30), GUARD_OK);
     ask_start(&fleet, 0, &other, "k");
-    WAIT_UNTIL(fleet.source.begun == 3);
+    ask_start(&fleet, 0, &follower, "k");
+    WAIT_UNTIL(fleet.source.begun == 4);
     guard_cancel(fleet.guards[0], leader.ticket);
+    guard_cancel(fleet.guards[0], follower.ticket);
     ask_wait(&leader);
+    ask_wait(&follower);
     ask_wait(&hasty);
     assert_int_equal(leader.result.status, GUARD_CANCELLED);
     assert_int_equal(hasty.result.status, GUARD_TIMEOUT);
