@@ -35,21 +35,15 @@ void many_looking(struct many *many)
     many->looking++;
 }
 
-/* The caller holds the guard's mutex. */
-static void release_held(struct many *many)
-{
-    struct get *list = many->held;
-    many->held = NULL;
-    if (list != NULL)
-        shell_add_gets(many->loop->guard, list);
-}
-
+/* No lookup is outstanding: on with those that were no hits. */
 static void looked(struct many *many)
 {
-    if (--many->looking > 0 || many->held == NULL)
+    struct get *list = many->held;
+    if (--many->looking > 0 || list == NULL)
         return;
+    many->held = NULL;
     pthread_mutex_lock(&many->loop->guard->mutex);
-    release_held(many);
+    shell_add_gets(many->loop->guard, list);
     pthread_mutex_unlock(&many->loop->guard->mutex);
 }
 
@@ -65,14 +59,13 @@ void many_answered_here(struct get *get)
     looked(get->many);
 }
 
-/* A loop that is being detached cancels all the others, too. */
+/* Those that are held stay so until they are cancelled themselves: all are, or none. */
 void many_cancelled_here(struct get *get)
 {
-    struct many *many = get->many;
     if (get->stage == GET_HELD)
-        DL_DELETE(many->held, get);
-    else if (--many->looking == 0 && !many->loop->detaching)
-        release_held(many);
+        DL_DELETE(get->many->held, get);
+    else
+        get->many->looking--;
 }
 
 /* ---- answering ---- */
