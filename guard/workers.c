@@ -225,17 +225,25 @@ static void worker_over(void *context)
     report(context, true);
 }
 
+static size_t list_batch(struct guard_load *first, struct guard_load *loads[GUARD_MANY_MAX])
+{
+    size_t count = 0;
+    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+        assert(count < GUARD_MANY_MAX);
+        loads[count++] = load;
+    }
+    return count;
+}
+
 /* A batch has one limit, the earliest of its keys'. */
 static void run_batch(struct guard_load *first)
 {
     struct guard_load *loads[GUARD_MANY_MAX];
-    size_t count = 0;
-    uint64_t start_us = clock_now_us(), deadline_us = UINT64_MAX;
-    for (struct guard_load *load = first; load != NULL; load = load->mate) {
-        assert(count < GUARD_MANY_MAX);
-        loads[count++] = load;
-        deadline_us = load->deadline_us < deadline_us ? load->deadline_us : deadline_us;
-    }
+    size_t count = list_batch(first, loads);
+    uint64_t start_us = clock_now_us(), deadline_us = first->deadline_us;
+    for (size_t i = 1; i < count; i++)
+        if (loads[i]->deadline_us < deadline_us)
+            deadline_us = loads[i]->deadline_us;
     for (size_t i = 0; i < count; i++) {
         loads[i]->start_us = start_us;
         loads[i]->deadline_us = deadline_us;
