@@ -22,6 +22,7 @@
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
+#   make amalgamation build/amalgamation/guard.c and guard.h: the guard as one file
 #   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
 #   make help         prints this
@@ -32,7 +33,7 @@
 #   WERROR=1          warnings are errors
 #   V=1               prints every command
 #   CFLAGS= LDFLAGS= LDLIBS= PREFIX= DESTDIR=                as usual
-#   TEST_LIMIT_S=180  a test program is killed after this long
+#   TEST_LIMIT_S=180  a test program is killed after this long; JOBS=2: so many run at a time
 #
 # Missing Debian packages are installed by name on the first build (apt-get, with sudo when not root; no
 # service is started); `sh load/deps.sh --list build` names them.
@@ -59,7 +60,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install clean help
+.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -108,12 +109,13 @@ GUARD_BUILD := $(BUILD)/guard
 include guard/guard.mk
 GUARD_CFLAGS += $(OUR_CFLAGS)
 
-LOAD_MAINS := $(shell grep -lw '^int main' load/*.c 2>/dev/null)
+LOAD_FOLDERS := base stack herd witness report play bench
+LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS),$(wildcard load/$(folder)/*.c)))
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
-LOAD_OBJECTS := $(call objects,$(filter-out $(LOAD_MAINS),$(wildcard load/*.c)))
+LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
@@ -127,7 +129,9 @@ CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
 LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
-LOAD_PROGRAMS := $(LOAD_MAINS:load/%.c=$(BUILD)/%)
+STAMPEDE := $(BUILD)/stampede
+BENCH := $(BUILD)/bench
+LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
@@ -159,7 +163,9 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
-$(LOAD_PROGRAMS): $(BUILD)/%: $(BUILD)/load/%.o $(BUILD)/libload.a
+$(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
+$(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a
+$(LOAD_PROGRAMS):
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
@@ -197,7 +203,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(HARDENED) -fPIC -fvisibility=hidden -shared $(CFLAGS) $(LDFLAGS) -o $@ $<
 
 -include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
-	$(LOAD_MAINS:%.c=$(BUILD)/%.o) $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
+	$(BUILD)/load/stampede.o $(BUILD)/load/bench/bench.o $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
 	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
 
@@ -229,6 +235,7 @@ tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM)
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
+	$(if $(filter %/page_test %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh page && sh load/deps.sh page-test)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
@@ -296,8 +303,8 @@ peers: all
 lab: all
 	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/peers/*.c load/lab/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*.h load/peers/*.h load/lab/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
+HEADERS = $(wildcard guard/*.h app/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
 	@sh load/deps.sh lint
@@ -330,6 +337,9 @@ install: all $(GUARD_LIB)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
 		guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
+
+amalgamation: $(GUARD_BUILD)/guard_scripts.h
+	sh guard/amalgamate.sh build/amalgamation $<
 
 clean:
 	rm -rf build

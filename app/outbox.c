@@ -35,7 +35,10 @@ enum {
     SETTLE_MAX = 4096, /* transactions; those beyond come due, and are paid once more */
     SETTLE_PAUSE_MS = 20,
     TROUBLE_PAUSE_MS = 200,
+    HELD_PAUSE_MS = 100, /* rows are due, but another session holds them */
     FORGET_EVERY_MS = 60000,
+    FORGET_PAUSE_MS = 100, /* between pieces, when there are more */
+    FORGET_ROWS = 1000,
     ID_BYTES = 21,
     ROWS_BYTES_MAX = 4 << 20,
 };
@@ -272,10 +275,24 @@ static bool pay_some(struct outbox *outbox)
 
 static void forget_purchases(struct outbox *outbox)
 {
+    uint32_t count = 0;
+
     if (now_ms() < outbox->forget_at_ms)
         return;
-    outbox->forget_at_ms = now_ms() + FORGET_EVERY_MS;
-    store_forget(outbox->config.store, outbox->stop_fd);
+    store_forget(outbox->config.store, FORGET_ROWS, outbox->stop_fd, &count);
+    outbox->forget_at_ms = now_ms() + (count == FORGET_ROWS ? FORGET_PAUSE_MS : FORGET_EVERY_MS);
+}
+
+static uint32_t least_of(uint32_t left, uint32_t right)
+{
+    return left < right ? left : right;
+}
+
+static uint32_t forget_in_ms(const struct outbox *outbox)
+{
+    const uint64_t now = now_ms();
+
+    return now < outbox->forget_at_ms ? (uint32_t)(outbox->forget_at_ms - now) : 0;
 }
 
 /* Everything that is due; returns how long it may take until something else is. */
@@ -291,7 +308,8 @@ static uint32_t work_off(struct outbox *outbox)
         atomic_store(&outbox->row_count, owing.row_count);
         atomic_store(&outbox->oldest_ms, owing.oldest_ms);
     }
-    return owing.next_ms < outbox->config.poll_ms ? owing.next_ms : outbox->config.poll_ms;
+    const uint32_t next_ms = owing.next_ms > 0 ? owing.next_ms : HELD_PAUSE_MS;
+    return least_of(least_of(next_ms, outbox->config.poll_ms), forget_in_ms(outbox));
 }
 
 /* ---- listening and waiting ---- */

@@ -35,7 +35,7 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
     [CHANGE_PRODUCT] = {"change_product", SQL_CHANGE_PRODUCT, 7},
     [PURCHASE_PRODUCT] = {"purchase_product", SQL_PURCHASE_PRODUCT, 3},
     [RECALL_PURCHASE] = {"recall_purchase", SQL_RECALL_PURCHASE, 1},
-    [FORGET_PURCHASES] = {"forget_purchases", SQL_FORGET_PURCHASES, 0},
+    [FORGET_PURCHASES] = {"forget_purchases", SQL_FORGET_PURCHASES, 1},
     [OWED_INVALIDATIONS] = {"owed_invalidations", SQL_OWED_INVALIDATIONS, 1},
     [CLAIM_INVALIDATIONS] = {"claim_invalidations", SQL_CLAIM_INVALIDATIONS, 2},
     [SETTLE_INVALIDATIONS] = {"settle_invalidations", SQL_SETTLE_INVALIDATIONS, 2},
@@ -215,7 +215,7 @@ static enum write_outcome purchase(struct store *store, const struct store_write
 void store_write(struct store *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id)
 {
-    enum { TRANSACTION_OF_CHANGE = 1, TRANSACTION_OF_PURCHASE = 3 };
+    enum { TRANSACTION_OF_CHANGE = 1, TRANSACTION_OF_PURCHASE = 3, TRANSACTION_OF_RECALL = 4 };
     struct rows rows;
 
     *transaction_id = 0;
@@ -231,6 +231,8 @@ void store_write(struct store *store, const struct store_write *write, struct wr
     if (result->outcome == WRITE_DONE)
         *transaction_id = number_of(
             &rows, write->kind == WRITE_PRODUCT ? TRANSACTION_OF_CHANGE : TRANSACTION_OF_PURCHASE, 0);
+    else if (result->outcome == WRITE_REPEATED)
+        *transaction_id = number_of(&rows, TRANSACTION_OF_RECALL, 0);
     rows_clear(&rows);
 }
 
@@ -245,13 +247,12 @@ static bool run_outbox(struct store *store, enum statement statement, const char
     return run(store, &ask, rows, &fault) == PG_OK;
 }
 
-static bool run_without_rows(struct store *store, enum statement statement, const char *const *params,
-                             int cancel_fd)
+static bool run_without_rows(struct store *store, enum statement statement, const char *const *params)
 {
     struct rows rows;
 
     rows_init(&rows, ROWS_BYTES_MAX);
-    const bool ran = run_outbox(store, statement, params, cancel_fd, &rows);
+    const bool ran = run_outbox(store, statement, params, -1, &rows);
     rows_clear(&rows);
     return ran;
 }
@@ -281,19 +282,28 @@ bool store_settle(struct store *store, const char *ids, const char *transactions
 {
     const char *const params[] = {ids, transactions};
 
-    return run_without_rows(store, SETTLE_INVALIDATIONS, params, -1);
+    return run_without_rows(store, SETTLE_INVALIDATIONS, params);
 }
 
 bool store_return(struct store *store, const char *ids)
 {
     const char *const params[] = {ids};
 
-    return run_without_rows(store, RETURN_INVALIDATIONS, params, -1);
+    return run_without_rows(store, RETURN_INVALIDATIONS, params);
 }
 
-bool store_forget(struct store *store, int cancel_fd)
+bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
 {
-    return run_without_rows(store, FORGET_PURCHASES, NULL, cancel_fd);
+    char most[NUMBER_BYTES];
+    const char *const params[] = {most};
+    struct rows rows;
+
+    number_text(count_max, most);
+    rows_init(&rows, ROWS_BYTES_MAX);
+    const bool ran = run_outbox(store, FORGET_PURCHASES, params, cancel_fd, &rows);
+    *count = ran ? (uint32_t)number_of(&rows, 0, 0) : 0;
+    rows_clear(&rows);
+    return ran;
 }
 
 bool store_measure(struct store *store, int cancel_fd, struct store_owing *out)

@@ -38,7 +38,7 @@ struct store_write {
     uint64_t deadline_ms;
 };
 
-/* Sets all of *result but `visible`. *transaction_id: which one owes invalidations; 0: none. */
+/* Sets all of *result but `visible`. *transaction_id: DONE, REPEATED: the one that owes invalidations. */
 void store_write(struct store *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id);
 
@@ -52,8 +52,8 @@ bool store_claim(struct store *store, uint32_t count_max, uint32_t lease_ms, int
 /* `ids`, `transactions`: as PostgreSQL writes arrays: "{}", "{1,2}". */
 bool store_settle(struct store *store, const char *ids, const char *transactions);
 bool store_return(struct store *store, const char *ids);
-/* Purchases whose key is forgotten by now. */
-bool store_forget(struct store *store, int cancel_fd);
+/* Purchases whose time is over, count_max of them at the most. */
+bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count);
 
 struct store_owing {
     uint64_t row_count, oldest_ms; /* rows: counted to 10 000 */

@@ -7,7 +7,6 @@
 #include "app/writer.h"
 
 #include "app/log.h"
-#include "app/route.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -89,7 +88,7 @@ static void confirm(struct write_job *job)
     job->result.visible = !atomic_load(&job->missed);
     if (!job->result.visible)
         outbox_look(outbox); /* so that it knows when this falls due */
-    else if (job->transaction_id != 0)
+    else
         outbox_settle(outbox, job->transaction_id);
     finish(job);
 }
@@ -127,24 +126,12 @@ static void invalidate_owed(struct write_job *job)
     rows_clear(&rows);
 }
 
-/* What was bought before may have been answered by nobody, and its process dead since. */
-static void invalidate_product(struct write_job *job)
-{
-    char key[ROUTE_KEY_SIZE];
-    const struct route route = {.target = ROUTE_PRODUCT, .id = job->id};
-
-    route_key(&route, key);
-    invalidate(job, key);
-}
-
+/* Also what was bought before under the same key: its process may have died, and nobody was answered. */
 static void publish(struct write_job *job)
 {
     atomic_store(&job->unconfirmed, 1);
     atomic_store(&job->missed, false);
-    if (job->transaction_id != 0)
-        invalidate_owed(job);
-    else
-        invalidate_product(job);
+    invalidate_owed(job);
     confirm(job);
 }
 

@@ -3,7 +3,7 @@
  * core.c - the tables around the flights: who flies, who waits, what is to be done. See core.h.
  *
  * Every event has the same frame: begin() frees the flights that ended in the event before (actions could
- * still point to them), the event happens, finish() starts the loads that a worker is free for.
+ * still point to them), the event happens, end_event() starts the loads that a worker is free for.
  */
 #include "core.h"
 #include "digest.h"
@@ -271,7 +271,7 @@ static void begin(struct core *core)
     }
 }
 
-static void finish(struct core *core, uint64_t now_us)
+static void end_event(struct core *core, uint64_t now_us)
 {
     loads_pump(core, now_us, false);
     core->turn_due = core->turn_due || core->gathering > 0;
@@ -330,12 +330,12 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     attach(core, flight, waiter);
     set_limits(core, waiter, policy, deadline_us);
     flight_joined(core, now_us, flight, waiter);
-    finish(core, now_us);
+    end_event(core, now_us);
     return GUARD_OK;
 }
 
-static void refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                    const struct guard_policy *policy, const char *filler, bool together)
+static void refresh_key(struct core *core, uint64_t now_us, const struct core_key *key,
+                        const struct guard_policy *policy, const char *filler, bool together)
 {
     begin(core);
     if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
@@ -345,19 +345,19 @@ static void refresh(struct core *core, uint64_t now_us, const struct core_key *k
         flight->gathers = together && policy->batch_loader != NULL;
         flight_refresh(core, now_us, flight, filler);
     }
-    finish(core, now_us);
+    end_event(core, now_us);
 }
 
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler)
 {
-    refresh(core, now_us, key, policy, filler, false);
+    refresh_key(core, now_us, key, policy, filler, false);
 }
 
 void core_refresh_together(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, const char *filler)
 {
-    refresh(core, now_us, key, policy, filler, true);
+    refresh_key(core, now_us, key, policy, filler, true);
 }
 
 bool core_turn_due(const struct core *core)
@@ -386,7 +386,7 @@ void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
     begin(core);
     if (waiter->flight != NULL)
         answer_cancelled(core, now_us, waiter);
-    finish(core, now_us);
+    end_event(core, now_us);
 }
 
 struct core_waiter *core_next_answer(struct core *core)
@@ -559,7 +559,7 @@ void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct 
         if (invalidation != NULL)
             invalidation_replied(core, now_us, invalidation, reply);
     }
-    finish(core, now_us);
+    end_event(core, now_us);
 }
 
 void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct core_loaded *loaded)
@@ -572,7 +572,7 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
         flight_loaded(core, now_us, load->flight, loaded);
     else
         loads_free(core, load);
-    finish(core, now_us);
+    end_event(core, now_us);
 }
 
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone)
@@ -582,7 +582,7 @@ void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t 
     struct flight *flight = find_by_key(core, encoded, encoded_bytes);
     if (flight != NULL)
         flight_woken(core, now_us, flight, gone);
-    finish(core, now_us);
+    end_event(core, now_us);
 }
 
 void core_resync(struct core *core, uint64_t now_us)
@@ -637,7 +637,7 @@ void core_tick(struct core *core, uint64_t now_us)
         ring(core, now_us, alarm);
         alarm = alarms_first(&core->alarms);
     }
-    finish(core, now_us);
+    end_event(core, now_us);
 }
 
 /* ---- life ---- */

@@ -76,6 +76,7 @@ void flight_fill_replied(struct core *core, uint64_t now_us, struct flight *flig
     bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
     if (gone) { /* we have it in hand, and the lease is still ours as far as we know */
         flight->unchanged = false;
+        flight->stores = 0;
         send_store(core, flight);
         return;
     }

@@ -117,7 +117,7 @@ static void failed_recently(struct core *core, uint64_t now_us, struct flight *f
     flight_settle(core, now_us, flight);
 }
 
-/* Nothing there and nobody loads, but there was no place when we asked. */
+/* Nothing there for us and no lease, but there was no place when we asked. */
 static void unclaimed(struct core *core, uint64_t now_us, struct flight *flight)
 {
     if (loads_take_place(core, flight)) {
@@ -176,8 +176,11 @@ void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *f
         break;
     }
     flight->prev_token[0] = '\0';
+    bool refuses_stale = flight->lookup == LOOKUP_PEEK && flight->policy->stale_ms == 0;
     if (reply->kind == REPLY_FRESH)
         fresh(core, now_us, flight, reply);
+    else if (reply->kind == REPLY_STALE && refuses_stale) /* its filler had another policy */
+        unclaimed(core, now_us, flight);
     else if (reply->kind == REPLY_STALE)
         flight_found_stale(core, now_us, flight, reply);
     else if (reply->kind == REPLY_LEASE)

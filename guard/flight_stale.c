@@ -177,10 +177,11 @@ void flight_peek_replied(struct core *core, uint64_t now_us, struct flight *flig
                          const struct core_reply *reply)
 {
     bool is_fresh = reply->kind == REPLY_FRESH;
+    bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
     flight->peek_op = 0;
-    flight->peeked_in_vain = reply->damaged || !(is_fresh || reply->kind == REPLY_STALE);
+    flight->peeked_in_vain = reply->damaged || !(is_fresh || is_stale);
     if (flight->peeked_in_vain)
-        return; /* it is gone: from now on everybody waits for the load */
+        return; /* it is gone, or not for us: from now on everybody waits for the load */
     if (!is_fresh && flight->policy->soft_ms > 0) {
         hold(now_us, flight, reply, flight->peek_stamp);
         answer_impatient(core, now_us, flight);

@@ -45,8 +45,8 @@ static struct guard *new_guard(const struct guard_config *config)
     return guard;
 }
 
-static enum guard_status start(struct guard *guard, const struct guard_config *config,
-                               struct guard_error *error)
+static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
+                                     struct guard_error *error)
 {
     if (guard->config.name_space == NULL || !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
@@ -70,7 +70,7 @@ enum guard_status guard_open(const struct guard_config *config, struct guard **o
     struct guard *guard = new_guard(config);
     if (guard == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory");
-    status = start(guard, config, error);
+    status = start_guard(guard, config, error);
     if (status != GUARD_OK) {
         free_guard(guard);
         return status;
@@ -448,7 +448,7 @@ size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key
     if (by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT)
         return 0;
     pthread_mutex_lock(&guard->hot_mutex);
-    size_t count = hot_top(&guard->hot[by], out, max);
+    size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
     pthread_mutex_unlock(&guard->hot_mutex);
     return count;
 }

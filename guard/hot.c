@@ -19,9 +19,9 @@ static void halve(struct hot *hot, uint64_t now_us)
     const uint64_t half_life_us = (uint64_t)HOT_HALF_LIFE_MS * 1000;
     if (hot->halved_us == 0)
         hot->halved_us = now_us;
+    if (now_us < hot->halved_us + half_life_us)
+        return; /* or who asks has looked at the clock before another one did */
     uint64_t times = (now_us - hot->halved_us) / half_life_us;
-    if (times == 0)
-        return;
     hot->halved_us += times * half_life_us;
     unsigned shift = times < 63 ? (unsigned)times : 63;
     for (size_t i = 0; i < hot->count; i++) {
@@ -41,7 +41,7 @@ static size_t lightest(const struct hot *hot)
 }
 
 /* The key's own slot, or one that it takes over. */
-static struct guard_hot_key *slot_of(struct hot *hot, const char *key, size_t bytes)
+static struct guard_hot_key *hot_slot(struct hot *hot, const char *key, size_t bytes)
 {
     uint32_t hash = hash_of(key, bytes);
     for (size_t i = 0; i < hot->count; i++) {
@@ -62,7 +62,7 @@ static struct guard_hot_key *slot_of(struct hot *hot, const char *key, size_t by
 void hot_add(struct hot *hot, uint64_t now_us, const char *key, uint64_t weight)
 {
     halve(hot, now_us);
-    slot_of(hot, key, strnlen(key, GUARD_HOT_KEY_BYTES - 1))->weight += weight;
+    hot_slot(hot, key, strnlen(key, GUARD_HOT_KEY_BYTES - 1))->weight += weight;
 }
 
 static int heavier_first(const void *left, const void *right)
@@ -71,9 +71,10 @@ static int heavier_first(const void *left, const void *right)
     return (a->weight < b->weight) - (a->weight > b->weight);
 }
 
-size_t hot_top(const struct hot *hot, struct guard_hot_key *out, size_t max)
+size_t hot_top(struct hot *hot, uint64_t now_us, struct guard_hot_key *out, size_t max)
 {
     struct guard_hot_key sorted[HOT_SLOTS];
+    halve(hot, now_us);
     size_t count = hot->count < max ? hot->count : max;
     if (hot->count == 0)
         return 0;

@@ -29,6 +29,6 @@ struct hot {
 /* Keys are cut to what a slot holds. */
 void hot_add(struct hot *hot, uint64_t now_us, const char *key, uint64_t weight);
 /* The heaviest first; returns how many. */
-size_t hot_top(const struct hot *hot, struct guard_hot_key *out, size_t max);
+size_t hot_top(struct hot *hot, uint64_t now_us, struct guard_hot_key *out, size_t max);
 
 #endif

@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char prefix[] = "csg1";
+static const char key_prefix[] = "csg1";
 static const char hash_mark[] = "%sha256:"; /* "%s" starts no percent-encoded byte */
 
 enum { ENCODED_HASH_BYTES = sizeof(hash_mark) - 1 + 2 * DIGEST_SHA256_BYTES };
 _Static_assert((int)ENCODED_HASH_BYTES <= (int)KEY_ENCODED_MAX, "a hashed key is an encoded key");
-/* prefix ":{" name space ":" encoded "}:" role, NUL */
-_Static_assert(sizeof(prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 2 + 1 < KEY_NAME_SIZE,
+/* key_prefix ":{" name space ":" encoded "}:" role, NUL */
+_Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 2 + 1 < KEY_NAME_SIZE,
                "the longest name fits");
-/* prefix ":wake:" name space ":" ten digits, NUL */
-_Static_assert(sizeof(prefix) - 1 + 6 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
+/* key_prefix ":wake:" name space ":" ten digits, NUL */
+_Static_assert(sizeof(key_prefix) - 1 + 6 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
                "the longest channel fits");
 
 static bool is_alphanumeric(char c)
@@ -86,14 +86,14 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
 
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%s}:%c", prefix, name_space, encoded, role);
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%s}:%c", key_prefix, name_space, encoded, role);
     assert(bytes > 0 && bytes < KEY_NAME_SIZE);
     return (size_t)bytes;
 }
 
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
 {
-    const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", prefix, name_space, database);
+    const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", key_prefix, name_space, database);
     assert(bytes > 0 && bytes < KEY_CHANNEL_SIZE);
     return (size_t)bytes;
 }

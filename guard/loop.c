@@ -182,7 +182,7 @@ static void call_back_ready(struct guard_loop *loop)
     go_on(loop);
 }
 
-static void on_async(uv_async_t *async)
+static void on_loop_async(uv_async_t *async)
 {
     struct guard_loop *loop = async->data;
     pthread_mutex_lock(&loop->mutex);
@@ -491,7 +491,7 @@ enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, struct guard_loo
     loop->guard = guard;
     loop->loop = uv;
     loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
-    if (uv_async_init(uv, &loop->async, on_async) != 0) {
+    if (uv_async_init(uv, &loop->async, on_loop_async) != 0) {
         free(loop);
         return GUARD_NO_MEMORY;
     }

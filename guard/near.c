@@ -45,7 +45,7 @@ struct place {
     uint32_t *epoch;
 };
 
-static struct place place_of(struct near *near, const char *key, size_t key_bytes)
+static struct place near_place(struct near *near, const char *key, size_t key_bytes)
 {
     uint64_t hash = digest_siphash(near->hash_key, key, key_bytes);
     struct shard *shard = &near->shards[hash >> 60];
@@ -169,7 +169,7 @@ void near_listen(struct near *near, bool listening)
 
 bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out)
 {
-    struct place place = place_of(near, key, key_bytes);
+    struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
     struct item *gone = NULL;
     pthread_mutex_lock(&shard->mutex);
@@ -180,8 +180,9 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
     }
     if (item != NULL) {
         item->visited = true;
-        *out = (struct near_entry){item->value != NULL ? value_ref(item->value) : NULL, item->born_us,
-                                   item->fresh_until_us};
+        *out = (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
+                                   .born_us = item->born_us < now_us ? item->born_us : now_us,
+                                   .fresh_until_us = item->fresh_until_us};
     }
     shard->counters.hit += item != NULL;
     shard->counters.miss += item == NULL;
@@ -197,7 +198,7 @@ static uint64_t token_of(const struct place *place)
 
 uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
 {
-    struct place place = place_of(near, key, key_bytes);
+    struct place place = near_place(near, key, key_bytes);
     pthread_mutex_lock(&place.shard->mutex);
     uint64_t token = place.shard->listening ? token_of(&place) : NEAR_TOKEN_NONE;
     pthread_mutex_unlock(&place.shard->mutex);
@@ -229,7 +230,7 @@ static struct item *new_item(const char *key, size_t key_bytes, uint64_t until_u
 }
 
 /* Under the mutex. False: no memory for the table. */
-static bool attach(const struct place *place, struct item *item)
+static bool keep_item(const struct place *place, struct item *item)
 {
     struct shard *shard = place->shard;
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, shard->table, item->key, item->key_bytes, place->bucket, item);
@@ -245,7 +246,7 @@ static bool attach(const struct place *place, struct item *item)
 void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
               const struct near_entry *entry)
 {
-    struct place place = place_of(near, key, key_bytes);
+    struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
     if (token == NEAR_TOKEN_NONE || bytes_of(entry, key_bytes) > shard->max_bytes / LARGEST_SHARE)
         return;
@@ -264,7 +265,7 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
         if (old != NULL)
             detach(shard, old);
         gone = make_room(shard, item->bytes);
-        if (attach(&place, item))
+        if (keep_item(&place, item))
             item = NULL;
     }
     pthread_mutex_unlock(&shard->mutex);
@@ -275,7 +276,7 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
 
 void near_drop(struct near *near, const char *key, size_t key_bytes)
 {
-    struct place place = place_of(near, key, key_bytes);
+    struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = find(&place, key, key_bytes);

@@ -50,7 +50,7 @@ void near_free(struct near **near);
 /* Whether invalidations are heard. False empties it. */
 void near_listen(struct near *near, bool listening);
 
-/* A reference to out->value is yours on a hit. */
+/* A reference to out->value is yours on a hit; born_us is no later than now_us, even if it was put in since. */
 bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out);
 
 /* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */

@@ -56,7 +56,7 @@ struct arguments {
     size_t name_count, number_count;
 };
 
-static void add(struct arguments *args, const char *text, size_t bytes)
+static void add_argument(struct arguments *args, const char *text, size_t bytes)
 {
     args->at[args->count] = text;
     args->bytes[args->count++] = bytes;
@@ -64,21 +64,21 @@ static void add(struct arguments *args, const char *text, size_t bytes)
 
 static void add_text(struct arguments *args, const char *text)
 {
-    add(args, text, strlen(text));
+    add_argument(args, text, strlen(text));
 }
 
 static void add_key(struct arguments *args, const struct protocol *protocol, const struct core_key *key,
                     enum key_role role)
 {
     char *name = args->names[args->name_count++];
-    add(args, name, key_name(protocol->name_space, key->encoded, role, name));
+    add_argument(args, name, key_name(protocol->name_space, key->encoded, role, name));
 }
 
 static void add_number(struct arguments *args, uint64_t number)
 {
     char *text = args->numbers[args->number_count++];
     int bytes = snprintf(text, NUMBER_SIZE, "%" PRIu64, number);
-    add(args, text, (size_t)bytes);
+    add_argument(args, text, (size_t)bytes);
 }
 
 static void add_message(struct arguments *args, const struct protocol *protocol, char operation,
@@ -89,17 +89,17 @@ static void add_message(struct arguments *args, const struct protocol *protocol,
     int bytes = snprintf(args->message, sizeof args->message, "%c %.*s %s", operation, tag_bytes, tag,
                          action->key.encoded);
     add_text(args, protocol->channel);
-    add(args, args->message, (size_t)bytes);
+    add_argument(args, args->message, (size_t)bytes);
 }
 
-static bool run(struct redis *redis, enum script script, size_t key_count, const struct arguments *args,
-                redis_replied *replied, void *context)
+static bool run_script(struct redis *redis, enum script script, size_t key_count,
+                       const struct arguments *args, redis_replied *replied, void *context)
 {
     return redis_run(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
 }
 
-static bool send_acquire(const struct protocol *protocol, struct redis *redis,
-                         const struct core_action *action, redis_replied *replied, void *context)
+static bool run_acquire(const struct protocol *protocol, struct redis *redis,
+                        const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     char mode[2] = {(char)action->lookup, '\0'};
@@ -111,19 +111,19 @@ static bool send_acquire(const struct protocol *protocol, struct redis *redis,
     add_number(&args, action->lease_ms);
     add_number(&args, protocol->max_lease_ms);
     add_number(&args, protocol->max_value_ms);
-    add(&args, mode, 1);
+    add_argument(&args, mode, 1);
     add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
-    return run(redis, SCRIPT_ACQUIRE, 3, &args, replied, context);
+    return run_script(redis, SCRIPT_ACQUIRE, 3, &args, replied, context);
 }
 
-static bool send_renew(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
-                       redis_replied *replied, void *context)
+static bool run_renew(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                      redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     add_key(&args, protocol, &action->key, KEY_LEASE);
     add_text(&args, action->token);
     add_number(&args, action->lease_ms);
-    return run(redis, SCRIPT_RENEW, 1, &args, replied, context);
+    return run_script(redis, SCRIPT_RENEW, 1, &args, replied, context);
 }
 
 static struct envelope envelope_of(const struct core_action *action)
@@ -152,14 +152,14 @@ static struct envelope envelope_of(const struct core_action *action)
 /* Of a touch only the ends of the new envelope travel: Redis has what lies between them. */
 static void add_ends(struct arguments *args, const struct core_action *action, const char *text, size_t bytes)
 {
-    add(args, action->wanted, TOKEN_UUID_BYTES);
-    add(args, text, ENVELOPE_HEAD_BYTES);
-    add(args, text + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
+    add_argument(args, action->wanted, TOKEN_UUID_BYTES);
+    add_argument(args, text, ENVELOPE_HEAD_BYTES);
+    add_argument(args, text + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
     add_number(args, bytes);
 }
 
-static bool send_store(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
-                       redis_replied *replied, void *context)
+static bool run_store(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
+                      redis_replied *replied, void *context)
 {
     bool touch = action->kind == CORE_TOUCH;
     struct envelope envelope = envelope_of(action);
@@ -176,10 +176,10 @@ static bool send_store(const struct protocol *protocol, struct redis *redis, con
     if (touch)
         add_ends(&args, action, text, bytes);
     else
-        add(&args, text, bytes);
+        add_argument(&args, text, bytes);
     add_number(&args, envelope.px_ms);
     add_message(&args, protocol, 'f', action);
-    bool sent = run(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 3, &args, replied, context);
+    bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 3, &args, replied, context);
     free(text);
     return sent;
 }
@@ -191,8 +191,8 @@ static const char *failure_code(const struct core_action *action)
     return action->failure != GUARD_FAILURE_NONE ? guard_failure_name(action->failure) : "";
 }
 
-static bool send_release(const struct protocol *protocol, struct redis *redis,
-                         const struct core_action *action, redis_replied *replied, void *context)
+static bool run_release(const struct protocol *protocol, struct redis *redis,
+                        const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     add_key(&args, protocol, &action->key, KEY_LEASE);
@@ -201,7 +201,7 @@ static bool send_release(const struct protocol *protocol, struct redis *redis,
     add_message(&args, protocol, 'r', action);
     add_text(&args, failure_code(action));
     add_number(&args, action->failure_ms);
-    return run(redis, SCRIPT_RELEASE, 2, &args, replied, context);
+    return run_script(redis, SCRIPT_RELEASE, 2, &args, replied, context);
 }
 
 static bool send_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -214,7 +214,7 @@ static bool send_invalidate(const struct protocol *protocol, struct redis *redis
     add_message(&args, protocol, 'i', action);
     add_text(&args, "h");
     add_number(&args, 0);
-    return run(redis, SCRIPT_INVALIDATE, 3, &args, replied, context);
+    return run_script(redis, SCRIPT_INVALIDATE, 3, &args, replied, context);
 }
 
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
@@ -222,14 +222,14 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 {
     switch (action->kind) {
     case CORE_ACQUIRE:
-        return send_acquire(protocol, redis, action, replied, context);
+        return run_acquire(protocol, redis, action, replied, context);
     case CORE_RENEW:
-        return send_renew(protocol, redis, action, replied, context);
+        return run_renew(protocol, redis, action, replied, context);
     case CORE_FILL:
     case CORE_TOUCH:
-        return send_store(protocol, redis, action, replied, context);
+        return run_store(protocol, redis, action, replied, context);
     case CORE_RELEASE:
-        return send_release(protocol, redis, action, replied, context);
+        return run_release(protocol, redis, action, replied, context);
     case CORE_INVALIDATE:
         return send_invalidate(protocol, redis, action, replied, context);
     case CORE_LOAD:

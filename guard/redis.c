@@ -89,7 +89,7 @@ static void count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-static void move(struct redis *redis, enum stage to)
+static void move_on(struct redis *redis, enum stage to)
 {
     assert(legal_move[redis->stage][to]);
     redis->stage = to;
@@ -112,7 +112,7 @@ static void tell(struct redis *redis, enum guard_redis_state state, const char *
 
 /* ---- the timer ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_redis_timer(uv_timer_t *timer);
 
 /* An earlier ring that is set already will do: it sets the next one. */
 static void ring_by(struct redis *redis, uint64_t at_ms)
@@ -122,7 +122,7 @@ static void ring_by(struct redis *redis, uint64_t at_ms)
     if (at_ms >= redis->rings_ms)
         return;
     redis->rings_ms = at_ms;
-    uv_timer_start(&redis->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
+    uv_timer_start(&redis->timer, on_redis_timer, at_ms > now ? at_ms - now : 0, 0);
 }
 
 /* ---- losing ---- */
@@ -155,7 +155,7 @@ static void lose(struct redis *redis, enum guard_redis_state state, const char *
     if (was_up)
         pending = redis_pipeline_detach(&redis->pipeline);
     drop_socket(redis);
-    move(redis, STAGE_RESTING);
+    move_on(redis, STAGE_RESTING);
     redis->stage_ends_ms = now_ms() + rest_ms(redis, state);
     if (!was_up)
         redis->failures++;
@@ -233,7 +233,7 @@ static void flush_this_turn(struct redis *redis)
 
 static void came_up(struct redis *redis)
 {
-    move(redis, STAGE_UP);
+    move_on(redis, STAGE_UP);
     redis->failures = 0;
     redis_buffer_clear(&redis->hello);
     count(&redis->counters->connects);
@@ -260,12 +260,6 @@ static void take_greeting(struct redis *redis, const struct redisReply *reply)
     }
 }
 
-static bool is_text(const struct redisReply *reply, const char *text)
-{
-    return reply->type == REDIS_REPLY_STRING && reply->len == strlen(text) &&
-           memcmp(reply->str, text, reply->len) == 0;
-}
-
 /* An error reply after which the connection is of no use, in its own words. */
 static void lose_refused(struct redis *redis, const struct redisReply *reply)
 {
@@ -282,7 +276,8 @@ static void take_message(struct redis *redis, const struct redisReply *reply)
     if (reply->type == REDIS_REPLY_ERROR)
         lose_refused(redis, reply);
     else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-             !is_text(reply->element[0], "message") || !is_text(reply->element[1], redis->config.channel) ||
+             !redis_reply_is(reply->element[0], "message") ||
+             !redis_reply_is(reply->element[1], redis->config.channel) ||
              reply->element[2]->type != REDIS_REPLY_STRING)
         lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
     else if (hooks->message != NULL)
@@ -438,7 +433,7 @@ static void on_reached(void *context)
 {
     struct redis *redis = context;
 
-    move(redis, STAGE_GREETING);
+    move_on(redis, STAGE_GREETING);
     if (redis_reader_open(&redis->reader, redis->config.max_reply_bytes) &&
         redis_greeting_write(&redis->greeting, redis->config.address, redis->config.client_name,
                              redis->config.channel, &redis->hello))
@@ -463,7 +458,7 @@ static void reach(struct redis *redis)
     struct redis_socket_hooks hooks = {redis, on_reached, on_failed, on_ready};
     char why[REDIS_WHY_SIZE];
 
-    move(redis, STAGE_REACHING);
+    move_on(redis, STAGE_REACHING);
     redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
     ring_by(redis, redis->stage_ends_ms);
     redis->socket = redis_socket_open(redis->loop, redis->config.address, redis->failures, &hooks, why);
@@ -515,7 +510,7 @@ static void end_late_commands(struct redis *redis)
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_redis_timer(uv_timer_t *timer)
 {
     struct redis *redis = timer->data;
 
@@ -549,8 +544,8 @@ static bool has_room(const struct redis *redis, size_t argc, const size_t *argv_
     return true;
 }
 
-static bool add(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                struct redis_command *command)
+static bool enqueue(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                    struct redis_command *command)
 {
     assert(redis->config.channel == NULL);
     if (redis->stage == STAGE_CLOSED || !has_room(redis, argc, argv_bytes))
@@ -569,7 +564,7 @@ bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const
 {
     struct redis_command command = {.replied = replied, .context = context};
 
-    return add(redis, argc, argv, argv_bytes, &command);
+    return enqueue(redis, argc, argv, argv_bytes, &command);
 }
 
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
@@ -586,7 +581,7 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
         if (command.call == NULL)
             return false;
     }
-    if (add(redis, words.argc, words.argv, words.argv_bytes, &command))
+    if (enqueue(redis, words.argc, words.argv, words.argv_bytes, &command))
         return true;
     free(command.call);
     return false;
@@ -654,7 +649,7 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 {
     struct redis_pipeline pending = redis_pipeline_detach(&redis->pipeline);
 
-    move(redis, STAGE_CLOSED);
+    move_on(redis, STAGE_CLOSED);
     redis->closed = closed;
     redis->closed_context = context;
     uv_close((uv_handle_t *)&redis->timer, on_handle_closed);

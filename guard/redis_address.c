@@ -88,7 +88,7 @@ static bool made_of(struct part from, const char *allowed)
 
 /* Splits off what stands before the first `mark`; the mark goes, too. False, and nothing moves, without
  * one. */
-static bool split(struct part *rest, char mark, struct part *before)
+static bool split_at(struct part *rest, char mark, struct part *before)
 {
     const char *found = memchr(rest->at, mark, rest->bytes);
 
@@ -111,7 +111,7 @@ static bool take_login(struct part *authority, struct redis_address *out, struct
     password = (struct part){authority->at, (size_t)(at - authority->at)};
     authority->bytes -= password.bytes + 1;
     authority->at = at + 1;
-    if (!split(&password, ':', &user)) {
+    if (!split_at(&password, ':', &user)) {
         user = password;
         password.bytes = 0;
     }
@@ -130,7 +130,7 @@ static bool take_host(struct part *authority, struct redis_address *out, struct 
     if (authority->bytes > 0 && authority->at[0] == '[') {
         authority->at++;
         authority->bytes--;
-        if (!split(authority, ']', &host) || !decode(host, out->host, sizeof out->host) ||
+        if (!split_at(authority, ']', &host) || !decode(host, out->host, sizeof out->host) ||
             uv_inet_pton(AF_INET6, out->host, binary) != 0)
             return refuse(error, "what stands in brackets is not an IPv6 address");
         return true;
@@ -167,7 +167,7 @@ static bool parse_tcp(struct part rest, struct redis_address *out, struct guard_
 {
     struct part authority = rest, database = {NULL, 0};
 
-    if (split(&rest, '/', &authority))
+    if (split_at(&rest, '/', &authority))
         database = rest;
     if (!take_login(&authority, out, error) || !take_host(&authority, out, error) ||
         !take_port(authority, out, error))
@@ -182,7 +182,7 @@ static bool take_query(struct part query, struct redis_address *out, struct guar
 {
     struct part name = {NULL, 0};
 
-    if (!split(&query, '=', &name) || name.bytes != 2 || memcmp(name.at, "db", 2) != 0)
+    if (!split_at(&query, '=', &name) || name.bytes != 2 || memcmp(name.at, "db", 2) != 0)
         return refuse(error, "only ?db= may follow the socket's path");
     if (!read_number(query, DATABASE_MAX, &out->database))
         return refuse(error, "the database in ?db= must be a number from 0 to 65535");
@@ -202,7 +202,7 @@ static bool parse_unix(struct part rest, struct redis_address *out, struct guard
         return false;
     if (login.bytes > 0)
         return refuse(error, "between unix:// and the path only user:password@ may stand");
-    if (!split(&rest, '?', &path))
+    if (!split_at(&rest, '?', &path))
         path = rest;
     else if (!take_query(rest, out, error))
         return false;

@@ -15,7 +15,7 @@ struct meaning {
 };
 
 /* Whole first words. */
-static const struct meaning words[] = {
+static const struct meaning meanings[] = {
     {"NOSCRIPT", REDIS_ERROR_NOSCRIPT}, {"OOM", REDIS_ERROR_FULL},
     {"READONLY", REDIS_ERROR_READONLY}, {"MASTERDOWN", REDIS_ERROR_READONLY},
     {"LOADING", REDIS_ERROR_LOADING},   {"BUSY", REDIS_ERROR_LOADING},
@@ -45,7 +45,10 @@ static const char *const class_names[] = {
     [REDIS_ERROR_CROWDED] = "crowded",   [REDIS_ERROR_OTHER] = "other",
 };
 
-enum { WORD_COUNT = sizeof words / sizeof words[0], SENTENCE_COUNT = sizeof sentences / sizeof sentences[0] };
+enum {
+    WORD_COUNT = sizeof meanings / sizeof meanings[0],
+    SENTENCE_COUNT = sizeof sentences / sizeof sentences[0]
+};
 
 static bool starts_with(const char *text, size_t text_bytes, const char *prefix)
 {
@@ -60,8 +63,8 @@ static enum redis_error_class classify_word(const char *text, size_t text_bytes)
     size_t word_bytes = space != NULL ? (size_t)(space - text) : text_bytes;
 
     for (size_t i = 0; i < WORD_COUNT; i++)
-        if (word_bytes == strlen(words[i].prefix) && memcmp(text, words[i].prefix, word_bytes) == 0)
-            return words[i].class;
+        if (word_bytes == strlen(meanings[i].prefix) && memcmp(text, meanings[i].prefix, word_bytes) == 0)
+            return meanings[i].class;
     return REDIS_ERROR_OTHER;
 }
 

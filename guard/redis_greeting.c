@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_greeting.c - what a new connection says first, and what the answers make of it. */
 #include "redis_greeting.h"
+#include "redis_reader.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,19 +29,14 @@ static bool accept_ok(struct redis_greeting *greeting, const struct redis_greeti
     return false;
 }
 
-static bool is_text(const struct redisReply *reply, const char *text)
-{
-    return reply->type == REDIS_REPLY_STRING && reply->len == strlen(text) &&
-           memcmp(reply->str, text, reply->len) == 0;
-}
-
 static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                           const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
     (void)greeting;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 && is_text(reply->element[0], "master"))
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+        redis_reply_is(reply->element[0], "master"))
         return true;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 && is_text(reply->element[0], "slave"))
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 && redis_reply_is(reply->element[0], "slave"))
         snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
     else
         snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
@@ -64,7 +60,8 @@ static bool accept_subscribed(struct redis_greeting *greeting, const struct redi
                               const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
     (void)greeting;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 && is_text(reply->element[0], "subscribe"))
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+        redis_reply_is(reply->element[0], "subscribe"))
         return true;
     snprintf(why, REDIS_WHY_SIZE, "%s: not an answer of Redis", step->rule->name);
     return false;
@@ -98,8 +95,8 @@ static struct question question(const char *word, const char *second, const char
     return question;
 }
 
-static bool ask(struct redis_greeting *greeting, struct redis_buffer *out,
-                const struct redis_greeting_rule *rule, struct question question)
+static bool ask_redis(struct redis_greeting *greeting, struct redis_buffer *out,
+                      const struct redis_greeting_rule *rule, struct question question)
 {
     assert(greeting->asked < sizeof greeting->steps / sizeof greeting->steps[0]);
     greeting->steps[greeting->asked++] = (struct redis_greeting_step){.rule = rule, .script = 0};
@@ -110,9 +107,9 @@ static bool ask_login(struct redis_greeting *greeting, const struct redis_addres
                       struct redis_buffer *out)
 {
     if (address->user[0] != '\0')
-        return ask(greeting, out, &rule_auth, question("AUTH", address->user, address->password));
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->user, address->password));
     if (address->password[0] != '\0')
-        return ask(greeting, out, &rule_auth, question("AUTH", address->password, NULL));
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->password, NULL));
     return true;
 }
 
@@ -122,7 +119,7 @@ static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *ou
         struct question load = {3,
                                 {"SCRIPT", "LOAD", script_source((enum script)i)},
                                 {strlen("SCRIPT"), strlen("LOAD"), script_source_bytes((enum script)i)}};
-        if (!ask(greeting, out, &rule_script, load))
+        if (!ask_redis(greeting, out, &rule_script, load))
             return false;
         greeting->steps[greeting->asked - 1].script = i;
     }
@@ -139,13 +136,14 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_ad
     if (!ask_login(greeting, address, out))
         return false;
     if (channel == NULL && address->database != 0 &&
-        !ask(greeting, out, &rule_select, question("SELECT", database, NULL)))
+        !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
         return false;
-    if (client_name != NULL && !ask(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
+    if (client_name != NULL &&
+        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
         return false;
     if (channel != NULL)
-        return ask(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return ask(greeting, out, &rule_role, question("ROLE", NULL, NULL)) && ask_scripts(greeting, out);
+        return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
+    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) && ask_scripts(greeting, out);
 }
 
 /* ---- judging ---- */

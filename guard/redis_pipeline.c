@@ -13,7 +13,7 @@ static struct redis_command *at(const struct redis_pipeline *pipeline, size_t in
     return &pipeline->ring[(pipeline->first + index) & (pipeline->size - 1)];
 }
 
-static bool reserve(struct redis_pipeline *pipeline)
+static bool reserve_one(struct redis_pipeline *pipeline)
 {
     size_t size = pipeline->size > 0 ? 2 * pipeline->size : RING_FIRST_COUNT;
 
@@ -47,7 +47,7 @@ bool redis_pipeline_add(struct redis_pipeline *pipeline, size_t argc, const char
 {
     size_t before = redis_buffer_bytes(&pipeline->out);
 
-    if (!reserve(pipeline) || !redis_buffer_command(&pipeline->out, argc, argv, argv_bytes))
+    if (!reserve_one(pipeline) || !redis_buffer_command(&pipeline->out, argc, argv, argv_bytes))
         return false;
     pipeline->queued += redis_buffer_bytes(&pipeline->out) - before;
     pipeline->resent_count += command->resent;

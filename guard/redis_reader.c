@@ -2,6 +2,7 @@
 /* redis_reader.c - replies out of a stream of bytes, within bounds that the other side cannot break. */
 #include "redis_reader.h"
 #include <assert.h>
+#include <string.h>
 
 enum { KEPT_BYTES = 4 * REDIS_FEED_BYTES }; /* of an idle parser's buffer */
 
@@ -67,4 +68,10 @@ const char *redis_reader_error(const struct redis_reader *reader)
     if (reader->parser->err != 0)
         return reader->parser->errstr;
     return "a reply larger than allowed";
+}
+
+bool redis_reply_is(const struct redisReply *reply, const char *text)
+{
+    return reply->type == REDIS_REPLY_STRING && reply->len == strlen(text) &&
+           memcmp(reply->str, text, reply->len) == 0;
 }

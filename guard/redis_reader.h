@@ -39,4 +39,7 @@ bool redis_reader_feed(struct redis_reader *reader, const char *data, size_t byt
 bool redis_reader_next(struct redis_reader *reader, struct redisReply **out);
 const char *redis_reader_error(const struct redis_reader *reader);
 
+/* Whether this is a string, and this one. */
+bool redis_reply_is(const struct redisReply *reply, const char *text);
+
 #endif

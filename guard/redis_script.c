@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct redis_script_command *command, const char *argument, size_t bytes)
+static void add_word(struct redis_script_command *command, const char *argument, size_t bytes)
 {
     command->argv[command->argc] = argument;
     command->argv_bytes[command->argc++] = bytes;
@@ -21,15 +21,15 @@ void redis_script_compose(struct redis_script_command *command, enum script scri
     assert(argc <= REDIS_SCRIPT_ARGS_MAX && key_count <= argc);
     command->argc = 0;
     if (digest[0] != '\0') {
-        add(command, "EVALSHA", strlen("EVALSHA"));
-        add(command, digest, REDIS_DIGEST_BYTES);
+        add_word(command, "EVALSHA", strlen("EVALSHA"));
+        add_word(command, digest, REDIS_DIGEST_BYTES);
     } else {
-        add(command, "EVAL", strlen("EVAL"));
-        add(command, script_source(script), script_source_bytes(script));
+        add_word(command, "EVAL", strlen("EVAL"));
+        add_word(command, script_source(script), script_source_bytes(script));
     }
-    add(command, command->key_count, (size_t)digits);
+    add_word(command, command->key_count, (size_t)digits);
     for (size_t i = 0; i < argc; i++)
-        add(command, argv[i], argv_bytes[i]);
+        add_word(command, argv[i], argv_bytes[i]);
 }
 
 struct redis_script_call *redis_script_keep(enum script script, size_t key_count, size_t argc,

@@ -27,7 +27,7 @@ struct endpoint {
 };
 
 /* A running getaddrinfo cannot be stopped; it outlives a socket that is reset. */
-struct lookup {
+struct host_lookup {
     uv_getaddrinfo_t request;
     struct redis_socket *socket; /* NULL: nobody waits any more */
 };
@@ -37,7 +37,7 @@ struct redis_socket {
     struct redis_socket_hooks hooks;
     uint16_t port;
     uint32_t attempt;
-    struct lookup *lookup; /* frees itself; NULL: none runs */
+    struct host_lookup *lookup; /* frees itself; NULL: none runs */
     struct endpoint endpoints[ADDRESSES_MAX];
     size_t endpoint_count, endpoint_next;
     int fd;             /* owned, -1: none */
@@ -246,7 +246,7 @@ static void add_found(struct redis_socket *socket, const struct addrinfo *found)
 
 static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
-    struct lookup *lookup = request->data;
+    struct host_lookup *lookup = request->data;
     struct redis_socket *socket = lookup->socket;
     char why[REDIS_WHY_SIZE] = "DNS: no address";
 
@@ -265,7 +265,7 @@ static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *fou
 
 static bool look_up(struct redis_socket *socket, const char *host, char why[REDIS_WHY_SIZE])
 {
-    struct lookup *lookup = malloc(sizeof *lookup);
+    struct host_lookup *lookup = malloc(sizeof *lookup);
     char port[PORT_TEXT_SIZE];
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int failed = UV_ENOMEM;
@@ -287,7 +287,8 @@ static bool look_up(struct redis_socket *socket, const char *host, char why[REDI
 
 /* ---- the functions of the header ---- */
 
-static bool start(struct redis_socket *socket, const struct redis_address *address, char why[REDIS_WHY_SIZE])
+static bool start_socket(struct redis_socket *socket, const struct redis_address *address,
+                         char why[REDIS_WHY_SIZE])
 {
     if (address->is_unix)
         add_unix(socket, address->host);
@@ -310,7 +311,7 @@ struct redis_socket *redis_socket_open(uv_loop_t *loop, const struct redis_addre
     socket->port = address->port;
     socket->attempt = attempt;
     socket->fd = -1;
-    if (!start(socket, address, why))
+    if (!start_socket(socket, address, why))
         redis_socket_reset(&socket);
     return socket;
 }

@@ -52,7 +52,7 @@ bool canary_dead(const struct canary *canary, uint64_t now_us)
 
 /* ---- the subscription ---- */
 
-static void on_message(void *context, const char *payload, size_t payload_bytes)
+static void on_wake_message(void *context, const char *payload, size_t payload_bytes)
 {
     struct wake *wake = context;
     struct message message = protocol_message(payload, payload_bytes);
@@ -73,7 +73,7 @@ static void on_state(void *context, enum guard_redis_state state, const char *te
         wake->hooks.resync(wake->hooks.context);
 }
 
-static void part_closed(struct wake *wake)
+static void wake_part_closed(struct wake *wake)
 {
     if (!wake->timer_closed || !wake->subscriber_closed || wake->flying > 0)
         return;
@@ -89,7 +89,7 @@ static void on_published(void *context, enum redis_outcome outcome, const struct
     if (!heard)
         canary_forget(&wake->canary); /* it never flew: that says nothing about the subscription */
     wake->flying--;
-    part_closed(wake);
+    wake_part_closed(wake);
 }
 
 static void publish(struct wake *wake)
@@ -104,7 +104,7 @@ static void publish(struct wake *wake)
     canary_sent(&wake->canary, clock_now_us());
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_canary_timer(uv_timer_t *timer)
 {
     struct wake *wake = timer->data;
     if (wake->state != GUARD_REDIS_UP || !redis_is_up(wake->publisher))
@@ -132,7 +132,7 @@ struct wake *wake_open(uv_loop_t *loop, const struct protocol *protocol, const s
     clock_uuid(random, wake->canary.process);
     struct redis_config config = *redis;
     config.channel = protocol->channel;
-    config.hooks = (struct redis_hooks){.context = wake, .state = on_state, .message = on_message};
+    config.hooks = (struct redis_hooks){.context = wake, .state = on_state, .message = on_wake_message};
     wake->subscriber = redis_open(loop, &config);
     if (wake->subscriber == NULL) {
         free(wake);
@@ -140,7 +140,7 @@ struct wake *wake_open(uv_loop_t *loop, const struct protocol *protocol, const s
     }
     uv_timer_init(loop, &wake->timer);
     wake->timer.data = wake;
-    uv_timer_start(&wake->timer, on_timer, CANARY_EVERY_MS, CANARY_EVERY_MS);
+    uv_timer_start(&wake->timer, on_canary_timer, CANARY_EVERY_MS, CANARY_EVERY_MS);
     return wake;
 }
 
@@ -148,14 +148,14 @@ static void timer_closed(uv_handle_t *handle)
 {
     struct wake *wake = handle->data;
     wake->timer_closed = true;
-    part_closed(wake);
+    wake_part_closed(wake);
 }
 
 static void subscriber_closed(void *context)
 {
     struct wake *wake = context;
     wake->subscriber_closed = true;
-    part_closed(wake);
+    wake_part_closed(wake);
 }
 
 void wake_close(struct wake *wake, void (*closed)(void *context), void *context)

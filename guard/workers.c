@@ -366,7 +366,7 @@ static struct guard_load *new_load(const struct job *job)
 }
 
 /* Under the mutex. */
-static void commit(struct workers *workers)
+static void commit_batch(struct workers *workers)
 {
     struct guard_load *open = workers->open;
     if (open == NULL)
@@ -379,12 +379,12 @@ static void commit(struct workers *workers)
 void workers_commit(struct workers *workers)
 {
     pthread_mutex_lock(&workers->mutex);
-    commit(workers);
+    commit_batch(workers);
     pthread_mutex_unlock(&workers->mutex);
 }
 
 /* Under the mutex. The first of a batch stays open for the others. */
-static bool enqueue(struct workers *workers, const struct job *job, struct guard_load *load)
+static bool enqueue_job(struct workers *workers, const struct job *job, struct guard_load *load)
 {
     int queued = 0;
     struct guard_load *each = NULL;
@@ -393,14 +393,14 @@ static bool enqueue(struct workers *workers, const struct job *job, struct guard
         workers->open_last = load;
         return true;
     }
-    commit(workers);
+    commit_batch(workers);
     DL_COUNT(workers->queued, each, queued);
     if (!staff(workers, (uint32_t)queued + 1))
         return false;
     workers->open = workers->open_last = load;
     workers->open_batch = job->batch;
     if (job->batch == 0)
-        commit(workers);
+        commit_batch(workers);
     return true;
 }
 
@@ -410,7 +410,7 @@ bool workers_start(struct workers *workers, const struct job *job)
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    bool enqueued = enqueue(workers, job, load);
+    bool enqueued = enqueue_job(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!enqueued)
         free(load);

@@ -17,7 +17,9 @@ forbid guard '(guard|app|load|sql|tests)/' "$none" 'guard/ must be copyable: inc
 forbid guard '\.\./' "$none" 'guard/ must be copyable: nothing above it'
 forbid app 'guard/' 'guard/guard\.h' 'app/ may use only guard/guard.h of guard/'
 forbid app '(load|tests)/' "$none" 'app/ may not include load/ or tests/'
-forbid load '(guard|app|tests)/' "$none" 'load/ speaks HTTP, Redis and SQL only'
+for folder in load load/base load/stack load/herd load/witness load/report load/play load/bench load/peers; do
+    forbid $folder '(guard|app|tests)/' "$none" 'load/ speaks HTTP, Redis and SQL only'
+done
 forbid load/lab 'guard/' 'guard/guard\.h' 'load/lab/ may use only guard/guard.h of guard/'
 forbid load/lab '(app|tests)/' "$none" 'load/lab/ may not include app/ or tests/'
 exit $found

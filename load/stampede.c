@@ -7,17 +7,18 @@
  *     run.h           one run
  *     work.h, herd.h  the clients; witness.h the database's view; result.h, page.h the report
  */
-#include "load/interrupt.h"
-#include "load/options.h"
-#include "load/page.h"
-#include "load/proc.h"
-#include "load/progress.h"
-#include "load/scenario_run.h"
-#include "load/serve.h"
+#include "load/base/interrupt.h"
+#include "load/base/proc.h"
+#include "load/base/progress.h"
+#include "load/play/options.h"
+#include "load/play/scenario_run.h"
+#include "load/play/serve.h"
+#include "load/report/page.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,16 +42,39 @@ static size_t append(size_t used, const char *text)
     return used;
 }
 
-/* A password must not land in a report: what stands between "//name:" and "@" is left out. */
-static size_t append_word(size_t used, const char *word)
+/* What is between the two is left out. */
+static void cut_out(char *word, const char *from, const char *until)
 {
-    const char *scheme = strstr(word, "://"), *at = scheme != NULL ? strchr(scheme, '@') : NULL;
-    const char *colon = scheme != NULL ? strchr(scheme + 3, ':') : NULL;
-    char hidden[COMMAND_BYTES];
-    if (at != NULL && colon != NULL && colon < at) {
-        snprintf(hidden, sizeof hidden, "%.*s:...%s", (int)(colon - word), word, at);
-        word = hidden;
+    char rest[COMMAND_BYTES];
+    snprintf(rest, sizeof rest, "...%s", until);
+    snprintf(word + (from - word), COMMAND_BYTES - (size_t)(from - word), "%s", rest);
+}
+
+/* What must not land in a report: passwords of URLs and of connection strings, headers that log somebody in. */
+static void hide_secrets(char word[static COMMAND_BYTES])
+{
+    static const char *const headers[] = {"Authorization:", "Proxy-Authorization:", "Cookie:", "X-Api-Key:"};
+    char *scheme = strstr(word, "://"), *password = strcasestr(word, "password=");
+    char *authority = scheme != NULL ? scheme + 3 : word;
+    char *end = authority + strcspn(authority, "/?"), *colon = strchr(authority, ':');
+    char *at = scheme != NULL ? memrchr(authority, '@', (size_t)(end - authority)) : NULL;
+    if (password != NULL) {
+        password += strlen("password=");
+        cut_out(word, password, password + (*password == '\'' ? strlen(password) : strcspn(password, " &")));
     }
+    if (at != NULL && colon != NULL && colon < at)
+        cut_out(word, colon + 1, at);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        if (strncasecmp(word, headers[i], strlen(headers[i])) == 0)
+            cut_out(word, word + strlen(headers[i]), "");
+    }
+}
+
+static size_t append_word(size_t used, const char *given)
+{
+    char word[COMMAND_BYTES];
+    snprintf(word, sizeof word, "%s", given);
+    hide_secrets(word);
     used = append(used, is_plain(word) ? "" : "'");
     used = append(used, word);
     return append(used, is_plain(word) ? "" : "'");
@@ -271,5 +295,8 @@ int main(int argc, char **argv)
     keep_command_line(argc, argv);
     int status = options_read(argc, argv, &options) ? carry_out(&options) : BAD_USAGE;
     options_clear(&options);
-    return status;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "stampede: the report is not whole: stdout cannot be written: %s\n", strerror(errno));
+    return status == SCENARIO_HELD ? SCENARIO_NOT_RUN : status;
 }

@@ -103,14 +103,15 @@ CREATE TRIGGER categories_touch_products AFTER UPDATE OF name, parent_id ON cate
     EXECUTE FUNCTION categories_touch_products();
 
 -- Purchases that named themselves: an Idempotency-Key answers a repeated request with what the first one
--- did. Kept for a day.
+-- did, and pays what that one may still owe. Kept for a day.
 CREATE TABLE purchases (
-    key        text PRIMARY KEY,
-    product_id bigint NOT NULL,
-    quantity   integer NOT NULL,
-    stock      integer NOT NULL,
-    version    bigint NOT NULL,
-    made_at    timestamptz NOT NULL DEFAULT now(),
+    key            text PRIMARY KEY,
+    product_id     bigint NOT NULL,
+    quantity       integer NOT NULL,
+    stock          integer NOT NULL,
+    version        bigint NOT NULL,
+    transaction_id bigint NOT NULL DEFAULT txid_current(),
+    made_at        timestamptz NOT NULL DEFAULT now(),
 
     CONSTRAINT purchases_key_length CHECK (char_length(key) BETWEEN 1 AND 64),
     CONSTRAINT purchases_quantity_positive CHECK (quantity > 0)

@@ -2,9 +2,9 @@
 /* client.c - what schemes are made of; see lab.h. */
 #include "load/lab/lab.h"
 
+#include "load/base/net.h"
 #include "load/lab/note.h"
 #include "load/lab/source.h"
-#include "load/net.h"
 
 #include <hiredis/hiredis.h>
 

@@ -7,8 +7,8 @@
  */
 #include "load/lab/trial.h"
 
+#include "load/base/net.h"
 #include "load/lab/source.h"
-#include "load/net.h"
 
 #include <hiredis/hiredis.h>
 

@@ -2,8 +2,8 @@
 /* fleet.c - see fleet.h. */
 #include "load/lab/fleet.h"
 
+#include "load/base/net.h"
 #include "load/lab/worker.h"
-#include "load/net.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -14,9 +14,9 @@
 #ifndef LOAD_LAB_FLEET_H
 #define LOAD_LAB_FLEET_H
 
+#include "load/base/proc.h"
 #include "load/lab/lab.h"
 #include "load/lab/note.h"
-#include "load/proc.h"
 
 #include <stdbool.h>
 #include <stddef.h>

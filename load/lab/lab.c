@@ -11,12 +11,12 @@
  */
 #include "load/lab/lab.h"
 
+#include "load/base/net.h"
+#include "load/base/proc.h"
 #include "load/lab/report.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
-#include "load/net.h"
-#include "load/proc.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* monitor.c - see monitor.h. */
 #include "load/lab/monitor.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
 

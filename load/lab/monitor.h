@@ -21,7 +21,7 @@
 
 #include "load/lab/fleet.h"
 #include "load/lab/lab.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /* note.c - see note.h. */
 #include "load/lab/note.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "load/lab/lab.h"
 
 #include "guard/guard.h"
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

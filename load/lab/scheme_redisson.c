@@ -16,7 +16,7 @@
  */
 #include "load/lab/lab.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
 

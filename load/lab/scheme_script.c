@@ -8,7 +8,7 @@
  */
 #include "load/lab/lab.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 enum { SLEEP_MS = 100, DEPTH_MAX = LAB_REQUEST_LIMIT_MS / SLEEP_MS };
 

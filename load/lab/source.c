@@ -2,8 +2,8 @@
 /* source.c - see source.h. */
 #include "load/lab/source.h"
 
+#include "load/base/net.h"
 #include "load/lab/lab.h"
-#include "load/net.h"
 
 #include <libpq-fe.h>
 

@@ -2,8 +2,8 @@
 /* trial.c - see trial.h. */
 #include "load/lab/trial.h"
 
+#include "load/base/net.h"
 #include "load/lab/source.h"
-#include "load/net.h"
 
 #include <hiredis/hiredis.h>
 

@@ -14,7 +14,7 @@
 #include "load/lab/fleet.h"
 #include "load/lab/lab.h"
 #include "load/lab/monitor.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * contest_hits.c - one hot document that does not expire: as many requests as one instance answers (wrk, 64
  * connections), then 1 000 a second over both, timed from when each was due.
  */
+#include "load/bench/wrk.h"
 #include "load/peers/peers.h"
-#include "load/wrk.h"
 
 enum {
     TTL_MS = 600000,
@@ -13,6 +13,7 @@ enum {
     SECONDS = 2,
     CONNECTIONS = 64,
     WRK_SECONDS = 2,
+    WARM_SECONDS = 1,
     LIMIT_MS = 5000,
 };
 
@@ -20,10 +21,11 @@ static const enum figure figures[] = {FIGURE_FULL_RATE,    FIGURE_FULL_CPU, FIGU
                                       FIGURE_P50,          FIGURE_P99,      FIGURE_P999,       FIGURE_MAX,
                                       FIGURE_ORIGIN_CALLS, FIGURE_COUNT};
 
-static bool run_full(struct stage *stage, struct peer *peer, const char *path, struct score *score)
+static bool run_full(struct stage *stage, struct peer *peer, const char *path, uint32_t seconds,
+                     struct score *score)
 {
     const struct wrk_options options = {
-        .port = peer->ports[0], .path = path, .connection_count = CONNECTIONS, .seconds = WRK_SECONDS};
+        .port = peer->ports[0], .path = path, .connection_count = CONNECTIONS, .seconds = seconds};
     struct wrk_result result;
     struct meter before = stage_meter(stage, peer);
     if (!wrk_run(&options, &result))
@@ -45,8 +47,8 @@ static bool run(struct stage *stage, struct peer *peer, struct score *score)
                                 .connection_count = CONNECTIONS,
                                 .limit_ms = LIMIT_MS,
                                 .ttl_ms = TTL_MS};
-    return stage_same_body(stage, peer, path, &body_bytes) && run_full(stage, peer, path, score) &&
-           stage_paced(stage, peer, &paced, score);
+    return stage_same_body(stage, peer, path, &body_bytes) &&
+           run_full(stage, peer, path, WRK_SECONDS, score) && stage_paced(stage, peer, &paced, score);
 }
 
 static bool prepare(struct stage *stage, struct peer *peer)
@@ -56,7 +58,8 @@ static bool prepare(struct stage *stage, struct peer *peer)
     char path[BURST_PATH_BYTES];
     uint64_t body_bytes;
     stage_cold_path(stage, path);
-    return stage_same_body(stage, peer, path, &body_bytes) && run_full(stage, peer, path, &unread);
+    return stage_same_body(stage, peer, path, &body_bytes) &&
+           run_full(stage, peer, path, WARM_SECONDS, &unread);
 }
 
 const struct contest contest_hits = {

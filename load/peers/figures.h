@@ -10,7 +10,7 @@
 #ifndef LOAD_PEERS_FIGURES_H
 #define LOAD_PEERS_FIGURES_H
 
-#include "load/record.h"
+#include "load/herd/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>

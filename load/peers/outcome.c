@@ -132,7 +132,7 @@ static void print_wrapped(const char *text)
     printf("\n");
 }
 
-/* Where the generator could not ask in time, the latencies are partly its own. */
+/* Where the generator could not ask in time, the latencies are partly its own; how much stands in the JSON. */
 static void print_strain(const struct outcome *outcome, size_t contest)
 {
     char text[FIGURE_SENTENCE_BYTES] = "";
@@ -141,12 +141,12 @@ static void print_strain(const struct outcome *outcome, size_t contest)
         const struct score *score = &outcome->scores[contest][i];
         if (score->strained_count > 0)
             used += (size_t)snprintf(
-                text + used, sizeof text - used, "%s%s in %" PRIu32 " of %zu repetitions",
-                used > 0 ? ", " : "Latencies contain the generator's own lag: ", outcome->peers[i]->name,
-                score->strained_count, score->figures[FIGURE_P99].count);
+                text + used, sizeof text - used, "%s%s (%" PRIu32 " of %zu)",
+                used > 0 ? ", " : "The generator lagged, so the latencies contain its lag, for: ",
+                outcome->peers[i]->name, score->strained_count, score->figures[FIGURE_P99].count);
     }
     if (used > 0)
-        print_wrapped(text); /* and how much it was stands in the JSON */
+        print_wrapped(text);
 }
 
 static void print_sentences(const struct outcome *outcome, size_t contest)

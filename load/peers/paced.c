@@ -4,7 +4,7 @@
  *
  * One generator, which runs before others where that is allowed, so that the caches share what it leaves.
  */
-#include "load/herd.h"
+#include "load/herd/herd.h"
 #include "load/peers/peers.h"
 
 #include <stdio.h>

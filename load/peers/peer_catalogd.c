@@ -4,7 +4,7 @@
  *
  * No random shortening of the TTL, for nobody else has one. The query's delay is in its own load.
  */
-#include "load/net.h"
+#include "load/base/net.h"
 #include "load/peers/peers.h"
 
 #include <inttypes.h>

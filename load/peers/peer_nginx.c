@@ -7,7 +7,7 @@
  * proxy_cache_background_update nobody waits for the renewal. Locks are those of one nginx: two have two. Its
  * times are whole seconds: what is valid for 1 s expires 1 to 2 s later.
  */
-#include "load/nginx.h"
+#include "load/bench/nginx.h"
 #include "load/peers/peers.h"
 #include "load/peers/server.h"
 

@@ -10,9 +10,9 @@
  */
 #include "load/peers/peers.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
 #include "load/peers/server.h"
-#include "load/proc.h"
 
 #include <inttypes.h>
 #include <stdio.h>

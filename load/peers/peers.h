@@ -23,9 +23,9 @@
 #ifndef LOAD_PEERS_PEERS_H
 #define LOAD_PEERS_PEERS_H
 
-#include "load/burst.h"
+#include "load/base/burst.h"
 #include "load/peers/figures.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* server.c - see server.h. */
 #include "load/peers/server.h"
 
-#include "load/http.h"
-#include "load/net.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
 
 #include <signal.h>
 #include <stdio.h>

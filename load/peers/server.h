@@ -7,7 +7,7 @@
 #ifndef LOAD_PEERS_SERVER_H
 #define LOAD_PEERS_SERVER_H
 
-#include "load/proc.h"
+#include "load/base/proc.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* stage.c - what the contests share: the servers all peers have in common, the meters, the counting. */
-#include "load/http.h"
-#include "load/net.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
+#include "load/bench/usage.h"
 #include "load/peers/peers.h"
-#include "load/usage.h"
 
 #include <hiredis/hiredis.h>
 

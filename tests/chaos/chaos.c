@@ -9,8 +9,8 @@
 #include "tests/chaos/scene.h"
 #include "tests/chaos/soak.h"
 
-#include "load/burst.h"
-#include "load/net.h"
+#include "load/base/burst.h"
+#include "load/base/net.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

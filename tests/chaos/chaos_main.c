@@ -9,7 +9,7 @@
  */
 #include "tests/chaos/chaos.h"
 
-#include "load/proc.h"
+#include "load/base/proc.h"
 
 #include <stdlib.h>
 #include <string.h>

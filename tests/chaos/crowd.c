@@ -2,8 +2,8 @@
 /* crowd.c - see crowd.h. */
 #include "tests/chaos/crowd.h"
 
-#include "load/http.h"
-#include "load/net.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
 
 #include <libpq-fe.h>
 

@@ -13,7 +13,7 @@
 
 #include "tests/chaos/fault.h"
 
-#include "load/http.h"
+#include "load/base/http.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* nemesis.c - see nemesis.h. */
 #include "tests/chaos/nemesis.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* proxy_test.c - each fault of the proxy, seen from both ends of a connection. */
-#include "load/net.h"
-#include "load/proxy.h"
+#include "load/base/net.h"
+#include "load/stack/proxy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

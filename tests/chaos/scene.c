@@ -7,7 +7,7 @@
  */
 #include "tests/chaos/scene.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,8 +14,8 @@
 #ifndef TESTS_CHAOS_SCENE_H
 #define TESTS_CHAOS_SCENE_H
 
-#include "load/proxy.h"
-#include "load/stack.h"
+#include "load/stack/proxy.h"
+#include "load/stack/stack.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

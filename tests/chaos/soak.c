@@ -2,7 +2,7 @@
 /* soak.c - see soak.h. */
 #include "tests/chaos/soak.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <dirent.h>
 #include <inttypes.h>

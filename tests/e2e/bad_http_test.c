@@ -7,7 +7,7 @@
  */
 #include "tests/support/fleet.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <poll.h>
 #include <setjmp.h>

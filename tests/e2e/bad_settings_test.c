@@ -8,7 +8,7 @@
  */
 #include "tests/support/fleet.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 #include "tests/support/probe.h"
 
 #include <hiredis/hiredis.h>

@@ -7,7 +7,7 @@
  */
 #include "tests/support/probe.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -294,6 +294,36 @@ static void what_no_reader_asks_for_is_thrown_away(void **state)
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
+/* ---- what the database is asked for ---- */
+
+/* Rows that fell due and that somebody else holds are left to him; they are no reason to ask without a pause. */
+static void rows_that_another_session_holds_are_asked_for_now_and_then(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    fleet_mark(fleet);
+    assert_true(
+        fleet_sql(fleet, NULL, 0,
+                  "BEGIN; INSERT INTO invalidations (key, due_at) VALUES ('product:1', now()); COMMIT; "
+                  "BEGIN; SELECT FROM invalidations FOR UPDATE; "
+                  "NOTIFY invalidations; SELECT pg_sleep(1); COMMIT"));
+    assert_in_range(fleet_loads(fleet, "/* claim invalidations */"), 1, 40);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+static void old_purchases_are_forgotten_however_many_they_are(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "INSERT INTO purchases (key, product_id, quantity, stock, version, made_at) "
+                          "SELECT 'old' || n, 1, 1, 1, 1, now() - interval '2 days' "
+                          "FROM generate_series(1, %d) AS n",
+                          MANY));
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM purchases WHERE key LIKE 'old%'"));
+}
+
 static int up(void **state)
 {
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
@@ -316,6 +346,8 @@ int main(void)
         cmocka_unit_test_teardown(changes_made_while_redis_is_dead_are_paid_when_it_lives_again, fleet_end),
         cmocka_unit_test_teardown(what_a_killed_payer_had_claimed_is_paid_by_another, fleet_end),
         cmocka_unit_test_teardown(what_no_reader_asks_for_is_thrown_away, fleet_end),
+        cmocka_unit_test_teardown(rows_that_another_session_holds_are_asked_for_now_and_then, fleet_end),
+        cmocka_unit_test_teardown(old_purchases_are_forgotten_however_many_they_are, fleet_end),
     };
     return cmocka_run_group_tests_name("outbox", tests, up, fleet_down);
 }

@@ -3,7 +3,7 @@
  * peers_test.c - the program that compares caches, run for real with what needs no further installation: catalogd,
  * and a cache whose packages are not there.
  */
-#include "load/proc.h"
+#include "load/base/proc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

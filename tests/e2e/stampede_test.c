@@ -8,7 +8,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/relay.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,9 +5,9 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
-#include "load/net.h"
-#include "load/proc.h"
-#include "load/result.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
+#include "load/report/result.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
 
@@ -19,10 +19,12 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,7 +213,7 @@ static void wrong_options_are_refused_one_by_one(void **state)
     expect_said("--for, --poisson and --connections go with --rate");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
     expect_status(TOOL("nonsense"), BAD_USAGE);
-    expect_said("neither an option nor a command");
+    expect_said("stampede: nonsense is neither an option nor a command");
     expect_status(TOOL("scenario"), BAD_USAGE);
     expect_said("stampede scenario FILE...");
     expect_status(TOOL("compare", "one.json"), BAD_USAGE);
@@ -298,6 +300,45 @@ static void a_run_against_any_service_is_judged_and_kept(void **state)
     expect_said("rubbish.json");
 }
 
+static void secrets_of_the_command_line_are_in_no_report(void **state)
+{
+    (void)state;
+    struct report report = {.result_count = 0};
+    char why[RESULT_WHY_BYTES];
+    const char *json = path_of("secret.json");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--header",
+                       "authorization: Bearer hunter1", "--database", "host=nowhere password=hunter2 user=me",
+                       "--header", "X-Test: kept"),
+                  HELD);
+    assert_true(report_read(&report, json, why));
+    assert_null(strstr(report.command, "hunter"));
+    assert_non_null(strstr(report.command, "--header authorization:... "));
+    assert_non_null(strstr(report.command, "'host=nowhere password=... user=me'"));
+    assert_non_null(strstr(report.command, "'X-Test: kept'"));
+    report_clear(&report);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--database",
+                       "postgresql://me:hun@ter3@nowhere/x?password=hunter4&a=b"),
+                  HELD);
+    assert_true(report_read(&report, json, why));
+    assert_null(strstr(report.command, "ter3"));
+    assert_null(strstr(report.command, "ter4"));
+    assert_non_null(strstr(report.command, "postgresql://me:...@nowhere/x?password=...&a=b"));
+    report_clear(&report);
+}
+
+static void a_report_that_nobody_takes_is_no_success(void **state)
+{
+    (void)state;
+    char command[768];
+    snprintf(command, sizeof command, "exec '%s' --url %s --burst 5 >/dev/full", program,
+             url_of(HERD_SERVER_HTTP, "/ok"));
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
+    expect_status(finish(pid), NOT_RUN);
+    expect_said("stdout cannot be written");
+}
+
 static void what_became_worse_than_the_baseline_is_exit_1(void **state)
 {
     (void)state;
@@ -311,6 +352,21 @@ static void what_became_worse_than_the_baseline_is_exit_1(void **state)
         TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", "/nowhere.json"),
         NOT_RUN);
     expect_said("/nowhere.json");
+}
+
+/* Nobody shall measure for an hour and then hear that it cannot be kept. */
+static void what_a_report_needs_is_looked_for_before_anybody_is_asked(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"--baseline", "--json", "--html"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        herd_server_forget(&server);
+        expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", options[i],
+                           "/nowhere/at-all.json"),
+                      NOT_RUN);
+        expect_said("/nowhere");
+        assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
+    }
 }
 
 static void what_is_told_to_happen_happens_or_the_check_fails(void **state)
@@ -363,6 +419,27 @@ static void ended_in_the_middle_it_reports_and_leaves_nothing(void **state)
     assert_in_range(report.results[0]->outcomes[RECORD_ANSWERED], 20, 11900);
     assert_int_equal(report.results[0]->check_count, 0);
     report_clear(&report);
+}
+
+/* A listener that accepts nobody: but for its backlog, connections are never there. */
+static void ended_while_it_connects_it_ends_at_once(void **state)
+{
+    (void)state;
+    char url[64];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
+    wait_until_said("A stampede on");
+    uint64_t begin_us = net_now_us();
+    kill(pid, SIGINT);
+    expect_status(finish(pid), ENDED_EARLY);
+    assert_in_range(net_now_us() - begin_us, 0, 4000000); /* connecting may last 10 s */
+    close(listener);
 }
 
 /* The second one may come when it has ended already: then it is as above. */
@@ -527,9 +604,13 @@ int main(void)
         cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),
         cmocka_unit_test(too_few_descriptors_are_told_before_anything_starts),
         cmocka_unit_test(a_run_against_any_service_is_judged_and_kept),
+        cmocka_unit_test(secrets_of_the_command_line_are_in_no_report),
+        cmocka_unit_test(a_report_that_nobody_takes_is_no_success),
         cmocka_unit_test(what_became_worse_than_the_baseline_is_exit_1),
+        cmocka_unit_test(what_a_report_needs_is_looked_for_before_anybody_is_asked),
         cmocka_unit_test(what_is_told_to_happen_happens_or_the_check_fails),
         cmocka_unit_test(ended_in_the_middle_it_reports_and_leaves_nothing),
+        cmocka_unit_test(ended_while_it_connects_it_ends_at_once),
         cmocka_unit_test(a_second_wish_ends_it_at_once_and_leaves_nothing_either),
         cmocka_unit_test(killed_it_leaves_nothing),
         cmocka_unit_test(a_scenario_exits_with_0_if_it_held_and_with_1_if_not),

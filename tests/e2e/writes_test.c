@@ -5,7 +5,7 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -200,6 +200,44 @@ static void a_purchase_shows_in_the_listing_of_its_category(void **state)
         assert_non_null(strstr(answer.body, wanted));
         http_answer_clear(&answer);
     }
+}
+
+/* Its process died between COMMIT and invalidation; its rows are nobody else's business for 10 s. */
+static void a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_so(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[64], wanted[64], product_path[64];
+    struct http_answer answer;
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    const uint32_t id = (uint32_t)writes_number(
+        fleet, "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
+    set_stock(fleet, id, 8000);
+    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
+    snprintf(path, sizeof path, "/categories/%ld", column_of(fleet, id, "category_id"));
+    snprintf(product_path, sizeof product_path, "/products/%" PRIu32, id);
+    assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+    assert_int_equal(fleet_ask_status(fleet, 0, product_path), 200);
+    assert_true(fleet_sql(fleet, NULL, 0,
+                          "BEGIN; SET LOCAL catalogd.pays_ms = 10000; "
+                          "UPDATE products SET stock = 7989 WHERE id = %" PRIu32 "; "
+                          "INSERT INTO purchases (key, product_id, quantity, stock, version) "
+                          "VALUES ('orphan', %" PRIu32 ", 11, 7989, 2); COMMIT",
+                          id, id));
+    struct write_asked asked = {.method = "POST",
+                                .path = purchase_path(id),
+                                .headers = "Idempotency-Key: orphan\r\n",
+                                .body = "{\"quantity\":11}"};
+    writes_ask(fleet, &asked);
+    assert_int_equal(asked.status, 200);
+    assert_true(asked.visible);
+    snprintf(wanted, sizeof wanted, "\"stock\":%d", 8000 - 11);
+    const char *const paths[] = {product_path, path};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_true(fleet_ask(fleet, 0, NULL, paths[i], &answer));
+        assert_non_null(strstr(answer.body, wanted));
+        http_answer_clear(&answer);
+    }
+    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
 }
 
 /* ---- a row that somebody holds ---- */
@@ -434,6 +472,8 @@ int main(void)
         cmocka_unit_test_teardown(a_thousand_buyers_get_a_hundred_pieces, fleet_end),
         cmocka_unit_test_teardown(a_purchase_that_is_repeated_under_its_key_is_made_once, fleet_end),
         cmocka_unit_test_teardown(a_purchase_shows_in_the_listing_of_its_category, fleet_end),
+        cmocka_unit_test_teardown(
+            a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_so, fleet_end),
         cmocka_unit_test_teardown(a_row_held_for_long_fails_its_write_and_nothing_else, fleet_end),
         cmocka_unit_test_teardown(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold, fleet_end),
         cmocka_unit_test_teardown(a_write_whose_connection_is_lost_is_of_unknown_outcome, fleet_end),

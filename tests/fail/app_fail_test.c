@@ -19,7 +19,7 @@
 #include "app/catalog_json.h"
 #include "app/pg.h"
 #include "app/server.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <arpa/inet.h>
 #include <jansson.h>

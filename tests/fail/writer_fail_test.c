@@ -6,7 +6,7 @@
 #include "failing.h"
 
 #include "app/writer.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <semaphore.h>
 #include <time.h>

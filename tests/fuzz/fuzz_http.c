@@ -2,7 +2,7 @@
 /* fuzz_http.c - responses as the load tool reads them: however they are cut, they say the same. */
 #include "tests/fuzz/fuzz.h"
 
-#include "load/http_parse.h"
+#include "load/base/http_parse.h"
 
 #include <assert.h>
 #include <string.h>

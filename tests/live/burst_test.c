@@ -7,9 +7,9 @@
  *                 expected requests have arrived      /garbage  no HTTP
  *     /close      200, then closes the connection     /half     half of a body, then closes
  */
-#include "load/burst.h"
-#include "load/http.h"
-#include "load/net.h"
+#include "load/base/burst.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -467,6 +467,9 @@ static void percentiles_are_the_nearest_rank(void **state)
         values[i] = i + 1;
     assert_int_equal(burst_percentile(values, 1000, 50), 500);
     assert_int_equal(burst_percentile(values, 1000, 99), 990);
+    assert_int_equal(burst_percentile(values, 1000, 99.9), 999);
+    assert_int_equal(burst_percentile(values, 1000, 99.91), 1000);
+    assert_int_equal(burst_percentile(values, 1000, 0.0001), 1);
     assert_int_equal(burst_percentile(values, 1000, 99.95), 1000);
     assert_int_equal(burst_percentile(values, 1000, 100), 1000);
     assert_int_equal(burst_percentile(values, 3, 50), 2);

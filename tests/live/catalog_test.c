@@ -4,8 +4,8 @@
  */
 #include "app/catalog.h"
 
-#include "load/net.h"
-#include "load/stack.h"
+#include "load/base/net.h"
+#include "load/stack/stack.h"
 
 #include <jansson.h>
 #include <setjmp.h>

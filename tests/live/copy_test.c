@@ -2,7 +2,7 @@
 /*
  * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
  */
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,6 +91,25 @@ static void only_public_symbols_are_visible(void **state)
     assert_true(shell("nm --defined-only --extern-only guard/example/build/libguard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; "
                       "! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
+}
+
+static void one_file_does_the_work_of_the_folder(void **state)
+{
+    struct stack_redis redis = {.pid = 0};
+    char command[512];
+    (void)state;
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(shell(
+        "sh guard/amalgamate.sh one guard/example/build/guard_scripts.h; cd one; "
+        "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h '; "
+        "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
+        "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
+        "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "
+        "! grep ' [A-Z] ' symbols | grep -v ' T guard_'; "
+        "cc -o main main.c guard.o -lhiredis -luv -pthread"));
+    snprintf(command, sizeof command, "test \"$(one/main %s)\" = 'hello user:7'", redis.url);
+    assert_true(shell(command));
+    stack_redis_stop(&redis);
 }
 
 /* A program whose functions are called like ours inside. */
@@ -324,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_header_stands_alone_in_c99_c11_and_cpp),
         cmocka_unit_test(only_public_symbols_are_visible),
+        cmocka_unit_test(one_file_does_the_work_of_the_folder),
         cmocka_unit_test(a_host_may_use_any_name_for_itself),
         cmocka_unit_test(the_program_of_the_readme_compiles_and_runs),
         cmocka_unit_test(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags),

@@ -10,7 +10,7 @@
 #define GUARD_RIG_H
 
 #include "guard/guard.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

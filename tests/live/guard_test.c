@@ -515,7 +515,7 @@ static void loads_beyond_workers_and_queue_are_shed(void **state)
         ask_start(&fleet, 0, &asks[i], keys[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == i + 1);
     }
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && fleet.source.begun == 2);
     ask_start(&fleet, 0, &asks[3], keys[3]);
     ask_wait(&asks[3]);
     assert_int_equal(asks[3].result.status, GUARD_SHED);

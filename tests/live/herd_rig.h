@@ -3,8 +3,8 @@
 #ifndef TESTS_LIVE_HERD_RIG_H
 #define TESTS_LIVE_HERD_RIG_H
 
-#include "load/herd.h"
-#include "load/net.h"
+#include "load/base/net.h"
+#include "load/herd/herd.h"
 #include "tests/support/herd_server.h"
 
 #include <setjmp.h>

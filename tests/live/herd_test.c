@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* herd_test.c - bursts, rates, and what is recorded of them; with real sockets and processes. */
-#include "load/stack.h"
+#include "load/stack/stack.h"
 #include "tests/live/herd_rig.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  */
 #include "guard/script.h"
 #include "guard_rig.h"
-#include "load/proxy.h"
+#include "load/stack/proxy.h"
 #include "tests/support/relay.h"
 
 #include <arpa/inet.h>

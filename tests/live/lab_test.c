@@ -4,6 +4,8 @@
  *
  * The cells are run as `make lab` runs them, with real workers: this program is their executable, too.
  */
+#include "load/base/net.h"
+#include "load/base/proc.h"
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
 #include "load/lab/lab.h"
@@ -11,8 +13,6 @@
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
-#include "load/net.h"
-#include "load/proc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,7 +19,7 @@
 #include "guard/envelope.h"
 #include "guard/protocol.h"
 #include "guard/script.h"
-#include "load/stack.h"
+#include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 
 #include <hiredis/hiredis.h>

@@ -4,8 +4,8 @@
  * because only a callback can hold that thread and nothing else.
  */
 #include "app/ops.h"
-#include "load/http.h"
-#include "load/net.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  *
  * Every test runs in a transaction that is rolled back.
  */
-#include "load/stack.h"
+#include "load/stack/stack.h"
 
 #include <libpq-fe.h>
 #include <setjmp.h>

@@ -5,8 +5,8 @@
  * A page is shown in two frames of a page of the test's own, 390 and 1280 pixels wide, whose script measures what it
  * sees there and writes it down; the same run takes a picture and prints. The picture is read by the browser, too.
  */
-#include "load/page.h"
-#include "load/proc.h"
+#include "load/base/proc.h"
+#include "load/report/page.h"
 #include "tests/support/sample.h"
 
 #include <setjmp.h>
@@ -148,9 +148,15 @@ static const char measuring[] =
     "say('plots',plots.length);\n"
     "say('unlabelled',plots.filter(p=>!p.getAttribute('aria-label')).length);\n"
     "say('flat',plots.filter(p=>rect(p).height<150||rect(p).width<width*0.75).length);\n"
-    "say('undrawn',plots.filter(p=>![...p.querySelectorAll('path')].some(l=>{const "
-    "s=getComputedStyle(l).stroke,"
-    "b=rect(l);return s!=='none'&&b.height>20})).length);\n"
+    "const "
+    "series=p=>[...p.querySelectorAll('path')].filter(l=>/--plot-(1[6-9]|2[0-9])/"
+    ".test(l.getAttribute('stroke')));\n"
+    "say('undrawn',plots.filter(p=>!series(p).some(l=>getComputedStyle(l).stroke!=='none'&&rect(l).width+"
+    "rect(l).height>50)).length);\n"
+    "const mute=p=>{const b=rect(p),t=[...p.querySelectorAll('text')].map(rect);return "
+    "t.filter(r=>r.top>b.bottom-"
+    "b.height*0.16).length<2||t.filter(r=>r.left<b.left+b.width*0.12).length<2};\n"
+    "say('mute',plots.filter(mute).length);\n"
     "say('unresolved',[...d.querySelectorAll('figure "
     "path')].filter(l=>(l.getAttribute('stroke')||'').startsWith("
     "'var')&&getComputedStyle(l).stroke==='none').length);\n"
@@ -203,9 +209,9 @@ static long said(const char *what)
 
 static void assert_looks_right(long plots)
 {
-    static const char *const wrong[] = {"wider",   "unlabelled", "flat", "undrawn",  "unresolved",
-                                        "clipped", "tiny",       "same", "dangling", "headless",
-                                        "scripts", "images",     "alarm"};
+    static const char *const wrong[] = {"wider",      "unlabelled", "flat",   "undrawn", "mute",
+                                        "unresolved", "clipped",    "tiny",   "same",    "dangling",
+                                        "headless",   "scripts",    "images", "alarm"};
     static const char *const screens[] = {"phone", "desktop"};
     char what[64];
     for (size_t i = 0; i < 2; i++) {
@@ -470,6 +476,40 @@ static void without_gnuplot_it_says_what_to_install_and_leaves_the_earlier_page(
     report_clear(&report);
 }
 
+/* A gnuplot that is broken: there is no way to make the real one fail. */
+static void a_gnuplot_that_fails_is_named_with_its_complaint(void **state)
+{
+    (void)state;
+    static const char *const scripts[][2] = {
+        {"echo 'line 1: warning: no matter' >&2; echo '\"script\" line 3: unknown terminal' >&2; exit 1",
+         "gnuplot failed: \"script\" line 3: unknown terminal"},
+        {"exit 0", "gnuplot did not draw the plot timeline-0"},
+        {"for i in 0 1 2; do echo '<svg' >timeline-$i-wide.svg; done",
+         "gnuplot did not draw the plot timeline-0"},
+    };
+    struct report report;
+    char path[PROC_PATH_BYTES * 2], *before = strdup(getenv("PATH"));
+    assert_non_null(before);
+    sample_burst_report(&report);
+    snprintf(path, sizeof path, "%s:/usr/bin:/bin", folder);
+    setenv("PATH", path, 1);
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        FILE *script = fopen(path_of("gnuplot"), "we");
+        assert_non_null(script);
+        fprintf(script, "#!/bin/sh\n%s\n", scripts[i][0]);
+        assert_int_equal(fclose(script), 0);
+        assert_int_equal(chmod(path_of("gnuplot"), 0755), 0);
+        assert_false(page_write(&report, path_of("never.html"), why));
+        if (strstr(why, scripts[i][1]) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", why, scripts[i][1]);
+        assert_int_equal(access(path_of("never.html"), F_OK), -1);
+    }
+    unlink(path_of("gnuplot"));
+    setenv("PATH", before, 1);
+    free(before);
+    report_clear(&report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +521,7 @@ int main(void)
         cmocka_unit_test(sixteen_results_with_endless_words_fit_a_phone),
         cmocka_unit_test(a_report_with_little_in_it_is_a_page),
         cmocka_unit_test(without_gnuplot_it_says_what_to_install_and_leaves_the_earlier_page),
+        cmocka_unit_test(a_gnuplot_that_fails_is_named_with_its_complaint),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

@@ -2,13 +2,13 @@
 /*
  * pg_test.c - queries against a private PostgreSQL that is slow, stopped, killed, full or closed to us.
  *
- * The server is the tests' own thread's (load/stack.h); what has to run meanwhile runs in a thread here.
+ * The server is the tests' own thread's (load/stack/stack.h); what has to run meanwhile runs in a thread here.
  * Nothing is timed by sleeping: a query is known to run when the server has logged its start.
  */
 #include "app/pg.h"
 
-#include "load/net.h"
-#include "load/stack.h"
+#include "load/base/net.h"
+#include "load/stack/stack.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_test.c - the Redis connection against real servers: logins, limits, faults, closing, slow DNS. */
-#include "load/stack.h"
+#include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 #include <dlfcn.h>
 #include <semaphore.h>

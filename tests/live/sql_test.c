@@ -4,8 +4,8 @@
  *
  * The statements are read from sql/ as they are; the working directory is the project's.
  */
-#include "load/net.h"
-#include "load/stack.h"
+#include "load/base/net.h"
+#include "load/stack/stack.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>

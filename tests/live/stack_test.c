@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_test.c - the private servers, with the real redis-server and postgres, and their end with ours. */
-#include "load/http.h"
-#include "load/net.h"
-#include "load/proc.h"
-#include "load/proxy.h"
-#include "load/stack.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
+#include "load/stack/proxy.h"
+#include "load/stack/stack.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

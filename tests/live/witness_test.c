@@ -3,11 +3,11 @@
  * witness_test.c - what the witness says of real servers, against what was really done to them: three ways to count,
  * failures, cancellations, and servers that are killed and stopped while it looks.
  */
-#include "load/net.h"
-#include "load/proxy.h"
-#include "load/stack.h"
-#include "load/tail.h"
-#include "load/witness.h"
+#include "load/base/net.h"
+#include "load/stack/proxy.h"
+#include "load/stack/stack.h"
+#include "load/witness/tail.h"
+#include "load/witness/witness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -459,6 +459,22 @@ static void a_plain_role_sees_what_it_may_and_the_witness_says_so(void **state)
     witness_close(&witness);
 }
 
+/* Its own mark is in the log, for it may set log_statement for itself. */
+static void a_superuser_that_hears_only_itself_says_so(void **state)
+{
+    (void)state;
+    query("ALTER ROLE postgres SET log_statement = 'none'");
+    struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    struct witness_view view = end(witness);
+    query("ALTER ROLE postgres RESET log_statement");
+    assert_int_equal(view.load_count, 0);
+    assert_says(&view, "log_statement is not 'all' for the role that looked");
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
 /* ---- a database that goes away ---- */
 
 static void miss_samples(void)
@@ -880,6 +896,7 @@ int main(void)
         cmocka_unit_test(a_query_of_the_users_own_counts_what_it_counts),
         cmocka_unit_test(samples_say_how_many_loads_run_at_once),
         cmocka_unit_test(a_plain_role_sees_what_it_may_and_the_witness_says_so),
+        cmocka_unit_test(a_superuser_that_hears_only_itself_says_so),
         cmocka_unit_test(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next),
         cmocka_unit_test(a_stopped_database_holds_nobody_up),
         cmocka_unit_test(a_witness_keeps_its_session_while_all_others_are_taken),

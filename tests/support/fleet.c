@@ -2,7 +2,7 @@
 /* fleet.c - see fleet.h. */
 #include "tests/support/fleet.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
 

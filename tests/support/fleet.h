@@ -20,9 +20,9 @@
 #ifndef TESTS_SUPPORT_FLEET_H
 #define TESTS_SUPPORT_FLEET_H
 
-#include "load/burst.h"
-#include "load/http.h"
-#include "load/stack.h"
+#include "load/base/burst.h"
+#include "load/base/http.h"
+#include "load/stack/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

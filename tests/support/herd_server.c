@@ -2,7 +2,7 @@
 /* herd_server.c - see herd_server.h. */
 #include "tests/support/herd_server.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

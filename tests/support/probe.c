@@ -2,7 +2,7 @@
 /* probe.c - see probe.h. */
 #include "tests/support/probe.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>

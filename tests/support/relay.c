@@ -9,7 +9,7 @@
  */
 #include "tests/support/relay.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <poll.h>
 #include <pthread.h>

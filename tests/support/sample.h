@@ -9,7 +9,7 @@
 #ifndef TESTS_SUPPORT_SAMPLE_H
 #define TESTS_SUPPORT_SAMPLE_H
 
-#include "load/result.h"
+#include "load/report/result.h"
 
 enum sample_guard { SAMPLE_OFF = 0, SAMPLE_LOCAL, SAMPLE_FLEET };
 

@@ -2,7 +2,7 @@
 /* writes.c - see writes.h. */
 #include "tests/support/writes.h"
 
-#include "load/net.h"
+#include "load/base/net.h"
 
 #include <pthread.h>
 #include <stdarg.h>

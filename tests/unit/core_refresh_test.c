@@ -44,6 +44,16 @@ static void load_says_unchanged(struct bench *bench, struct seen *load)
     drain(bench);
 }
 
+/* The next acquire, whatever was started before it. */
+static struct seen *expect_acquire_of(struct bench *bench, const char *key)
+{
+    while (bench->seen_first < bench->seen_count && bench->seen[bench->seen_first].action.kind == CORE_LOAD)
+        bench->seen_first++;
+    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    assert_string_equal(acquire->key, key);
+    return acquire;
+}
+
 /* ---- behind a hit ---- */
 
 static void a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills(void **state)
@@ -146,6 +156,33 @@ static void who_joins_a_refresh_is_answered_with_the_value_that_is_there(void **
     reply_stale_of(bench, peek, TURN_OTHERS, 3000);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     finish_load(bench, load, "new");
+    bench_close(bench);
+}
+
+/* Another process, or this one before its settings were changed, let the value be served stale. */
+static void a_policy_without_stale_values_gets_none_from_a_peek(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const keys[] = {"a", "b", "c"};
+    struct caller loading[3], full, joined;
+    bench->policy.stale_ms = 0;
+    bench_open(bench);
+    for (size_t i = 0; i < 3; i++) {
+        get(bench, keys[i], &loading[i]);
+        reply_kind(bench, expect_acquire_of(bench, keys[i]), REPLY_LEASE);
+    }
+    refresh(bench, "d", FILLER); /* the last place */
+    reply_stale_of(bench, expect_acquire_of(bench, "d"), TURN_OURS, 3000);
+    get(bench, "full", &full);
+    struct seen *peek = expect_acquire_of(bench, "full");
+    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
+    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    answered(&full, GUARD_SHED);
+    get(bench, "d", &joined);
+    peek = expect_acquire_of(bench, "d");
+    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
+    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    still_waits(&joined);
     bench_close(bench);
 }
 
@@ -423,6 +460,21 @@ static void a_touched_value_that_went_meanwhile_is_filled_in_again(void **state)
     bench_close(bench);
 }
 
+/* As a fill that goes unanswered: the value is in hand, nobody need wait for the next attempt. */
+static void who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once(void **state)
+{
+    struct bench *bench = with_soft_limit(state);
+    struct caller caller;
+    get(bench, "k", &caller);
+    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
+    load_says_unchanged(bench, expect(bench, CORE_LOAD));
+    reply_code(bench, expect(bench, CORE_TOUCH), -2);
+    reply_kind(bench, expect(bench, CORE_FILL), REPLY_UNKNOWN);
+    answered_value(&caller, "old", GUARD_FROM_LOAD);
+    reply_code(bench, expect(bench, CORE_FILL), 2);
+    bench_close(bench);
+}
+
 static void a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query(void **state)
 {
     struct bench *bench = with_soft_limit(state);
@@ -485,6 +537,7 @@ int main(void)
         TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing),
         TEST(what_a_refresh_gets_and_does_not_need_is_given_back),
         TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there),
+        TEST(a_policy_without_stale_values_gets_none_from_a_peek),
         TEST(an_early_refresh_names_the_value_it_is_for),
         TEST(an_early_refresh_that_comes_second_leaves),
         TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then),
@@ -499,6 +552,7 @@ int main(void)
         TEST(without_a_stale_value_only_the_hard_limit_counts),
         TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup),
         TEST(an_unchanged_value_is_touched_not_sent),
+        TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once),
         TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new),
         TEST(a_touched_value_that_went_meanwhile_is_filled_in_again),
         TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query),

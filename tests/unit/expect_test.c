@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* expect_test.c - what may be expected, how it is measured, and that nothing unmeasured holds. */
-#include "load/expect.h"
+#include "load/play/expect.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

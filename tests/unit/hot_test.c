@@ -17,17 +17,17 @@ static void the_heaviest_comes_first(void **state)
     struct hot hot = {.count = 0};
     struct guard_hot_key top[3];
     (void)state;
-    assert_int_equal(hot_top(&hot, top, 3), 0);
+    assert_int_equal(hot_top(&hot, START_US, top, 3), 0);
     hot_add(&hot, START_US, "a", 1);
     hot_add(&hot, START_US, "b", 5);
     hot_add(&hot, START_US, "c", 3);
     hot_add(&hot, START_US, "a", 1);
-    assert_int_equal(hot_top(&hot, top, 2), 2);
+    assert_int_equal(hot_top(&hot, START_US, top, 2), 2);
     assert_string_equal(top[0].key, "b");
     assert_int_equal(top[0].weight, 5);
     assert_int_equal(top[0].error, 0);
     assert_string_equal(top[1].key, "c");
-    assert_int_equal(hot_top(&hot, top, 3), 3);
+    assert_int_equal(hot_top(&hot, START_US, top, 3), 3);
     assert_string_equal(top[2].key, "a");
     assert_int_equal(top[2].weight, 2);
 }
@@ -43,7 +43,7 @@ static void a_long_key_is_cut_and_still_one_key(void **state)
     hot_add(&hot, START_US, key, 1);
     hot_add(&hot, START_US, key, 1);
     key[GUARD_HOT_KEY_BYTES - 1] = '\0';
-    assert_int_equal(hot_top(&hot, top, 2), 1);
+    assert_int_equal(hot_top(&hot, START_US, top, 2), 1);
     assert_string_equal(top[0].key, key);
     assert_int_equal(top[0].weight, 2);
 }
@@ -70,7 +70,7 @@ static void hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded(void **
         }
         hot_add(&hot, START_US, key, 1);
     }
-    assert_int_equal(hot_top(&hot, top, 8), 8);
+    assert_int_equal(hot_top(&hot, START_US, top, 8), 8);
     for (size_t i = 0; i < 8; i++) {
         unsigned which = 99;
         assert_int_equal(sscanf(top[i].key, "hot:%u", &which), 1);
@@ -83,22 +83,36 @@ static void hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded(void **
 
 static void weights_halve_with_time_and_what_is_nothing_is_not_shown(void **state)
 {
+    const uint64_t one = START_US + HALF_LIFE_US, two = one + HALF_LIFE_US, late = two + one * 200;
     struct hot hot = {.count = 0};
     struct guard_hot_key top[2];
     (void)state;
     hot_add(&hot, START_US, "old", 1000);
-    hot_add(&hot, START_US + HALF_LIFE_US, "new", 400);
-    assert_int_equal(hot_top(&hot, top, 2), 2);
+    hot_add(&hot, one, "new", 400);
+    assert_int_equal(hot_top(&hot, one, top, 2), 2);
     assert_string_equal(top[0].key, "old");
     assert_int_equal(top[0].weight, 500);
-    hot_add(&hot, START_US + (uint64_t)HALF_LIFE_US * 2, "new", 400);
-    assert_int_equal(hot_top(&hot, top, 2), 2);
+    hot_add(&hot, two, "new", 400);
+    assert_int_equal(hot_top(&hot, two, top, 2), 2);
     assert_string_equal(top[0].key, "new");
     assert_int_equal(top[0].weight, 600);
     assert_int_equal(top[1].weight, 250);
-    hot_add(&hot, START_US + (uint64_t)HALF_LIFE_US * 200, "new", 1);
-    assert_int_equal(hot_top(&hot, top, 2), 1);
+    hot_add(&hot, late, "new", 1);
+    assert_int_equal(hot_top(&hot, late, top, 2), 1);
     assert_int_equal(top[0].weight, 1);
+}
+
+static void weights_halve_also_while_nobody_comes(void **state)
+{
+    struct hot hot = {.count = 0};
+    struct guard_hot_key top[1];
+    (void)state;
+    hot_add(&hot, START_US, "k", 1000);
+    assert_int_equal(hot_top(&hot, START_US + HALF_LIFE_US, top, 1), 1);
+    assert_int_equal(top[0].weight, 500);
+    hot_add(&hot, START_US + HALF_LIFE_US - 1, "k", 100); /* by a clock that was read earlier */
+    assert_int_equal(hot_top(&hot, START_US + HALF_LIFE_US, top, 1), 1);
+    assert_int_equal(top[0].weight, 600);
 }
 
 int main(void)
@@ -108,6 +122,7 @@ int main(void)
         cmocka_unit_test(a_long_key_is_cut_and_still_one_key),
         cmocka_unit_test(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded),
         cmocka_unit_test(weights_halve_with_time_and_what_is_nothing_is_not_shown),
+        cmocka_unit_test(weights_halve_also_while_nobody_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

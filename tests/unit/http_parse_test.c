@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* http_parse_test.c - every framing of a response, whole and cut at every byte. */
-#include "load/http_parse.h"
+#include "load/base/http_parse.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,6 +55,14 @@ static const struct expected complete[] = {
     {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", false, false,
      HTTP_PARSE_DONE, 200, true, "ok"},
     {"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", false, false, HTTP_PARSE_DONE, 200, true, "ok"},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip , Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", false, false,
+     HTTP_PARSE_DONE, 200, true, "a"},
+    {"HTTP/1.1 200 OK\r\nConnection: TE,\tclose,\r\nContent-Length: 1\r\n\r\nx", false, false,
+     HTTP_PARSE_DONE, 200, false, "x"},
+    {"HTTP/1.0 200 OK\r\nConnection: , Keep-Alive\r\nContent-Length: 1\r\n\r\nx", false, false,
+     HTTP_PARSE_DONE, 200, true, "x"},
+    {"HTTP/1.1 200 OK\r\nConnection: closed\r\nContent-Length: 1\r\n\r\nx", false, false, HTTP_PARSE_DONE,
+     200, true, "x"},
 };
 
 static const struct expected bad[] = {

@@ -88,6 +88,19 @@ static void an_absent_row_is_an_entry_too(void **state)
     near_free(&near);
 }
 
+/* Another thread may put it in after the asker has looked at the clock. */
+static void an_entry_is_never_younger_than_nothing(void **state)
+{
+    struct near *near = listening(MIB);
+    struct near_entry entry;
+    (void)state;
+    put(near, "k", LATER_US, "v");
+    assert_true(near_get(near, "k", 1, NOW_US - 1, &entry));
+    assert_int_equal(entry.born_us, NOW_US - 1);
+    value_unref(&entry.value);
+    near_free(&near);
+}
+
 static void of_two_lookups_the_younger_value_stays(void **state)
 {
     struct near *near = listening(MIB);
@@ -430,6 +443,7 @@ int main(void)
         cmocka_unit_test(what_was_put_is_found_until_its_time_is_up),
         cmocka_unit_test(an_entry_never_outlives_its_freshness),
         cmocka_unit_test(an_absent_row_is_an_entry_too),
+        cmocka_unit_test(an_entry_is_never_younger_than_nothing),
         cmocka_unit_test(of_two_lookups_the_younger_value_stays),
         cmocka_unit_test(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out),
         cmocka_unit_test(nobody_listening_means_nothing_kept),

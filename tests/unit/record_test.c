@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* record_test.c - records of several generators become one list. */
-#include "load/record.h"
+#include "load/herd/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

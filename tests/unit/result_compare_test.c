@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* result_compare_test.c - what is called a change between two runs, and what is not. */
-#include "load/result.h"
-#include "load/result_noise.h"
+#include "load/report/result.h"
+#include "load/report/result_noise.h"
 #include "tests/support/sample.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_json_test.c - reports into JSON and back, what is no report, and the terminal's table. */
-#include "load/result.h"
+#include "load/report/result.h"
 #include "tests/support/sample.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* result_table_test.c - the terminal's table: what stands in it, what does not, and how wide it is. */
-#include "load/result.h"
-#include "load/result_text.h"
+#include "load/report/result.h"
+#include "load/report/result_text.h"
 #include "tests/support/sample.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* result_test.c - a result against slow, obvious computations, and at its edges. */
-#include "load/result.h"
+#include "load/report/result.h"
+#include "tests/support/made_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,55 +13,7 @@
 
 #include <cmocka.h>
 
-enum { BEGIN_S = 5000, MANY = 25000 };
-
-static const uint64_t begin_us = (uint64_t)BEGIN_S * 1000000;
-
-/* ---- runs made by hand ---- */
-
-struct run {
-    struct record *at;
-    size_t count;
-    struct work work;
-    struct witness_view view;
-    struct result_source source;
-    struct result *result;
-};
-
-static void run_begin(struct run *run, enum work_shape shape, size_t count)
-{
-    memset(run, 0, sizeof *run);
-    run->at = calloc(count + 1, sizeof *run->at);
-    run->count = count;
-    run->result = calloc(1, sizeof *run->result);
-    assert_non_null(run->at);
-    assert_non_null(run->result);
-    run->work.shape = shape;
-    run->work.connection_count = (uint32_t)count;
-    run->work.round_count = 1;
-    run->work.duration_ms = 10000;
-    for (size_t i = 0; i < count; i++)
-        run->at[i] = (struct record){.due_us = begin_us, .sent_us = 1, .end_us = 1000, .status = 200};
-}
-
-static void run_make(struct run *run)
-{
-    struct records records = {.at = run->at, .count = run->count};
-    run->source.name = "test";
-    run->source.what = "by hand";
-    run->source.work = &run->work;
-    run->source.records = &records;
-    run->source.begin_us = begin_us;
-    run->source.wall_s = 1700000000;
-    assert_true(result_make(&run->source, run->result));
-}
-
-static void run_end(struct run *run)
-{
-    result_clear(run->result);
-    free(run->result);
-    free(run->at);
-}
+enum { MANY = 25000 };
 
 static void assert_near(double number, double expected)
 {
@@ -79,24 +32,24 @@ static uint32_t random_below(uint32_t limit)
 static void a_result_says_who_when_and_what(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
     run.source.ttl_ms = 1500;
     run.source.is_partial = true;
-    run_make(&run);
+    made_run_finish(&run);
     assert_string_equal(run.result->name, "test");
     assert_string_equal(run.result->what, "by hand");
     assert_string_equal(run.result->when, "2023-11-14T22:13:20Z");
     assert_int_equal(run.result->ttl_ms, 1500);
     assert_true(run.result->is_partial);
     assert_int_equal(run.result->duration_ms, 1);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 /* ---- percentiles ---- */
 
 /* The smallest latency that at least so many in 10 000 do not exceed, by counting. */
-static uint32_t obvious_percentile(const struct run *run, uint32_t per_10000)
+static uint32_t obvious_percentile(const struct made_run *run, uint32_t per_10000)
 {
     uint32_t best = UINT32_MAX;
     for (size_t i = 0; i < run->count; i++) {
@@ -113,7 +66,7 @@ static uint32_t obvious_percentile(const struct run *run, uint32_t per_10000)
     return best;
 }
 
-static void check_percentiles(const struct run *run)
+static void check_percentiles(const struct made_run *run)
 {
     const struct result_quantiles *all = &run->result->all;
     assert_int_equal(all->p50_us, obvious_percentile(run, 5000));
@@ -130,25 +83,25 @@ static void percentiles_are_those_that_counting_gives(void **state)
     (void)state;
     static const size_t sizes[] = {1, 2, 3, 7, 10, 99, 100, 101, 999, 1000, 1001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct run run;
-        run_begin(&run, WORK_BURST, sizes[i]);
+        struct made_run run;
+        made_run_begin(&run, WORK_BURST, sizes[i]);
         random_state = i;
         for (size_t j = 0; j < run.count; j++)
             run.at[j].end_us = 1 + random_below(j % 2 == 0 ? 50 : 4000000);
-        run_make(&run);
+        made_run_finish(&run);
         check_percentiles(&run);
-        run_end(&run);
+        made_run_end(&run);
     }
 }
 
 static void p9999_and_max_of_many_are_exact(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, MANY);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, MANY);
     for (size_t i = 0; i < MANY; i++) /* every number from 1 to MANY, in disorder */
         run.at[i].end_us = (uint32_t)(i * 7919 % MANY) + 1;
-    run_make(&run);
+    made_run_finish(&run);
     assert_int_equal(run.result->all.count, MANY);
     assert_int_equal(run.result->all.min_us, 1);
     assert_int_equal(run.result->all.p50_us, 12500);
@@ -157,7 +110,7 @@ static void p9999_and_max_of_many_are_exact(void **state)
     assert_int_equal(run.result->all.p9999_us, 24998);
     assert_int_equal(run.result->all.max_us, MANY);
     assert_near(run.result->all.mean_us, 12500.5);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void a_percentile_is_supported_when_something_is_above_it(void **state)
@@ -176,11 +129,11 @@ static void a_percentile_is_supported_when_something_is_above_it(void **state)
 static void the_curve_rises_to_the_maximum_through_exact_points(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, MANY);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, MANY);
     for (size_t i = 0; i < MANY; i++)
         run.at[i].end_us = (uint32_t)i + 1;
-    run_make(&run);
+    made_run_finish(&run);
     const struct result_point *curve = run.result->curve;
     size_t count = run.result->curve_count, rare = 0;
     assert_in_range(count, 100, RESULT_CURVE_MAX);
@@ -193,7 +146,7 @@ static void the_curve_rises_to_the_maximum_through_exact_points(void **state)
         rare += curve[i].percent > 99;
     }
     assert_true(rare > 40); /* the tail has points of its own */
-    run_end(&run);
+    made_run_end(&run);
 }
 
 /* ---- counts ---- */
@@ -201,8 +154,8 @@ static void the_curve_rises_to_the_maximum_through_exact_points(void **state)
 static void answers_failures_and_caches_are_counted_by_kind(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, 10);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 10);
     run.at[0].status = 500;
     run.at[0].end_us = 70;
     run.at[1].status = 999; /* three digits are all that HTTP asks for */
@@ -215,7 +168,7 @@ static void answers_failures_and_caches_are_counted_by_kind(void **state)
     run.at[6].end_us = 10;
     run.at[7].cache = RECORD_CACHE_HIT;
     run.at[7].end_us = 20;
-    run_make(&run);
+    made_run_finish(&run);
     assert_int_equal(run.result->requests, 10);
     assert_int_equal(run.result->outcomes[RECORD_ANSWERED], 6);
     assert_int_equal(run.result->outcomes[RECORD_RESET], 3);
@@ -230,15 +183,15 @@ static void answers_failures_and_caches_are_counted_by_kind(void **state)
     assert_int_equal(run.result->errors.count, 2);
     assert_int_equal(run.result->errors.min_us, 70);
     assert_int_equal(result_failed(run.result), 5); /* who left as told did not fail */
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void an_empty_run_has_no_figures(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_RATE, 0);
-    run_make(&run);
+    struct made_run run;
+    made_run_begin(&run, WORK_RATE, 0);
+    made_run_finish(&run);
     assert_int_equal(run.result->requests, 0);
     assert_int_equal(run.result->all.count, 0);
     assert_int_equal(run.result->all.max_us, 0);
@@ -246,66 +199,66 @@ static void an_empty_run_has_no_figures(void **state)
     assert_int_equal(run.result->slice_count, 0);
     assert_int_equal(run.result->duration_ms, 0);
     assert_near(run.result->answered_per_s, 0);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void a_run_that_failed_altogether_has_time_but_no_latency(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_RATE, 300);
+    struct made_run run;
+    made_run_begin(&run, WORK_RATE, 300);
     for (size_t i = 0; i < run.count; i++) {
         run.at[i] = (struct record){
-            .due_us = begin_us + i * 10000, .end_us = i % 2 == 0 ? 500 : 0, .outcome = RECORD_REFUSED};
+            .due_us = MADE_BEGIN_US + i * 10000, .end_us = i % 2 == 0 ? 500 : 0, .outcome = RECORD_REFUSED};
     }
-    run_make(&run);
+    made_run_finish(&run);
     assert_int_equal(run.result->all.count, 0);
     assert_int_equal(result_failed(run.result), 300);
     assert_int_equal(run.result->duration_ms, 2990); /* the last, at 2 990 ms, failed at once */
     assert_near(run.result->answered_per_s, 0);
     assert_near(run.result->offered_per_s, 30);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void a_run_lasts_until_its_last_answer_whatever_fails_later(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, 2);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 2);
     run.at[0].end_us = 40000;
-    run.at[1] = (struct record){.due_us = begin_us, .end_us = 5000000, .outcome = RECORD_TIMEOUT};
-    run_make(&run);
+    run.at[1] = (struct record){.due_us = MADE_BEGIN_US, .end_us = 5000000, .outcome = RECORD_TIMEOUT};
+    made_run_finish(&run);
     assert_int_equal(run.result->duration_ms, 40);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void one_request_is_its_own_distribution(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
     run.at[0].end_us = 1234567;
-    run_make(&run);
+    made_run_finish(&run);
     assert_int_equal(run.result->all.p50_us, 1234567);
     assert_int_equal(run.result->all.p9999_us, 1234567);
     assert_int_equal(run.result->duration_ms, 1235);
     assert_int_equal(run.result->curve_count, 1);
     assert_near(run.result->curve[0].percent, 100);
     assert_int_equal(run.result->slices[0].p99_us, 1234567);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void an_interrupted_rate_offered_what_it_did_until_then(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_RATE, 101);
+    struct made_run run;
+    made_run_begin(&run, WORK_RATE, 101);
     for (size_t i = 0; i < run.count; i++)
-        run.at[i].due_us = begin_us + i * 10000;
+        run.at[i].due_us = MADE_BEGIN_US + i * 10000;
     run.source.is_partial = true;
-    run_make(&run);
+    made_run_finish(&run);
     assert_near(run.result->offered_per_s, 101);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 /* ---- slices ---- */
@@ -313,21 +266,21 @@ static void an_interrupted_rate_offered_what_it_did_until_then(void **state)
 static void slices_add_up_to_the_run(void **state)
 {
     (void)state;
-    struct run run;
+    struct made_run run;
     uint64_t due = 0, answered = 0, failed = 0, loads = 0;
-    run_begin(&run, WORK_RATE, 20000);
+    made_run_begin(&run, WORK_RATE, 20000);
     struct witness_load seen[] = {
-        {.at_us = begin_us - 700}, {.at_us = begin_us + 5000000}, {.at_us = begin_us * 2}};
-    struct witness_sample samples[] = {{.at_us = begin_us + 5000000, .running = 3}};
+        {.at_us = MADE_BEGIN_US - 700}, {.at_us = MADE_BEGIN_US + 5000000}, {.at_us = MADE_BEGIN_US * 2}};
+    struct witness_sample samples[] = {{.at_us = MADE_BEGIN_US + 5000000, .running = 3}};
     run.view = (struct witness_view){
         .way = WITNESS_LOG, .loads = seen, .load_count = 3, .samples = samples, .sample_count = 1};
     run.source.view = &run.view;
     for (size_t i = 0; i < run.count; i++) {
-        run.at[i].due_us = begin_us + i * 500;
+        run.at[i].due_us = MADE_BEGIN_US + i * 500;
         run.at[i].status = i % 100 == 0 ? 500 : 200;
         run.at[i].outcome = i % 1000 == 1 ? RECORD_TIMEOUT : RECORD_ANSWERED;
     }
-    run_make(&run);
+    made_run_finish(&run);
     assert_int_equal(run.result->slice_ms, 50); /* 2 000 a second: 100 in each */
     assert_int_equal(run.result->slice_count, 201);
     for (size_t i = 0; i < run.result->slice_count; i++) {
@@ -344,19 +297,19 @@ static void slices_add_up_to_the_run(void **state)
     assert_int_equal(loads, 3);
     assert_int_equal(run.result->slices[0].loads, 1); /* the log's clock is a little behind the barrier */
     assert_int_equal(run.result->slices[100].loads, 1);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void a_slice_has_the_latencies_of_those_due_in_it(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_RATE, 4000);
+    struct made_run run;
+    made_run_begin(&run, WORK_RATE, 4000);
     for (size_t i = 0; i < run.count; i++) {
-        run.at[i].due_us = begin_us + i * 1000;
+        run.at[i].due_us = MADE_BEGIN_US + i * 1000;
         run.at[i].end_us = i >= 2000 && i < 2100 ? 900000 + (uint32_t)i : 700;
     }
-    run_make(&run);
+    made_run_finish(&run);
     assert_int_equal(run.result->slice_ms, 100);
     assert_int_equal(run.result->slices[19].max_us, 700);
     assert_int_equal(run.result->slices[20].p50_us, 902049);
@@ -365,7 +318,7 @@ static void a_slice_has_the_latencies_of_those_due_in_it(void **state)
     assert_int_equal(run.result->slices[21].max_us, 700);
     assert_int_equal(run.result->slices[25].waiting, 100); /* still there half a second later */
     assert_int_equal(run.result->slices[30].waiting, 0);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void there_are_never_too_many_slices(void **state)
@@ -373,231 +326,14 @@ static void there_are_never_too_many_slices(void **state)
     (void)state;
     static const uint32_t spans_ms[] = {1, 39, 40, 299, 300, 301, 7777, 100000, 4000000};
     for (size_t i = 0; i < sizeof spans_ms / sizeof *spans_ms; i++) {
-        struct run run;
-        run_begin(&run, WORK_BURST, 2);
-        run.at[1].due_us = begin_us + (uint64_t)spans_ms[i] * 1000;
-        run_make(&run);
+        struct made_run run;
+        made_run_begin(&run, WORK_BURST, 2);
+        run.at[1].due_us = MADE_BEGIN_US + (uint64_t)spans_ms[i] * 1000;
+        made_run_finish(&run);
         assert_in_range(run.result->slice_count, spans_ms[i] < 100 ? 1 : 100, RESULT_SLICES_MAX);
         assert_true((uint64_t)run.result->slice_ms * run.result->slice_count > spans_ms[i]);
-        run_end(&run);
+        made_run_end(&run);
     }
-}
-
-/* ---- expiries ---- */
-
-struct load_at {
-    const char *key;
-    uint32_t at_ms;
-};
-
-static void make_loads(struct run *run, const struct load_at *loads, size_t count, uint32_t ttl_ms,
-                       uint32_t jitter)
-{
-    struct witness_load *seen = calloc(count + 1, sizeof *seen);
-    assert_non_null(seen);
-    for (size_t i = 0; i < count; i++) {
-        seen[i].at_us = begin_us + (uint64_t)loads[i].at_ms * 1000;
-        snprintf(seen[i].key, sizeof seen[i].key, "%s", loads[i].key);
-    }
-    run->view = (struct witness_view){.way = WITNESS_LOG, .loads = seen, .load_count = count};
-    run->source.view = &run->view;
-    run->source.ttl_ms = ttl_ms;
-    run->source.jitter_percent = jitter;
-    run_make(run);
-    free(seen);
-}
-
-#define MAKE_LOADS(run, loads, ttl_ms, jitter)                                                               \
-    make_loads(run, loads, sizeof(loads) / sizeof *(loads), ttl_ms, jitter)
-
-static void loads_of_a_key_within_its_life_are_one_expiry(void **state)
-{
-    (void)state;
-    static const struct load_at loads[] = {{"7", 0},    {"9", 5},    {"7", 10},   {"7", 999},
-                                           {"7", 1000}, {"7", 1001}, {"7", 1999}, {"7", 2000}};
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->loads, 8);
-    assert_int_equal(run.result->loaded_keys, 2);
-    assert_int_equal(run.result->expiries, 4); /* of 7: at 0, 1000 and 2000; of 9: at 5 */
-    assert_near(run.result->loads_per_expiry, 2);
-    assert_string_equal(run.result->way, "log");
-    assert_int_equal(run.result->mark_count, 4);
-    assert_string_equal(run.result->marks[0].text, "key 7: 3 loads");
-    assert_string_equal(run.result->marks[1].text, "key 9: 1 load");
-    assert_int_equal(run.result->marks[2].at_ms, 1000);
-    assert_int_equal(run.result->marks[2].kind, RESULT_EXPIRY);
-    run_end(&run);
-}
-
-static void jitter_lets_a_value_expire_earlier(void **state)
-{
-    (void)state;
-    static const struct load_at loads[] = {{"7", 0}, {"7", 899}, {"7", 900}, {"7", 1700}, {"7", 1800}};
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    MAKE_LOADS(&run, loads, 1000, 10);
-    assert_int_equal(run.result->expiries, 3);
-    run_end(&run);
-}
-
-static void a_key_without_a_known_life_is_one_expiry(void **state)
-{
-    (void)state;
-    static const struct load_at loads[] = {{"7", 0}, {"7", 5000}, {"8", 1}, {"", 2}, {"", 9000}};
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    MAKE_LOADS(&run, loads, 0, 0);
-    assert_int_equal(run.result->expiries, 3);
-    assert_int_equal(run.result->hot_count, 3);
-    run_end(&run);
-}
-
-static void a_write_explains_one_load_of_its_key(void **state)
-{
-    (void)state;
-    static const struct load_at loads[] = {{"7", 0},      {"7", 120},  {"7", 130},  {"8", 5}, {"8", 125},
-                                           {"7, 1", 125}, {"7, 1", 5}, {"7x", 125}, {"7x", 5}};
-    static const struct result_write writes[] = {
-        {.key = 7,
-         .version = 2,
-         .begun_us = (uint64_t)BEGIN_S * 1000000 + 100000, /* 100 ms */
-         .over_us = (uint64_t)BEGIN_S * 1000000 + 126000},
-        {.key = 70, .version = 9, .over_us = (uint64_t)BEGIN_S * 1000000 + 1}};
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    run.source.writes = writes;
-    run.source.write_count = 2;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->expiries, 6); /* of 7 and "7, 1": two; of 8 and "7x": one */
-    assert_int_equal(run.result->loads, 9);
-    run_end(&run);
-}
-
-static void a_write_that_was_over_before_the_load_explains_nothing_more(void **state)
-{
-    (void)state;
-    static const struct load_at loads[] = {{"7", 200}, {"7", 210}};
-    static const struct result_write writes[] = {
-        {.key = 7, .version = 2, .over_us = (uint64_t)BEGIN_S * 1000000 + 100000}};
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    run.source.writes = writes;
-    run.source.write_count = 1;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->expiries, 1);
-    run_end(&run);
-}
-
-static void a_way_of_counting_without_keys_makes_one_expiry_and_says_so(void **state)
-{
-    (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    run.view = (struct witness_view){.way = WITNESS_STATEMENTS, .load_count = 12, .caveat = "no failed ones"};
-    run.source.view = &run.view;
-    run.source.ttl_ms = 10;
-    run_make(&run);
-    assert_true(run.result->has_loads);
-    assert_int_equal(run.result->loads, 12);
-    assert_int_equal(run.result->expiries, 1);
-    assert_near(run.result->loads_per_expiry, 12);
-    assert_non_null(strstr(run.result->caveat, "no failed ones; it knows neither keys"));
-    run_end(&run);
-}
-
-static void the_hottest_keys_are_kept_in_order(void **state)
-{
-    (void)state;
-    struct load_at loads[400];
-    char keys[40][8];
-    size_t count = 0;
-    struct run run;
-    for (size_t key = 0; key < 40; key++) {
-        snprintf(keys[key], sizeof keys[key], "%zu", key);
-        for (size_t i = 0; i <= key * 7 % 40 / 4; i++)
-            loads[count++] = (struct load_at){keys[key], 0};
-    }
-    run_begin(&run, WORK_BURST, 1);
-    make_loads(&run, loads, count, 0, 0);
-    assert_int_equal(run.result->loaded_keys, 40);
-    assert_int_equal(run.result->hot_count, RESULT_HOT_MAX);
-    for (size_t i = 0; i < RESULT_HOT_MAX; i++)
-        assert_int_equal(run.result->hot[i].loads, i < 4 ? 10 : i < 8 ? 9 : 8);
-    run_end(&run);
-}
-
-static void too_many_expiries_are_counted_and_not_marked(void **state)
-{
-    (void)state;
-    struct load_at loads[RESULT_MARKS_MAX / 2 + 1];
-    char keys[RESULT_MARKS_MAX / 2 + 1][8];
-    struct run run;
-    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
-        snprintf(keys[i], sizeof keys[i], "%zu", i);
-        loads[i] = (struct load_at){keys[i], (uint32_t)i};
-    }
-    run_begin(&run, WORK_BURST, 1);
-    MAKE_LOADS(&run, loads, 0, 0);
-    assert_int_equal(run.result->expiries, RESULT_MARKS_MAX / 2 + 1);
-    assert_int_equal(run.result->mark_count, 0);
-    run_end(&run);
-}
-
-static void foreign_keys_become_text_that_anybody_can_read(void **state)
-{
-    (void)state;
-    static const struct load_at loads[] = {{"a\033[31m\xff\xe2\x80\xae", 0}, {"\xe7\xa9\xbf", 1}};
-    struct run run;
-    run_begin(&run, WORK_BURST, 1);
-    MAKE_LOADS(&run, loads, 0, 0);
-    assert_string_equal(run.result->hot[0].key, "a?[31m??");
-    assert_string_equal(run.result->hot[1].key, "\xe7\xa9\xbf");
-    assert_string_equal(run.result->marks[0].text, "key a?[31m??: 1 load");
-    run_end(&run);
-}
-
-/* ---- writes ---- */
-
-static void an_answer_older_than_a_finished_write_is_stale(void **state)
-{
-    (void)state;
-    static const struct result_write writes[] = {
-        {.key = 7, .version = 4, .over_us = (uint64_t)BEGIN_S * 1000000 + 300},
-        {.key = 7, .version = 2, .over_us = (uint64_t)BEGIN_S * 1000000 + 100},
-        {.key = 7,
-         .version = 3,
-         .over_us = (uint64_t)BEGIN_S * 1000000 + 400}, /* began earlier, ended later */
-        {.key = 6, .version = 9, .over_us = (uint64_t)BEGIN_S * 1000000},
-    };
-    static const struct {
-        uint32_t key, version, sent_us;
-        uint8_t outcome;
-        bool is_stale;
-    } requests[] = {
-        {7, 1, 50, RECORD_ANSWERED, false},  {7, 1, 100, RECORD_ANSWERED, false}, /* not after, but at */
-        {7, 1, 101, RECORD_ANSWERED, true},  {7, 2, 101, RECORD_ANSWERED, false},
-        {7, 3, 350, RECORD_ANSWERED, true},  {7, 3, 500, RECORD_ANSWERED, true},
-        {7, 4, 500, RECORD_ANSWERED, false}, {7, 0, 500, RECORD_ANSWERED, false},
-        {8, 1, 500, RECORD_ANSWERED, false}, {7, 1, 500, RECORD_RESET, false},
-    };
-    struct run run;
-    uint64_t expected = 0;
-    run_begin(&run, WORK_BURST, sizeof requests / sizeof *requests);
-    for (size_t i = 0; i < run.count; i++) {
-        run.at[i].key = requests[i].key;
-        run.at[i].version = requests[i].version;
-        run.at[i].sent_us = requests[i].sent_us;
-        run.at[i].outcome = requests[i].outcome;
-        expected += requests[i].is_stale;
-    }
-    run.source.writes = writes;
-    run.source.write_count = 4;
-    run_make(&run);
-    assert_true(run.result->has_writes);
-    assert_int_equal(run.result->stale_answers, expected);
-    run_end(&run);
 }
 
 /* ---- marks, blocks, reports ---- */
@@ -635,35 +371,35 @@ static uint64_t block_sum(const struct result *result, size_t block)
 static void blocks_are_the_rounds_of_a_burst(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_BURST, 3000);
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 3000);
     run.work.connection_count = 100;
     run.work.round_count = 30;
     for (size_t i = 0; i < run.count; i++)
-        run.at[i].due_us = begin_us + i / 100 * 1000000;
-    run_make(&run);
+        run.at[i].due_us = MADE_BEGIN_US + i / 100 * 1000000;
+    made_run_finish(&run);
     assert_int_equal(run.result->block_count, RESULT_BLOCKS_MAX);
     for (size_t i = 0; i < RESULT_BLOCKS_MAX; i++)
         assert_int_equal(block_sum(run.result, i) % 100, 0); /* no round is cut in two */
-    run_end(&run);
-    run_begin(&run, WORK_BURST, 100);
-    run_make(&run);
+    made_run_end(&run);
+    made_run_begin(&run, WORK_BURST, 100);
+    made_run_finish(&run);
     assert_int_equal(run.result->block_count, 0); /* a single burst does not know its noise */
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void blocks_are_equal_spans_of_a_rate(void **state)
 {
     (void)state;
-    struct run run;
-    run_begin(&run, WORK_RATE, 2000);
+    struct made_run run;
+    made_run_begin(&run, WORK_RATE, 2000);
     for (size_t i = 0; i < run.count; i++)
-        run.at[i].due_us = begin_us + i * 1000;
-    run_make(&run);
+        run.at[i].due_us = MADE_BEGIN_US + i * 1000;
+    made_run_finish(&run);
     assert_int_equal(run.result->block_count, RESULT_BLOCKS_MAX);
     for (size_t i = 0; i < RESULT_BLOCKS_MAX; i++)
         assert_in_range(block_sum(run.result, i), 99, 101);
-    run_end(&run);
+    made_run_end(&run);
 }
 
 static void a_report_holds_when_all_checks_do_and_takes_so_many_results(void **state)
@@ -703,16 +439,6 @@ int main(void)
         cmocka_unit_test(slices_add_up_to_the_run),
         cmocka_unit_test(a_slice_has_the_latencies_of_those_due_in_it),
         cmocka_unit_test(there_are_never_too_many_slices),
-        cmocka_unit_test(loads_of_a_key_within_its_life_are_one_expiry),
-        cmocka_unit_test(jitter_lets_a_value_expire_earlier),
-        cmocka_unit_test(a_key_without_a_known_life_is_one_expiry),
-        cmocka_unit_test(a_write_explains_one_load_of_its_key),
-        cmocka_unit_test(a_write_that_was_over_before_the_load_explains_nothing_more),
-        cmocka_unit_test(a_way_of_counting_without_keys_makes_one_expiry_and_says_so),
-        cmocka_unit_test(the_hottest_keys_are_kept_in_order),
-        cmocka_unit_test(too_many_expiries_are_counted_and_not_marked),
-        cmocka_unit_test(foreign_keys_become_text_that_anybody_can_read),
-        cmocka_unit_test(an_answer_older_than_a_finished_write_is_stale),
         cmocka_unit_test(marks_are_kept_in_order_and_faults_push_expiries_out),
         cmocka_unit_test(blocks_are_the_rounds_of_a_burst),
         cmocka_unit_test(blocks_are_equal_spans_of_a_rate),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
-#include "load/scenario.h"
+#include "load/play/scenario.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void a_whole_scenario_is_read_as_it_is_written(void **state)
               "on load 3 after 20ms leader kill\n"
               "at 3s link redis delay 20ms\n"
               "at 4s invalidate product:7\n"
-              "at 5s catalogd 2 restart\n"
+              "at 5s catalogd 2 restart as \"a new version\"\n"
               "expect loads per expiry <= 1 in fleet\n"
               "expect p99 <= 300ms from 1s to 2s\n",
               &outcome);
@@ -138,6 +138,7 @@ static void a_whole_scenario_is_read_as_it_is_written(void **state)
     assert_int_equal(scenario->events[2].action.amount_ms, 20);
     assert_string_equal(scenario->events[3].action.argument, "/invalidate?key=product:7");
     assert_int_equal(scenario->events[4].action.process, 2);
+    assert_string_equal(scenario->events[4].text, "a new version");
     assert_int_equal(scenario->expect_count, 2);
     scenario_free(&outcome.scenario);
 }
@@ -234,7 +235,8 @@ static void every_mistake_is_told_with_its_line(void **state)
                       "let x y\n"
                       "ask ${NOWHERE}\n"
                       "at 1s redis flush for 2s\n"
-                      "at 1s link redis wobble\n",
+                      "at 1s link redis wobble\n"
+                      "at 1s redis kill as\n",
                       ":2: stack: a number from 1 to 8 is needed, not \"two\"; write: stack PROCESSES\n"
                       ":3: unknown: \"askk\"; there are: let, title, stack,\n"
                       ":4: ask: \n"
@@ -248,7 +250,8 @@ static void every_mistake_is_told_with_its_line(void **state)
                       ":13: let: write: let NAME VALUE\n"
                       ":14: ${NOWHERE}: there is no line \"let NOWHERE VALUE\" above\n"
                       ":15: at: \"for\" is about what has an opposite\n"
-                      ":16: at: write: link redis|postgres\n");
+                      ":16: at: write: link redis|postgres\n"
+                      ":17: at: after \"as\" stands what it shall be called; write: at TIME ACTION\n");
 }
 
 static void a_directive_that_was_told_twice_or_too_much_is_refused(void **state)
@@ -312,6 +315,13 @@ static void what_contradicts_itself_is_told_with_the_line_where_there_is_one(voi
     expect_complaints(
         "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
         ":6: \"loads per key <= 1\": only the statement log knows");
+    expect_complaints("target 127.0.0.1:1\nask /\nttl 1s\ndatabase x\nqueries y\ncount statements\n"
+                      "expect loads per expiry <= 1\nexpect expiries = 1\nexpect loads <= 5\n",
+                      ":7: \"loads per expiry <= 1\": with a ttl only the statement log\n"
+                      ":8: \"expiries = 1\": with a ttl only the statement log");
+    expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\n"
+                      "expect loads per expiry <= 1\n",
+                      "");
 }
 
 static void no_file_and_no_text_are_mistakes_and_no_crash(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* strain_test.c - exact ranks, and when a generator is to blame. */
-#include "load/strain.h"
+#include "load/herd/strain.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* version_seek_test.c - the number behind a text, in a body that comes in pieces. */
-#include "load/version_seek.h"
+#include "load/herd/version_seek.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

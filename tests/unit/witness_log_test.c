@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* witness_log_test.c - lines of PostgreSQL's log of every kind, whole, torn and no lines at all. */
-#include "load/witness_log.h"
+#include "load/witness/witness_log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* words_test.c - lines cut into words, words put together again, and what a word means. */
-#include "load/words.h"
+#include "load/play/words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

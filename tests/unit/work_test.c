@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* work_test.c - what a run asks: texts, checks, and chance with a seed. */
-#include "load/work.h"
+#include "load/herd/work.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

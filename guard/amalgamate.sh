@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# amalgamate.sh FOLDER GUARD_SCRIPTS_H - the whole guard as FOLDER/guard.c and FOLDER/guard.h.
+#
+# Every .c file in turn, each header of ours where it is first included. A name may have only one meaning in all
+# files; the compiler tells of a second one. guard_scripts.h is what scripts/embed.sh made.
+#
+#     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -luv -pthread
+set -eu
+
+out=$1
+scripts=$2
+here=$(dirname "$0")
+mkdir -p "$out"
+cp "$here/guard.h" "$out/guard.h"
+version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
+awk -v here="$here" -v scripts="$scripts" -v version="$version" '
+function emit(path, name,    line, header) {
+    printf "\n/* ======== %s ======== */\n\n", name
+    while ((status = (getline line < path)) > 0) {
+        if (line ~ /^[ \t]*#[ \t]*include[ \t]+"/) {
+            header = line
+            sub(/^[^"]*"/, "", header)
+            sub(/".*/, "", header)
+            if (header == "guard.h" || header in seen)
+                continue
+            seen[header] = 1
+            emit(header == "guard_scripts.h" ? scripts : here "/" header, header)
+            continue
+        }
+        print line
+    }
+    if (status < 0) {
+        print "amalgamate.sh: " path " cannot be read" > "/dev/stderr"
+        failed = 1
+    }
+    close(path)
+}
+BEGIN {
+    print "/* SPDX-License-Identifier: MIT */"
+    printf "/* stampede-guard %s in one file, made by amalgamate.sh; guard.h is its contract. */\n", version
+    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"guard.h\""
+    for (i = 1; i < ARGC; i++) {
+        name = ARGV[i]
+        sub(/.*\//, "", name)
+        emit(ARGV[i], name)
+    }
+    exit failed
+}' "$here"/*.c >"$out/guard.c"

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proc.c - see proc.h.
+ *
+ * Between fork() and execve() the child makes system calls only, so that it may be forked from a program
+ * with threads or under a sanitizer; everything that needs memory or locks is prepared before.
+ */
+#include "load/base/proc.h"
+
+#include "load/base/net.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { TREE_MAX = 4096, KILL_LIMIT_MS = 10000, TAIL_BYTES = 4096 };
+
+/*
+ * Reads "+ pid signal" and "- pid" until the pipe closes, then ends what is left. A killed process that
+ * nobody has reaped yet counts as gone: its parent may be waiting for us.
+ */
+static const char janitor_script[] =
+    "trap '' HUP INT QUIT TERM PIPE\n"
+    "left=' '\n"
+    "while read -r operation pid signal; do\n"
+    "    case $operation in\n"
+    "    +) left=\"$left$pid:$signal \" ;;\n"
+    "    -) case $left in *\" $pid:\"*) rest=${left#*\" $pid:\"}; left=\"${left%%\" $pid:\"*} ${rest#* }\" "
+    ";; esac ;;\n"
+    "    esac\n"
+    "done\n"
+    "for entry in $left; do kill -\"${entry#*:}\" \"${entry%:*}\" 2>/dev/null; done\n"
+    "tries=0\n"
+    "for entry in $left; do\n"
+    "    pid=${entry%:*}\n"
+    "    while read -r stat 2>/dev/null </proc/\"$pid\"/stat; do\n"
+    "        case $stat in *') Z '*) break ;; esac\n"
+    "        tries=$((tries + 1))\n"
+    "        [ $tries -lt 150 ] || kill -KILL \"$pid\" 2>/dev/null\n"
+    "        [ $tries -lt 300 ] || break\n"
+    "        sleep 0.02\n"
+    "    done\n"
+    "done\n"
+    "rm -rf -- \"$1\"\n";
+
+/* One per program, made by the first call. */
+static struct {
+    pid_t pid;
+    int pipe; /* closing it is the order to clean up */
+    char root[64];
+} janitor = {.pid = 0, .pipe = -1};
+
+/* Nothing here but close() and waitpid(): it also runs in a signal handler. */
+static void janitor_finish(void)
+{
+    if (janitor.pid == 0 || janitor.pipe == -1)
+        return;
+    close(janitor.pipe);
+    janitor.pipe = -1;
+    while (waitpid(janitor.pid, NULL, 0) == -1 && errno == EINTR)
+        ;
+    while (waitpid(-1, NULL, WNOHANG) > 0) /* the children it ended: not every init reaps at once */
+        ;
+}
+
+/* A forked copy of this program must not order the clean-up of what its parent still uses. */
+static void janitor_forget_in_child(void)
+{
+    if (janitor.pipe != -1)
+        close(janitor.pipe);
+    janitor.pipe = -1;
+}
+
+static bool janitor_root_make(void)
+{
+    const char *base = getenv("TMPDIR");
+    if (base == NULL || strlen(base) > 30)
+        base = "/tmp";
+    snprintf(janitor.root, sizeof janitor.root, "%s/stampede-guard.XXXXXX", base);
+    if (mkdtemp(janitor.root) != NULL && chmod(janitor.root, 0711) == 0)
+        return true;
+    fprintf(stderr, "proc: cannot make a folder in %s: %s\n", base, strerror(errno));
+    return false;
+}
+
+static bool janitor_start(void)
+{
+    int ends[2];
+    if (janitor.pid != 0)
+        return janitor.pipe != -1;
+    if (!janitor_root_make())
+        return false;
+    if (pipe2(ends, O_CLOEXEC) == -1) {
+        fprintf(stderr, "proc: pipe: %s\n", strerror(errno));
+        return false;
+    }
+    const char *const argv[] = {"sh", "-c", janitor_script, "janitor", janitor.root, NULL};
+    janitor.pid = fork();
+    if (janitor.pid == 0) {
+        setsid();
+        dup2(ends[0], 0);
+        close_range(3, ~0U, 0);
+        execv("/bin/sh", (char **)argv);
+        _exit(127);
+    }
+    close(ends[0]);
+    janitor.pipe = ends[1];
+    if (janitor.pid == -1) {
+        fprintf(stderr, "proc: fork: %s\n", strerror(errno));
+        return false;
+    }
+    pthread_atfork(NULL, NULL, janitor_forget_in_child);
+    atexit(janitor_finish);
+    return true;
+}
+
+static void janitor_tell(char operation, pid_t pid, int signal)
+{
+    if (janitor.pipe != -1)
+        dprintf(janitor.pipe, "%c %d %d\n", operation, (int)pid, signal);
+}
+
+static void on_signal(int signal)
+{
+    janitor_finish();
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigaction(signal, &usual, NULL);
+    raise(signal);
+}
+
+void proc_clean_on_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&action.sa_mask, signals[i]);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+/* ---- starting ---- */
+
+/* What the child needs, worked out before the fork. */
+struct launch {
+    const char *const *argv;
+    char **environment; /* owned; the texts are not */
+    int output;         /* owned descriptor */
+    const struct passwd *user;
+    int end_signal;
+    pid_t parent;
+};
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "=");
+    return strncmp(a, b, length) == 0 && b[length] == '=';
+}
+
+static size_t text_count(char *const *texts)
+{
+    size_t count = 0;
+    while (texts != NULL && texts[count] != NULL)
+        count++;
+    return count;
+}
+
+static bool is_overridden(const char *text, const char *const *settings)
+{
+    for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
+        if (same_name(settings[i], text))
+            return true;
+    }
+    return false;
+}
+
+static char **environment_with(const char *const *settings)
+{
+    char **all = calloc(text_count(environ) + text_count((char *const *)settings) + 1, sizeof *all);
+    size_t count = 0;
+    if (all == NULL)
+        return NULL;
+    for (size_t i = 0; environ[i] != NULL; i++) {
+        if (!is_overridden(environ[i], settings))
+            all[count++] = environ[i];
+    }
+    for (size_t i = 0; settings != NULL && settings[i] != NULL; i++)
+        all[count++] = (char *)settings[i];
+    return all;
+}
+
+static bool launch_init(struct launch *launch, const struct proc_options *options)
+{
+    const char *output_path = options->output_path != NULL ? options->output_path : "/dev/null";
+    *launch = (struct launch){
+        .argv = options->argv,
+        .environment = environment_with(options->settings),
+        .output = open(output_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644),
+        .end_signal = options->end_signal != 0 ? options->end_signal : SIGKILL,
+        .parent = getpid(),
+    };
+    if (launch->output == -1)
+        fprintf(stderr, "proc: %s: %s\n", output_path, strerror(errno));
+    if (options->user != NULL) {
+        launch->user = getpwnam(options->user);
+        if (launch->user == NULL) {
+            fprintf(stderr, "proc: no user %s\n", options->user);
+            return false;
+        }
+    }
+    return launch->environment != NULL && launch->output != -1;
+}
+
+static void launch_clear(struct launch *launch)
+{
+    free(launch->environment);
+    if (launch->output != -1)
+        close(launch->output);
+}
+
+static void become_user(const struct passwd *user)
+{
+    if (setgroups(0, NULL) == -1 || setgid(user->pw_gid) == -1 || setuid(user->pw_uid) == -1 ||
+        chdir("/") == -1)
+        _exit(126);
+}
+
+/* In the child. The kernel forgets the death signal when the user changes, so that comes first. */
+static _Noreturn void launch_execute(const struct launch *launch)
+{
+    sigset_t none;
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigaction(SIGPIPE, &usual, NULL);
+    setpgid(0, 0);
+    if (launch->user != NULL)
+        become_user(launch->user);
+    prctl(PR_SET_PDEATHSIG, launch->end_signal);
+    if (getppid() != launch->parent)
+        _exit(125);
+    int null = open("/dev/null", O_RDONLY);
+    dup2(null, 0);
+    dup2(launch->output, 1);
+    dup2(launch->output, 2);
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    execvpe(launch->argv[0], (char *const *)launch->argv, launch->environment);
+    dprintf(2, "cannot execute %s: error %d\n", launch->argv[0], errno);
+    _exit(127);
+}
+
+pid_t proc_start(const struct proc_options *options)
+{
+    struct launch launch;
+    pid_t pid = -1;
+    if (!janitor_start())
+        return -1;
+    if (launch_init(&launch, options)) {
+        pid = fork();
+        if (pid == 0)
+            launch_execute(&launch);
+        if (pid == -1)
+            fprintf(stderr, "proc: fork: %s\n", strerror(errno));
+        else
+            janitor_tell('+', pid, launch.end_signal);
+    }
+    launch_clear(&launch);
+    return pid;
+}
+
+/* ---- ending ---- */
+
+bool proc_wait(pid_t pid, uint32_t limit_ms, int *status)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    for (;;) {
+        pid_t got = waitpid(pid, status, WNOHANG);
+        if (got == pid) {
+            janitor_tell('-', pid, 0);
+            return true;
+        }
+        if ((got == -1 && errno != EINTR) || net_now_us() >= end_us)
+            return false;
+        net_pause_ms(limit_ms < 1000 ? 1 : 5);
+    }
+}
+
+bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms)
+{
+    bool went = false;
+    if (*pid <= 0)
+        return false;
+    if (kill(*pid, signal) == 0) {
+        kill(*pid, SIGCONT);
+        went = proc_wait(*pid, limit_ms, NULL);
+    }
+    if (!went)
+        proc_kill_tree(pid);
+    *pid = 0;
+    return went;
+}
+
+struct tree {
+    pid_t pids[TREE_MAX];
+    size_t count;
+};
+
+/* The line of /proc/PID/stat from its state on: "S 1 ..."; false: there is no such process. */
+static bool read_state(pid_t pid, char *state, size_t state_bytes)
+{
+    char path[64], stat[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    size_t count = fread(stat, 1, sizeof stat - 1, file);
+    fclose(file);
+    stat[count] = '\0';
+    const char *after_name = strrchr(stat, ')');
+    return after_name != NULL && snprintf(state, state_bytes, "%s", after_name + 2) > 0;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char state[64];
+    int parent = 0;
+    if (!read_state(pid, state, sizeof state) || sscanf(state, "%*c %d", &parent) != 1)
+        return 0;
+    return (pid_t)parent;
+}
+
+/* One that is dead and not reaped has given everything back; whoever adopted it may take his time. */
+static bool is_alive(pid_t pid)
+{
+    char state[64];
+    return kill(pid, 0) == 0 && (!read_state(pid, state, sizeof state) || state[0] != 'Z');
+}
+
+static bool tree_has(const struct tree *tree, pid_t pid)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        if (tree->pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+/* Children of children are found because /proc is read again until nothing new turns up. */
+static bool tree_grow(struct tree *tree)
+{
+    size_t before = tree->count;
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+    if (proc == NULL)
+        return false;
+    while ((entry = readdir(proc)) != NULL && tree->count < TREE_MAX) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && !tree_has(tree, pid) && tree_has(tree, parent_of(pid)))
+            tree->pids[tree->count++] = pid;
+    }
+    closedir(proc);
+    return tree->count > before;
+}
+
+static void tree_find(struct tree *tree, pid_t root)
+{
+    tree->pids[0] = root;
+    tree->count = 1;
+    while (tree_grow(tree))
+        ;
+}
+
+void proc_signal_tree(pid_t pid, int signal)
+{
+    struct tree tree;
+    if (pid <= 0)
+        return;
+    kill(pid, signal); /* the root first: it starts no more children while it is stopped */
+    tree_find(&tree, pid);
+    for (size_t i = 1; i < tree.count; i++)
+        kill(tree.pids[i], signal);
+}
+
+void proc_kill_tree(pid_t *pid)
+{
+    struct tree tree;
+    if (*pid <= 0)
+        return;
+    kill(*pid, SIGSTOP);
+    tree_find(&tree, *pid);
+    for (size_t i = 0; i < tree.count; i++)
+        kill(tree.pids[i], SIGKILL);
+    proc_wait(*pid, KILL_LIMIT_MS, NULL);
+    uint64_t end_us = net_now_us() + (uint64_t)KILL_LIMIT_MS * 1000;
+    for (size_t i = 1; i < tree.count; i++) {
+        while (is_alive(tree.pids[i]) && net_now_us() < end_us)
+            net_pause_ms(1);
+    }
+    *pid = 0;
+}
+
+uint64_t proc_status(pid_t pid, const char *name)
+{
+    char line[256];
+    uint64_t value = 0;
+    size_t name_bytes = strlen(name);
+    snprintf(line, sizeof line, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(line, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, name, name_bytes) == 0 && line[name_bytes] == ':')
+            value = strtoull(line + name_bytes + 1, NULL, 10);
+    }
+    if (file != NULL)
+        fclose(file);
+    return value;
+}
+
+bool proc_run(const struct proc_options *options, uint32_t limit_ms)
+{
+    struct proc_options copy = *options;
+    char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8];
+    int status = -1;
+    if (!proc_folder("run", options->user, folder))
+        return false;
+    snprintf(output, sizeof output, "%s/output", folder);
+    copy.output_path = output;
+    pid_t pid = proc_start(&copy);
+    bool ended = pid != -1 && proc_wait(pid, limit_ms, &status);
+    bool good = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (pid != -1 && !ended)
+        proc_kill_tree(&pid);
+    if (!good) {
+        fprintf(stderr, "proc: %s %s\n", options->argv[0], ended ? "failed:" : "did not end in time:");
+        proc_show_tail(output);
+    }
+    proc_remove(folder);
+    return good;
+}
+
+/* ---- users and folders ---- */
+
+const char *proc_plain_user(void)
+{
+    if (geteuid() != 0)
+        return NULL;
+    return getpwnam("postgres") != NULL ? "postgres" : "nobody";
+}
+
+bool proc_folder(const char *name, const char *user, char path[static PROC_PATH_BYTES])
+{
+    static unsigned number;
+    const struct passwd *owner = user != NULL ? getpwnam(user) : NULL;
+    if (!janitor_start())
+        return false;
+    snprintf(path, PROC_PATH_BYTES, "%s/%.16s-%u", janitor.root, name, ++number);
+    if (mkdir(path, 0700) == 0 && (owner == NULL || chown(path, owner->pw_uid, owner->pw_gid) == 0))
+        return true;
+    fprintf(stderr, "proc: %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *position)
+{
+    (void)stat, (void)type, (void)position;
+    remove(path);
+    return 0;
+}
+
+void proc_remove(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void proc_show_tail(const char *path)
+{
+    char text[TAIL_BYTES];
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fseek(file, -(long)sizeof text, SEEK_END) != 0)
+        rewind(file);
+    size_t count = fread(text, 1, sizeof text, file);
+    fwrite(text, 1, count, stderr);
+    fclose(file);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proc.h - child processes and temporary folders that never outlive the program.
+ *
+ *     proc_start() ---> running ---> proc_stop(), proc_kill(), proc_wait() ---> reaped, pid forgotten
+ *                          |
+ *                          +---> this program ends, however it ends ---> the janitor
+ *
+ * The first call starts a janitor: a small shell that is told which children and which folder exist. When
+ * this program ends, be it by exit(), Ctrl-C or SIGKILL, the janitor's pipe closes; it signals the children
+ * that are left, kills those that do not go, and removes the folder. Each child also asks the kernel to be
+ * signalled when its parent dies.
+ *
+ * Threads: one at a time, and always the same: Linux delivers a parent's death when the *thread* that
+ * started the child ends.
+ * Errors: a function that fails says why on stderr.
+ */
+#ifndef LOAD_BASE_PROC_H
+#define LOAD_BASE_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { PROC_PATH_BYTES = 96 }; /* a folder's path; short enough for a Unix socket below it */
+
+/* All texts are lent until proc_start() returns. */
+struct proc_options {
+    const char *const *argv;     /* argv[0] is looked up in PATH; ends with NULL */
+    const char *const *settings; /* "NAME=value", over what is in our environment; ends with NULL; or NULL */
+    const char *output_path;     /* stdout and stderr are appended here; NULL: discarded */
+    const char *user;            /* run as this user; NULL: as ourselves */
+    int end_signal;              /* sent when this program is gone; 0: SIGKILL */
+};
+
+/* A child in a process group of its own, without our descriptors; -1 if it cannot be executed. */
+pid_t proc_start(const struct proc_options *options);
+
+/* True when the child ended within the limit: reaped, *status as waitpid() gives it (may be NULL). */
+bool proc_wait(pid_t pid, uint32_t limit_ms, int *status);
+
+/* Signals the child and waits; after limit_ms it is killed. False: it had to be, or was not ours. Sets 0. */
+bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms);
+
+/* Signals the child and all its descendants, in whatever process groups they are. */
+void proc_signal_tree(pid_t pid, int signal);
+
+/* SIGKILL to the child and its descendants; returns when all of them are dead. Sets 0. */
+void proc_kill_tree(pid_t *pid);
+
+/* A number of /proc/PID/status by its name: "VmRSS" (KiB), "Threads", ...; 0 if there is none. */
+uint64_t proc_status(pid_t pid, const char *name);
+
+/* Runs a command to its end, its output shown only if it fails. True: it exited with 0 within the limit. */
+bool proc_run(const struct proc_options *options, uint32_t limit_ms);
+
+/* Who servers that refuse root are run as: NULL when we are not root, otherwise postgres or nobody. */
+const char *proc_plain_user(void);
+
+/* A new empty folder, the given user's (NULL: ours), removed with everything below it when we end. */
+bool proc_folder(const char *name, const char *user, char path[static PROC_PATH_BYTES]);
+
+/* Removes a folder with everything below it. */
+void proc_remove(const char *path);
+
+/* Copies the end of a file to stderr, for the reason why a server did not start. */
+void proc_show_tail(const char *path);
+
+/*
+ * From now on SIGINT, SIGTERM and SIGHUP end the program only after everything it started is gone; the
+ * signal's own way of ending is kept.
+ */
+void proc_clean_on_signals(void);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench.c - what the guard costs and what it is good for, in numbers of this machine.
+ *
+ *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters; all without any
+ *
+ * Private Redis and PostgreSQL, catalogd as it is shipped, nginx from the distribution beside it on the same
+ * body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
+ * with 0 also when a goal is missed: it reports. Anything else: something did not work.
+ */
+#include "load/bench/bench.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum {
+    PRODUCT_COUNT = 5000,
+    DATABASE_CONNECTIONS = 1200,
+    READY_LIMIT_MS = 15000,
+    ASK_LIMIT_MS = 10000,
+    SETTINGS_MAX = 32,
+    SETTING_BYTES = 256,
+    FILES_NEEDED = 12000,
+};
+
+const char bench_query_marker[] = "/* load product */";
+
+static struct bench bench = {.next_product = 1};
+static double load_before; /* of the minute before we began: what others did with these cores */
+
+static const struct {
+    const char *name;
+    bool (*run)(struct bench *bench);
+} measurements[] = {
+    {"hits", measure_hits},   {"burst", measure_burst},   {"thirty", measure_thirty},
+    {"tail", measure_tail},   {"misses", measure_misses}, {"waiters", measure_waiters},
+    {"early", measure_early},
+};
+enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
+
+/* ---- servers ---- */
+
+static bool is_connected(const struct stack_catalogd *catalogd)
+{
+    static const char *const samples[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
+                                          "guard_redis_state{connection=\"wake\",state=\"up\"}"};
+    for (size_t i = 0; i < 2; i++) {
+        if (stack_catalogd_metric(catalogd, samples[i]) < 1)
+            return false;
+    }
+    return true;
+}
+
+static bool wait_connected(const struct stack_catalogd *catalogd)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)READY_LIMIT_MS * 1000;
+    while (!is_connected(catalogd)) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "bench: catalogd does not reach Redis\n");
+            return false;
+        }
+        net_pause_ms(2);
+    }
+    return true;
+}
+
+bool bench_service_start(const struct bench *servers, struct stack_catalogd *catalogd,
+                         const char *const *settings)
+{
+    char redis[SETTING_BYTES], database[SETTING_BYTES];
+    const char *all[SETTINGS_MAX + 1] = {redis, database, "NAMESPACE=bench", "FRESH_MS=3600000"};
+    size_t count = 4;
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", servers->redis.url);
+    snprintf(database, sizeof database, "DATABASE_URL=%s", servers->postgres.url);
+    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX; i++)
+        all[count++] = settings[i];
+    return stack_catalogd_start(catalogd, all) && stack_catalogd_wait_ready(catalogd, READY_LIMIT_MS) &&
+           wait_connected(catalogd);
+}
+
+void bench_cold_path(struct bench *servers, char path[static BURST_PATH_BYTES])
+{
+    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, servers->next_product++);
+}
+
+bool bench_ask(uint16_t port, const char *path)
+{
+    struct http_answer answer;
+    const struct http_request request = {
+        .host = "127.0.0.1", .port = port, .path = path, .deadline_ms = ASK_LIMIT_MS};
+    bool good = http_ask(&request, &answer) && answer.status == 200;
+    if (!good)
+        fprintf(stderr, "bench: GET %s: status %u\n", path, (unsigned)answer.status);
+    http_answer_clear(&answer);
+    return good;
+}
+
+static bool start_servers(void)
+{
+    progress_begin("private Redis and PostgreSQL");
+    return progress_end(stack_redis_start(&bench.redis, NULL) &&
+                        stack_postgres_start(&bench.postgres, DATABASE_CONNECTIONS) &&
+                        stack_postgres_load(bench.postgres.url, PRODUCT_COUNT));
+}
+
+static void stop_servers(void)
+{
+    stack_postgres_stop(&bench.postgres);
+    stack_redis_stop(&bench.redis);
+}
+
+/* ---- the machine ---- */
+
+/* The first line a command prints, without what stands before the first digit. */
+static void version_of(const char *command, char *version, size_t version_bytes)
+{
+    char line[256] = "";
+    FILE *output = popen(command, "re");
+    if (output != NULL) {
+        if (fgets(line, sizeof line, output) == NULL)
+            line[0] = '\0';
+        pclose(output);
+    }
+    const char *number = line + strcspn(line, "0123456789");
+    snprintf(version, version_bytes, "%.*s", (int)strcspn(number, " \n"), number);
+}
+
+static void print_machine(void)
+{
+    struct utsname system;
+    char redis[32], postgres[64] = "", nginx[32], wrk[32];
+    uname(&system);
+    version_of("redis-server --version", redis, sizeof redis);
+    version_of("PATH=$PATH:/usr/sbin nginx -v 2>&1", nginx, sizeof nginx);
+    version_of("wrk --version 2>&1", wrk, sizeof wrk);
+    stack_postgres_query(bench.postgres.url, "SELECT split_part(version(), ' ', 2)", postgres,
+                         sizeof postgres);
+    printf("\n%ld cores, %s %s %s; Redis %s, PostgreSQL %s, nginx %s, wrk %s\n",
+           sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis, postgres,
+           nginx, wrk);
+    printf("Clients, services, Redis and PostgreSQL share these cores; the load average was %.1f before.\n",
+           load_before);
+}
+
+/* ---- choice ---- */
+
+static bool is_wanted(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    }
+    return argc == 1;
+}
+
+static bool is_measurement(const char *name)
+{
+    for (size_t i = 0; i < MEASUREMENT_COUNT; i++) {
+        if (strcmp(measurements[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool all_are_known(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (is_measurement(argv[i]))
+            continue;
+        fprintf(stderr, "bench: %s is not one of", argv[i]);
+        for (size_t k = 0; k < MEASUREMENT_COUNT; k++)
+            fprintf(stderr, " %s", measurements[k].name);
+        fprintf(stderr, "\n");
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    if (!all_are_known(argc, argv))
+        return 2;
+    if (!net_raise_file_limit(FILES_NEEDED)) {
+        fprintf(stderr, "bench: the limit of open files (ulimit -n) is below %d\n", FILES_NEEDED);
+        return 1;
+    }
+    if (getloadavg(&load_before, 1) != 1)
+        load_before = 0;
+    proc_clean_on_signals();
+    bool good = start_servers();
+    for (size_t i = 0; good && i < MEASUREMENT_COUNT; i++) {
+        if (is_wanted(measurements[i].name, argc, argv))
+            good = measurements[i].run(&bench);
+    }
+    if (good) {
+        print_machine();
+        report_print();
+    }
+    stop_servers();
+    return good ? 0 : 1;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench.h - what the measurements of the benchmark share: the servers, the samples, the table.
+ *
+ *     bench.c           the list of measurements, the machine, main()
+ *     bench_hits.c      what a hit costs, beside a constant and beside nginx
+ *     bench_burst.c     cold bursts over two processes, beside nginx
+ *     bench_tail.c      what others feel of a burst
+ *     bench_misses.c    Redis commands of a hit, round trips of a miss
+ *     bench_waiters.c   ten thousand waiters
+ *     bench_early.c     a hot product that expires again and again
+ *     bench_report.c    samples, rows, verdicts
+ *
+ * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
+ * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
+ * services. A row shows the median of its repetitions and how far they spread.
+ *
+ * Threads: all from one, see proc.h.
+ */
+#ifndef LOAD_BENCH_BENCH_H
+#define LOAD_BENCH_BENCH_H
+
+#include "load/base/burst.h"
+#include "load/stack/stack.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- samples and rows: bench_report.c ---- */
+
+enum { SAMPLES_MAX = 64 };
+
+struct samples {
+    double at[SAMPLES_MAX];
+    size_t count;
+};
+
+void samples_add(struct samples *samples, double sample);
+
+enum goal_kind {
+    GOAL_NONE = 0,
+    GOAL_AT_LEAST,    /* the median */
+    GOAL_AT_MOST,     /* the median */
+    GOAL_ALL_AT_MOST, /* every repetition */
+};
+
+struct goal {
+    enum goal_kind kind;
+    double limit;
+};
+
+/* One row. Texts are lent until report_print(). `decimals`: 0 to 2. */
+void report_row(const char *what, const char *unit, unsigned decimals, const struct samples *samples,
+                struct goal goal);
+/* A heading; printf-like. */
+void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void report_print(void);
+
+/* What is being done now: begin, a number for each repetition, end. Returns `good`. */
+void progress_begin(const char *text);
+void progress_repetition(size_t number);
+bool progress_end(bool good);
+
+/* ---- servers: bench.c ---- */
+
+struct bench {
+    struct stack_redis redis;
+    struct stack_postgres postgres;
+    uint32_t next_product; /* nobody has asked for it yet */
+};
+
+extern const char bench_query_marker[]; /* what PostgreSQL logs when a product is loaded */
+
+/* catalogd over the two servers with these settings ("NAME=value", ends with NULL) over the defaults; returns
+ * when it is ready and connected to Redis. */
+bool bench_service_start(const struct bench *bench, struct stack_catalogd *catalogd,
+                         const char *const *settings);
+
+/* "/products/{id}" of a row that exists and that nobody has asked for. */
+void bench_cold_path(struct bench *bench, char path[static BURST_PATH_BYTES]);
+
+/* One GET that must be answered with 200. */
+bool bench_ask(uint16_t port, const char *path);
+
+/* ---- measurements ---- */
+
+bool measure_hits(struct bench *bench);
+bool measure_burst(struct bench *bench);
+bool measure_thirty(struct bench *bench);
+bool measure_tail(struct bench *bench);
+bool measure_misses(struct bench *bench);
+bool measure_waiters(struct bench *bench);
+bool measure_early(struct bench *bench);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench_burst.c - a thousand requests at once on a product that nobody has asked for, half of them on each of
+ * two processes.
+ *
+ * Beside it two nginx, each with proxy_cache_lock on before a catalogd that guards nothing. Every burst takes
+ * a product of its own. Queries are counted by PostgreSQL.
+ */
+#include "load/bench/bench.h"
+#include "load/bench/nginx.h"
+
+#include <stdio.h>
+
+enum {
+    PAIR = 2,
+    REQUESTS = 1000,
+    REPETITIONS = 5,
+    THIRTY = 30,
+    LIMIT_MS = 30000,
+    BURST_QUERY_MS = 100,
+    THIRTY_QUERY_MS = 150,
+};
+
+struct side {
+    struct stack_catalogd catalogd[PAIR];
+    struct nginx nginx[PAIR]; /* pid 0: not before these */
+    struct samples queries, p50_ms, p99_ms, max_ms;
+};
+
+static bool burst_once(struct bench *bench, struct side *side)
+{
+    struct burst_target targets[PAIR];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    char path[BURST_PATH_BYTES];
+    for (size_t i = 0; i < PAIR; i++) {
+        uint16_t port = side->nginx[i].pid > 0 ? side->nginx[i].port : side->catalogd[i].port;
+        targets[i] = (struct burst_target){.host = "127.0.0.1", .port = port};
+    }
+    const struct burst_options options = {.targets = targets,
+                                          .target_count = PAIR,
+                                          .connection_count = REQUESTS,
+                                          .connect_limit_ms = LIMIT_MS,
+                                          .request_limit_ms = LIMIT_MS,
+                                          .path = path};
+    bench_cold_path(bench, path);
+    uint64_t mark = stack_postgres_mark(&bench->postgres);
+    if (!burst_open(&options, &burst))
+        return false;
+    bool ran = burst_run(burst);
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    samples_add(&side->queries, stack_postgres_count(&bench->postgres, mark, bench_query_marker));
+    samples_add(&side->p50_ms, (double)summary.p50_us / 1e3);
+    samples_add(&side->p99_ms, (double)summary.p99_us / 1e3);
+    samples_add(&side->max_ms, (double)summary.max_us / 1e3);
+    if (summary.statuses[200] != REQUESTS)
+        fprintf(stderr, "bench: only %u of %d requests were answered with 200\n", summary.statuses[200],
+                REQUESTS);
+    return ran && summary.statuses[200] == REQUESTS;
+}
+
+static bool start_side(struct bench *bench, struct side *side, const char *const *settings)
+{
+    for (size_t i = 0; i < PAIR; i++) {
+        char path[BURST_PATH_BYTES];
+        bench_cold_path(bench, path);
+        if (!bench_service_start(bench, &side->catalogd[i], settings) ||
+            !bench_ask(side->catalogd[i].port, path)) /* it has its database connection now */
+            return false;
+    }
+    return true;
+}
+
+static bool start_nginx(struct side *side)
+{
+    for (size_t i = 0; i < PAIR; i++) {
+        if (!nginx_start(&side->nginx[i], side->catalogd[i].port))
+            return false;
+    }
+    return true;
+}
+
+static void stop_side(struct side *side)
+{
+    for (size_t i = 0; i < PAIR; i++) {
+        nginx_stop(&side->nginx[i]);
+        stack_catalogd_stop(&side->catalogd[i]);
+    }
+}
+
+static void setting(char *text, size_t text_bytes, const char *name, int value)
+{
+    snprintf(text, text_bytes, "%s=%d", name, value);
+}
+
+/* ---- beside nginx ---- */
+
+static void report_burst(const struct side *guard, const struct side *nginx)
+{
+    static const struct goal none = {GOAL_NONE, 0};
+    report_heading("A cold burst: %d requests at once over two processes, the query takes %d ms", REQUESTS,
+                   BURST_QUERY_MS);
+    report_row("guard: queries", "", 0, &guard->queries, (struct goal){GOAL_ALL_AT_MOST, 1});
+    report_row("guard: p50", "ms", 1, &guard->p50_ms, none);
+    report_row("guard: p99", "ms", 1, &guard->p99_ms, none);
+    report_row("guard: slowest answer", "ms", 1, &guard->max_ms, (struct goal){GOAL_AT_MOST, 115});
+    report_row("two nginx, proxy_cache_lock on: queries", "", 0, &nginx->queries, none);
+    report_row("two nginx: p50", "ms", 1, &nginx->p50_ms, none);
+    report_row("two nginx: p99", "ms", 1, &nginx->p99_ms, none);
+    report_row("two nginx: slowest answer", "ms", 1, &nginx->max_ms, none);
+}
+
+bool measure_burst(struct bench *bench)
+{
+    static struct side guard, nginx;
+    char delay[32];
+    const char *const fleet[] = {delay, "GUARD_MODE=fleet", NULL};
+    const char *const off[] = {delay, "GUARD_MODE=off", NULL};
+    setting(delay, sizeof delay, "LOAD_DELAY_MS", BURST_QUERY_MS);
+    progress_begin("cold bursts of 1 000, beside nginx:");
+    bool good = start_side(bench, &guard, fleet) && start_side(bench, &nginx, off) && start_nginx(&nginx);
+    for (size_t i = 0; good && i < REPETITIONS; i++) {
+        progress_repetition(i + 1);
+        good = burst_once(bench, &guard) && burst_once(bench, &nginx);
+    }
+    stop_side(&guard);
+    stop_side(&nginx);
+    if (good)
+        report_burst(&guard, &nginx);
+    return progress_end(good);
+}
+
+/* ---- thirty in a row ---- */
+
+bool measure_thirty(struct bench *bench)
+{
+    static struct side guard;
+    struct samples ratio = {.count = 0};
+    char delay[32];
+    const char *const fleet[] = {delay, "GUARD_MODE=fleet", NULL};
+    setting(delay, sizeof delay, "LOAD_DELAY_MS", THIRTY_QUERY_MS);
+    progress_begin("thirty cold bursts of 500 + 500");
+    bool good = start_side(bench, &guard, fleet);
+    for (size_t i = 0; good && i < THIRTY; i++)
+        good = burst_once(bench, &guard);
+    stop_side(&guard);
+    for (size_t i = 0; i < guard.p99_ms.count; i++)
+        samples_add(&ratio, guard.p99_ms.at[i] / THIRTY_QUERY_MS);
+    if (good) {
+        report_heading("Thirty cold bursts of 500 + 500, the query takes %d ms", THIRTY_QUERY_MS);
+        report_row("queries", "", 0, &guard.queries, (struct goal){GOAL_ALL_AT_MOST, 1});
+        report_row("p99 / query time", "", 2, &ratio, (struct goal){GOAL_ALL_AT_MOST, 2});
+        report_row("slowest answer", "ms", 1, &guard.max_ms, (struct goal){GOAL_NONE, 0});
+    }
+    return progress_end(good);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench_misses.c - what a hit and a miss ask of Redis.
+ *
+ * Commands are counted by Redis, one hit after another, so that none shares a lookup; its own count for the
+ * scripts of a miss includes what they call. Round trips are counted by catalogd: batches of commands written
+ * to Redis and waited for.
+ */
+#include "load/bench/bench.h"
+
+#include <stdio.h>
+
+enum { HITS = 500, MISSES = 200, REPETITIONS = 3 };
+
+struct costs {
+    struct stack_catalogd catalogd;
+    struct samples hit_commands, miss_commands, miss_trips;
+};
+
+static bool ask_often(uint16_t port, const char *path, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!bench_ask(port, path))
+            return false;
+    }
+    return true;
+}
+
+static bool ask_cold(struct bench *bench, uint16_t port, uint32_t count)
+{
+    char path[BURST_PATH_BYTES];
+    for (uint32_t i = 0; i < count; i++) {
+        bench_cold_path(bench, path);
+        if (!bench_ask(port, path))
+            return false;
+    }
+    return true;
+}
+
+static double round_trips(const struct costs *costs)
+{
+    return stack_catalogd_metric(&costs->catalogd, "guard_redis_round_trips_total");
+}
+
+static bool count_hits(struct bench *bench, struct costs *costs)
+{
+    char path[BURST_PATH_BYTES];
+    bench_cold_path(bench, path);
+    if (!bench_ask(costs->catalogd.port, path))
+        return false;
+    uint64_t before = stack_redis_calls(&bench->redis, NULL);
+    bool good = ask_often(costs->catalogd.port, path, HITS);
+    samples_add(&costs->hit_commands, (double)(stack_redis_calls(&bench->redis, NULL) - before) / HITS);
+    return good;
+}
+
+static bool count_misses(struct bench *bench, struct costs *costs)
+{
+    double trips = round_trips(costs);
+    uint64_t commands = stack_redis_calls(&bench->redis, NULL);
+    bool good = ask_cold(bench, costs->catalogd.port, MISSES);
+    samples_add(&costs->miss_trips, (round_trips(costs) - trips) / MISSES);
+    samples_add(&costs->miss_commands, (double)(stack_redis_calls(&bench->redis, NULL) - commands) / MISSES);
+    return good;
+}
+
+bool measure_misses(struct bench *bench)
+{
+    static struct costs costs;
+    static const char *const settings[] = {"SERVER_LOOPS=1", NULL};
+    progress_begin("Redis commands and round trips:");
+    bool good = bench_service_start(bench, &costs.catalogd, settings);
+    for (size_t i = 0; good && i < REPETITIONS; i++) {
+        progress_repetition(i + 1);
+        good = count_hits(bench, &costs) && count_misses(bench, &costs);
+    }
+    stack_catalogd_stop(&costs.catalogd);
+    if (good) {
+        report_heading("What one request asks of Redis");
+        report_row("commands per hit, counted by Redis", "", 1, &costs.hit_commands,
+                   (struct goal){GOAL_AT_MOST, 2});
+        report_row("round trips per miss, counted by catalogd", "", 1, &costs.miss_trips,
+                   (struct goal){GOAL_AT_MOST, 3});
+        report_row("commands per miss, scripts' own included", "", 1, &costs.miss_commands,
+                   (struct goal){GOAL_NONE, 0});
+    }
+    return progress_end(good);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_report.c - samples, rows and verdicts of the benchmark's one table; see bench.h. */
+#include "load/base/net.h"
+#include "load/bench/bench.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 96, HEADING_BYTES = 112, PROGRESS_COLUMNS = 66 };
+
+struct row {
+    char heading[HEADING_BYTES]; /* "" : a row of numbers */
+    const char *what, *unit;     /* lent */
+    unsigned decimals;
+    struct samples samples;
+    struct goal goal;
+};
+
+static struct row rows[ROWS_MAX];
+static size_t row_count;
+
+/* ---- samples ---- */
+
+void samples_add(struct samples *samples, double sample)
+{
+    assert(samples->count < SAMPLES_MAX);
+    samples->at[samples->count++] = sample;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static void sort(struct samples *samples)
+{
+    qsort(samples->at, samples->count, sizeof *samples->at, compare_doubles);
+}
+
+static double median_of_sorted(const struct samples *samples)
+{
+    size_t middle = samples->count / 2;
+    if (samples->count % 2 != 0)
+        return samples->at[middle];
+    return (samples->at[middle - 1] + samples->at[middle]) / 2;
+}
+
+/* ---- rows ---- */
+
+static struct row *new_row(void)
+{
+    assert(row_count < ROWS_MAX);
+    return &rows[row_count++];
+}
+
+void report_heading(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(new_row()->heading, HEADING_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+void report_row(const char *what, const char *unit, unsigned decimals, const struct samples *samples,
+                struct goal goal)
+{
+    struct row *row = new_row();
+    assert(samples->count > 0);
+    *row = (struct row){.what = what, .unit = unit, .decimals = decimals, .samples = *samples, .goal = goal};
+    sort(&row->samples);
+}
+
+/* What is judged is the number that is printed. */
+static double as_printed(double number, unsigned decimals)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*f", (int)decimals, number);
+    return strtod(text, NULL);
+}
+
+static bool is_met(const struct row *row)
+{
+    const struct samples *samples = &row->samples;
+    bool all = row->goal.kind == GOAL_ALL_AT_MOST;
+    double number =
+        as_printed(all ? samples->at[samples->count - 1] : median_of_sorted(samples), row->decimals);
+    return row->goal.kind == GOAL_AT_LEAST ? number >= row->goal.limit : number <= row->goal.limit;
+}
+
+static void print_row(const struct row *row)
+{
+    static const char *const signs[] = {
+        [GOAL_AT_LEAST] = ">=", [GOAL_AT_MOST] = "<=", [GOAL_ALL_AT_MOST] = "all <="};
+    const struct samples *samples = &row->samples;
+    int decimals = (int)row->decimals;
+    char spread[48] = "", goal[32] = "";
+    if (samples->count > 1)
+        snprintf(spread, sizeof spread, "%.*f .. %.*f", decimals, samples->at[0], decimals,
+                 samples->at[samples->count - 1]);
+    if (row->goal.kind != GOAL_NONE)
+        snprintf(goal, sizeof goal, "%s %g", signs[row->goal.kind], row->goal.limit);
+    printf("  %-52s %10.*f %-6s %20s  %-9s %s\n", row->what, decimals, median_of_sorted(samples), row->unit,
+           spread, goal,
+           row->goal.kind == GOAL_NONE ? ""
+           : is_met(row)               ? "met"
+                                       : "missed");
+}
+
+void report_print(void)
+{
+    printf("\n  %-52s %10s %-6s %20s  %-9s %s\n", "", "median", "", "smallest .. largest", "goal", "verdict");
+    for (size_t i = 0; i < row_count; i++) {
+        if (rows[i].heading[0] != '\0')
+            printf("%s\n", rows[i].heading);
+        else
+            print_row(&rows[i]);
+    }
+    fflush(stdout);
+}
+
+/* ---- progress ---- */
+
+static uint64_t begin_us;
+static int columns_used;
+
+void progress_begin(const char *text)
+{
+    begin_us = net_now_us();
+    columns_used = printf("  %s", text);
+    fflush(stdout);
+}
+
+void progress_repetition(size_t number)
+{
+    columns_used += printf(" %zu", number);
+    fflush(stdout);
+}
+
+bool progress_end(bool good)
+{
+    int left = PROGRESS_COLUMNS - columns_used;
+    if (good)
+        printf("%*s%6.1f s\n", left > 0 ? left : 1, "", (double)(net_now_us() - begin_us) / 1e6);
+    else
+        printf(" failed\n");
+    fflush(stdout);
+    return good;
+}

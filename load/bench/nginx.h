@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nginx.h - a private nginx whose proxy_cache stands before one server: what most people would put there.
+ *
+ * One worker, proxy_cache_lock on, kept-alive connections on both sides, nothing logged, everything in a
+ * temporary folder that goes with this program (see proc.h). What came with 200 is cached for ten minutes, or as
+ * long as the options say, whatever its Cache-Control says.
+ *
+ * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
+ */
+#ifndef LOAD_BENCH_NGINX_H
+#define LOAD_BENCH_NGINX_H
+
+#include "load/base/proc.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nginx {
+    pid_t pid;     /* the master's; the worker is its child */
+    uint16_t port; /* on 127.0.0.1 */
+    char folder[PROC_PATH_BYTES];
+    char log_path[PROC_PATH_BYTES + 16];
+};
+
+struct nginx_options {
+    uint16_t origin_port;
+    uint32_t valid_s;  /* what came with 200 is cached so long */
+    bool serves_stale; /* an expired document is served while one request renews it in the background */
+};
+
+/* Returns when it answers. */
+bool nginx_start(struct nginx *nginx, uint16_t origin_port);
+bool nginx_start_with(struct nginx *nginx, const struct nginx_options *options);
+/* Accepts a struct that is all zeros. */
+void nginx_stop(struct nginx *nginx);
+
+#endif

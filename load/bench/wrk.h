@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wrk.h - one run of wrk, the HTTP load generator: one thread, connections that stay open, as fast as the
+ * server answers.
+ *
+ * Threads: as proc.h has it. Errors: false, and the reason on stderr.
+ */
+#ifndef LOAD_BENCH_WRK_H
+#define LOAD_BENCH_WRK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk_options {
+    uint16_t port;        /* on 127.0.0.1 */
+    const char *path;     /* begins with '/' */
+    uint32_t first, last; /* these numbers in turn behind the path; both 0: the path as it is */
+    uint32_t connection_count;
+    uint32_t seconds;
+};
+
+struct wrk_result {
+    uint64_t requests;
+    double requests_per_s;
+};
+
+/* False also if a single answer was not 2xx or a connection failed: then nothing was measured. */
+bool wrk_run(const struct wrk_options *options, struct wrk_result *out);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* generator_ask.c - requests and answers, their bytes and their records; see generator.h. */
+#include "load/base/net.h"
+#include "load/herd/cache_status.h"
+#include "load/herd/generator.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- what all requests to a URL or a target have in common ---- */
+
+static bool has_host(const char *headers)
+{
+    for (const char *line = headers; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncasecmp(line, "Host:", 5) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* RFC 9110, 8.6: methods that usually have a body say that there is none. */
+static bool wants_length(const char *method)
+{
+    return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
+}
+
+static bool ending_init(struct generator *generator, size_t target)
+{
+    const struct work *work = generator->work;
+    bool names_host = !has_host(work->headers);
+    int count = asprintf(&generator->endings[target].text, " HTTP/1.1\r\n%s%s%s%s%s%s\r\n",
+                         names_host ? "Host: " : "", names_host ? work->targets[target].name : "",
+                         names_host ? "\r\n" : "", work->keeps_alive ? "" : "Connection: close\r\n",
+                         wants_length(work->method) ? "Content-Length: 0\r\n" : "", work->headers);
+    generator->endings[target].count = count > 0 ? (size_t)count : 0;
+    return count > 0;
+}
+
+static void on_body(void *context, const char *bytes, size_t count)
+{
+    struct link *link = context;
+    version_seek_feed(&link->seek, link->version_text, bytes, count);
+}
+
+bool ask_init(struct generator *generator)
+{
+    const struct work *work = generator->work;
+    _Static_assert(sizeof generator->openings[0].text + WORK_PATH_BYTES + WORK_HEADERS_BYTES + 512 <
+                       GENERATOR_REQUEST_BYTES,
+                   "any request fits");
+    generator->is_head = strcmp(work->method, "HEAD") == 0;
+    if (work->version_after[0] != '\0')
+        version_text_init(&generator->version_text, work->version_after);
+    for (uint32_t i = 0; i < generator->link_count; i++) {
+        struct link *link = &generator->links[i];
+        link->version_text = &generator->version_text;
+        http_parse_init(&link->parse, work->version_after[0] != '\0' ? on_body : NULL, link);
+    }
+    for (size_t i = 0; i < work->url_count; i++) {
+        const struct work_url *url = &work->urls[i];
+        size_t fixed = url->keys == WORK_NO_KEY ? strlen(url->path) : url->key_at;
+        int count = snprintf(generator->openings[i].text, sizeof generator->openings[i].text, "%s %.*s",
+                             work->method, (int)fixed, url->path);
+        generator->openings[i].count = (size_t)count;
+    }
+    for (size_t i = 0; i < work->target_count; i++) {
+        if (!ending_init(generator, i))
+            return false;
+    }
+    return true;
+}
+
+/* ---- records ---- */
+
+static void add_one(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* 0 means never, so the least is 1. */
+static uint32_t since_due(const struct record *record, uint64_t now_us)
+{
+    uint64_t us = now_us - record->due_us;
+    if (us == 0)
+        return 1;
+    return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+}
+
+void record_choose(struct generator *generator, uint32_t slot)
+{
+    struct work_choice choice = work_choose(&generator->chooser);
+    generator->job->records[slot] = (struct record){
+        .key = choice.key,
+        .url = choice.url,
+        .target = choice.target,
+        .generator = (uint8_t)generator->job->index,
+        .outcome = RECORD_UNSENT, /* if nothing more happens */
+    };
+}
+
+void record_due(struct generator *generator, uint32_t slot, uint64_t due_us)
+{
+    generator->job->records[slot].due_us = due_us;
+    generator->taken++;
+    generator->unended++;
+    add_one(&generator->post->due);
+}
+
+void record_end(struct generator *generator, uint32_t slot, enum record_outcome outcome)
+{
+    struct record *record = &generator->job->records[slot];
+    record->end_us = since_due(record, net_now_us());
+    record->outcome = (uint8_t)outcome;
+    generator->places[slot] = SLOT_OVER;
+    generator->unended--;
+    if (outcome == RECORD_ANSWERED)
+        add_one(&generator->post->answered);
+    else if (outcome != RECORD_LEFT)
+        add_one(&generator->post->failed);
+    if (outcome == RECORD_ANSWERED && record->status >= 500)
+        add_one(&generator->post->errors_5xx);
+}
+
+/* ---- asking ---- */
+
+static char *append(char *to, const char *bytes, size_t count)
+{
+    memcpy(to, bytes, count);
+    return to + count;
+}
+
+static char *append_number(char *to, uint32_t number)
+{
+    char digits[10];
+    size_t count = 0;
+    do
+        digits[sizeof digits - ++count] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return append(to, digits + sizeof digits - count, count);
+}
+
+static size_t write_request(struct generator *generator, const struct record *record)
+{
+    const struct work_url *url = &generator->work->urls[record->url];
+    char *end = append(generator->request, generator->openings[record->url].text,
+                       generator->openings[record->url].count);
+    if (url->keys != WORK_NO_KEY) {
+        const char *rest = url->path + url->key_at + url->key_bytes;
+        end = append(append_number(end, record->key), rest, strlen(rest));
+    }
+    end = append(end, generator->endings[record->target].text, generator->endings[record->target].count);
+    return (size_t)(end - generator->request);
+}
+
+/* Exactly leave_percent of a hundred, evenly spread. */
+static bool is_to_leave(struct generator *generator)
+{
+    generator->leave_hundredths += generator->work->leave_percent;
+    if (generator->leave_hundredths < 100)
+        return false;
+    generator->leave_hundredths -= 100;
+    return true;
+}
+
+void link_ask(struct generator *generator, struct link *link)
+{
+    struct record *record = &generator->job->records[link->slot];
+    size_t count = write_request(generator, record);
+    bool leaves = is_to_leave(generator);
+    uint64_t now_us = net_now_us();
+    link->state = LINK_ASKED;
+    link->until_us = now_us + (uint64_t)generator->work->leave_ms * 1000;
+    link_move(link, leaves ? &generator->leaving : NULL);
+    link->seek = (struct version_seek){.matched = 0};
+    http_parse_next(&link->parse, generator->is_head);
+    generator->places[link->slot] = (uint32_t)(link - generator->links);
+    record->sent_us = since_due(record, now_us);
+    record->outcome = RECORD_CUT; /* if nothing more happens */
+    add_one(&generator->post->sent);
+    /* A request is far smaller than a socket's buffer, so it goes out whole or the connection is gone. */
+    if (send(link->fd, generator->request, count, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)count)
+        link_fail(generator, link, RECORD_RESET);
+}
+
+/* ---- answers ---- */
+
+static void link_finish(struct generator *generator, struct link *link, bool is_clean)
+{
+    struct record *record = &generator->job->records[link->slot];
+    record->status = link->parse.status;
+    record->cache = (uint8_t)cache_status_read(link->parse.head);
+    record->body_bytes = link->parse.body_bytes < UINT32_MAX ? (uint32_t)link->parse.body_bytes : UINT32_MAX;
+    record->version = link->seek.version;
+    record_end(generator, link->slot, RECORD_ANSWERED);
+    link->slot = SLOT_NONE;
+    if (is_clean && link->parse.keeps_alive && generator->work->keeps_alive) {
+        link->state = LINK_IDLE;
+        link_move_first(link, &generator->idle[link->target]);
+    } else {
+        link_drop(generator, link);
+    }
+    generator->shape->freed(generator, link);
+}
+
+void link_fail(struct generator *generator, struct link *link, enum record_outcome outcome)
+{
+    record_end(generator, link->slot, outcome);
+    link->slot = SLOT_NONE;
+    link_drop(generator, link);
+    generator->shape->freed(generator, link);
+}
+
+/* Bytes are there, and they do not begin like a response, or its status is none. */
+static bool is_rubbish(const struct http_parse *parse)
+{
+    static const char begin[] = "HTTP/";
+    size_t count = parse->head_bytes < sizeof begin - 1 ? parse->head_bytes : sizeof begin - 1;
+    return parse->state == HTTP_PARSE_BAD || parse->status > 599 ||
+           (parse->state == HTTP_PARSE_HEAD && count > 0 && memcmp(parse->head, begin, count) != 0);
+}
+
+static void link_take(struct generator *generator, struct link *link, size_t count)
+{
+    struct record *record = &generator->job->records[link->slot];
+    if (record->first_us == 0)
+        record->first_us = since_due(record, net_now_us());
+    size_t used = http_parse_feed(&link->parse, generator->buffer, count);
+    if (is_rubbish(&link->parse))
+        link_fail(generator, link, RECORD_RUBBISH);
+    else if (link->parse.state == HTTP_PARSE_DONE)
+        link_finish(generator, link, used == count);
+}
+
+/* In order or not: only an orderly end completes a body that ends with the connection. */
+static void link_closed(struct generator *generator, struct link *link, bool is_orderly)
+{
+    if (is_orderly && link->parse.state == HTTP_PARSE_UNTIL_CLOSE) {
+        http_parse_end(&link->parse);
+        link_finish(generator, link, false);
+        return;
+    }
+    link_fail(generator, link, RECORD_RESET);
+}
+
+void link_read(struct generator *generator, struct link *link)
+{
+    ssize_t count = recv(link->fd, generator->buffer, GENERATOR_READ_BYTES, MSG_DONTWAIT);
+    if (count == -1 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    if (link->state == LINK_IDLE) { /* closed, or an answer to nothing */
+        link_drop(generator, link);
+        generator->shape->failed(generator, link, RECORD_RESET);
+    } else if (count > 0) {
+        link_take(generator, link, (size_t)count);
+    } else {
+        link_closed(generator, link, count == 0);
+    }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * herd.h - the clients of a run: several generator processes that connect, wait at one barrier, and ask.
+ *
+ *     herd_start()    checks descriptors and addresses, starts the processes; they connect
+ *     herd_release()  the barrier: one instant, in shared memory, at which all of them begin
+ *     herd_watch()    again and again, from the caller's loop: how far it is
+ *     herd_end()      all records, and how hard the generators had to work
+ *     herd_abort()    before the end: no further request leaves, what is under way is recorded as it stands
+ *
+ * A generator is one thread of one process ("stampede-gen" in ps) with its own epoll, so that the cores of the
+ * machine are used and no lock is shared. Each writes its records into memory that it shares with the program, so
+ * that they are there even if it is killed. Generators do not hear SIGINT, SIGTERM and SIGHUP: the program decides;
+ * and they are killed when it dies. Where it is allowed they run before others (nice -10): a service on the same
+ * machine must not decide when its clients ask.
+ *
+ * Threads: all functions from one thread, which must live on: Linux takes the end of the *thread* that started a
+ * process for its parent's death. herd_abort() also from a signal handler.
+ * Errors: false, and the reason in `why`. What happens to a single request stands in its record.
+ */
+#ifndef LOAD_HERD_HERD_H
+#define LOAD_HERD_HERD_H
+
+#include "load/herd/record.h"
+#include "load/herd/work.h"
+
+struct herd;
+
+/* Sums over all generators, up to now. */
+struct herd_progress {
+    bool connected; /* everybody who must be connected before the barrier is, or has failed */
+    bool finished;  /* all have ended, or have had more time than the work allows: herd_end() kills those */
+    uint64_t due, sent, answered; /* requests */
+    uint64_t failed;              /* ended without an answer; not those that were told to hang up */
+    uint32_t open_connections;
+    uint64_t errors_5xx;
+};
+
+/* Was the generator itself the bottleneck? Measured where it cannot hide: in the generators. */
+struct herd_strain {
+    uint32_t generator_count;
+    double busiest;        /* CPU time / time of the busiest generator, 0 to 1; burst: of the rounds' time */
+    double starved;        /* ready to run without a free core / time, of the one worst off, 0 to 1 */
+    uint64_t late_p99_us;  /* how long after its due time a request left although a connection was free */
+    uint64_t late_max_us;  /* ... in rate; in a burst the same as spread_us, from the barrier on */
+    uint64_t late_count;   /* those that left later than 1 ms after they were due */
+    uint64_t waited_count; /* rate: those for which no connection was free: connection_count is too low */
+    uint64_t spread_us;    /* burst: from the first request written to the last; worst round */
+    bool is_bottleneck;
+    char verdict[320]; /* one or two sentences with the numbers; what to do about it */
+};
+
+/*
+ * The work is copied. Says before anything starts when the limit of open files or the range of local ports is too
+ * small, with the command that raises it, and when a target does not answer at all (refused, unreachable) or
+ * answers something else than HTTP.
+ */
+bool herd_start(const struct work *work, struct herd **out, char why[static WORK_WHY_BYTES]);
+
+/*
+ * Waits until everybody is connected or cannot be (at most connect_limit_ms); *begin_us is the instant of the
+ * barrier, a few milliseconds from now. Burst: further rounds need no release; the last generator to be ready for
+ * one names its instant.
+ */
+bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES]);
+
+void herd_watch(struct herd *herd, struct herd_progress *out);
+void herd_abort(struct herd *herd);
+
+/*
+ * Waits for the generators (bounded by the work's own limits; to stay in charge, watch until `finished` before).
+ * A generator that died is an error, and what all of them recorded is in *out all the same. Leaves NULL.
+ */
+bool herd_end(struct herd **herd, struct records *out, struct herd_strain *strain,
+              char why[static WORK_WHY_BYTES]);
+
+#endif

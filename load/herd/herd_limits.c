@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* herd_limits.c - see herd_limits.h; the probe is in herd_probe.c. */
+#include "load/herd/herd_limits.h"
+
+#include "load/herd/record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum {
+    AUTO_GENERATORS_MAX = 4,
+    SPARE_FILES = 64,         /* epoll, bell, standard streams, and whatever the caller has open */
+    BYTES_PER_LINK = 2048,    /* a link and the head of a response */
+    BYTES_PER_REQUEST = 88,   /* its record twice while they are merged, its lateness, its place */
+    PORT_REST_S = 60,         /* a port that closed first cannot be used again for so long (TIME_WAIT) */
+    PORT_FIRST_USUAL = 32768, /* where the range cannot be read */
+    PORT_LAST_USUAL = 60999,
+};
+
+static uint32_t core_count(void)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
+}
+
+static bool is_loopback(const struct work_target *target)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&target->address.storage;
+    return v4->sin_family == AF_INET && (ntohl(v4->sin_addr.s_addr) >> 24) == 127;
+}
+
+struct port_range {
+    unsigned first, last;
+};
+
+static struct port_range port_range(void)
+{
+    struct port_range range = {PORT_FIRST_USUAL, PORT_LAST_USUAL};
+    struct port_range read;
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (file == NULL)
+        return range;
+    if (fscanf(file, "%u %u", &read.first, &read.last) == 2 && read.first < read.last)
+        range = read;
+    fclose(file);
+    return range;
+}
+
+/* Connections to this target that are open at the same time. */
+static uint64_t connections_to(const struct work *work, size_t target)
+{
+    return (uint64_t)ceil(work->connection_count * work_target_share(work, target));
+}
+
+/* ... and those whose ports may still rest. */
+static uint64_t ports_to(const struct work *work, size_t target)
+{
+    double all = (double)work_request_count(work);
+    if (work->keeps_alive)
+        return connections_to(work, target);
+    if (work->shape == WORK_RATE)
+        all = fmin(all, (double)work->per_second * PORT_REST_S);
+    return (uint64_t)ceil(all * work_target_share(work, target));
+}
+
+/* Half of the ports of a pair of addresses: the last free ones take long to find. */
+static uint32_t sources_needed(const struct work *work)
+{
+    struct port_range range = port_range();
+    uint64_t half = (range.last - range.first + 2) / 2, most = 1;
+    for (size_t i = 0; i < work->target_count; i++) {
+        uint64_t needed = is_loopback(&work->targets[i]) ? (ports_to(work, i) + half - 1) / half : 1;
+        most = needed > most ? needed : most;
+    }
+    return most < WORK_SOURCES_MAX ? (uint32_t)most : WORK_SOURCES_MAX;
+}
+
+void herd_limits_choose(struct work *work)
+{
+    uint32_t cores = core_count();
+    if (work->generator_count == 0)
+        work->generator_count = cores < AUTO_GENERATORS_MAX ? cores : AUTO_GENERATORS_MAX;
+    if (work->generator_count > work->connection_count)
+        work->generator_count = work->connection_count;
+    if (work->source_count == 0)
+        work->source_count = sources_needed(work);
+}
+
+static bool check_files(const struct work *work, char *why)
+{
+    struct rlimit limit = {0, 0};
+    uint32_t links = (uint32_t)work_part(work->connection_count, 0, work->generator_count);
+    uint32_t needed = links + SPARE_FILES;
+    if (net_raise_file_limit(needed))
+        return true;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(
+        why, WORK_WHY_BYTES,
+        "%u connections in %u processes need %u open files in each, %llu are allowed: raise the limit with\n"
+        "    sudo prlimit --pid $$ --nofile=%u:%u\nand start again in this shell, or ask for fewer",
+        work->connection_count, work->generator_count, needed, (unsigned long long)limit.rlim_max, needed,
+        needed);
+    return false;
+}
+
+static bool check_ports(const struct work *work, char *why)
+{
+    struct port_range range = port_range();
+    uint64_t ports = range.last - range.first + 1;
+    for (size_t i = 0; i < work->target_count; i++) {
+        bool spreads = is_loopback(&work->targets[i]);
+        uint64_t needed = connections_to(work, i), sources = spreads ? work->source_count : 1;
+        if (work->targets[i].address.storage.ss_family == AF_UNIX || needed <= ports * sources)
+            continue;
+        snprintf(why, WORK_WHY_BYTES,
+                 "%" PRIu64 " connections to %.60s need as many local ports, %u-%u has %" PRIu64 "%s: %s",
+                 needed, work->targets[i].name, range.first, range.last, ports,
+                 sources > 1 ? " for each source address" : "",
+                 spreads ? "use more source addresses"
+                         : "widen it with\n    sudo sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"");
+        return false;
+    }
+    return true;
+}
+
+/* Free memory in bytes; UINT64_MAX where it cannot be read. */
+static uint64_t free_memory(void)
+{
+    char line[128];
+    uint64_t free_kib = UINT64_MAX / 1024;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "MemAvailable: %" SCNu64, &free_kib) == 1)
+            break;
+    }
+    if (file != NULL)
+        fclose(file);
+    return free_kib * 1024;
+}
+
+static bool check_memory(const struct work *work, char *why)
+{
+    uint64_t requests = work_request_count(work), there = free_memory();
+    uint64_t needed = requests * BYTES_PER_REQUEST + (uint64_t)work->connection_count * BYTES_PER_LINK;
+    if (needed <= there)
+        return true;
+    snprintf(why, WORK_WHY_BYTES,
+             "the records of %" PRIu64 " requests need %" PRIu64 " MiB of memory, %" PRIu64
+             " are free: ask for fewer requests or a shorter run",
+             requests, needed >> 20, there >> 20);
+    return false;
+}
+
+bool herd_limits_check(const struct work *work, char why[static WORK_WHY_BYTES])
+{
+    return check_files(work, why) && check_ports(work, why) && check_memory(work, why);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* work.c - see work.h; texts are read in work_parse.c, requests are chosen in work_choose.c. */
+#include "load/herd/work.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { LEAST_REQUESTS = 1 };
+
+void work_init(struct work *work)
+{
+    *work = (struct work){
+        .shape = WORK_BURST,
+        .connection_count = 1000,
+        .round_count = 1,
+        .method = "GET",
+        .headers = "",
+        .keeps_alive = true,
+        .connect_limit_ms = 10000,
+        .request_limit_ms = 30000,
+        .seed = 1,
+        .version_after = "",
+    };
+}
+
+uint64_t work_request_count(const struct work *work)
+{
+    if (work->shape == WORK_BURST)
+        return (uint64_t)work->connection_count * work->round_count;
+    uint64_t count = (uint64_t)work->per_second * work->duration_ms / 1000;
+    return count > 0 ? count : LEAST_REQUESTS;
+}
+
+double work_target_share(const struct work *work, size_t target)
+{
+    double sum = 0, share = 0;
+    for (size_t i = 0; i < work->url_count; i++) {
+        const struct work_url *url = &work->urls[i];
+        sum += url->weight;
+        if (url->target == -1)
+            share += (double)url->weight / (double)work->target_count;
+        else if ((size_t)url->target == target)
+            share += url->weight;
+    }
+    return sum > 0 ? share / sum : 0;
+}
+
+uint64_t work_part(uint64_t whole, uint32_t index, uint32_t count)
+{
+    return whole / count + (index < whole % count);
+}
+
+/* ---- checking ---- */
+
+__attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, WORK_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static bool in_range(const char *what, uint64_t value, uint64_t least, uint64_t most, char *why)
+{
+    if (value >= least && value <= most)
+        return true;
+    return wrong(why, "%s: %llu is not from %llu to %llu", what, (unsigned long long)value,
+                 (unsigned long long)least, (unsigned long long)most);
+}
+
+static bool check_lists(const struct work *work, char *why)
+{
+    if (work->target_count == 0)
+        return wrong(why, "no target: name one, such as 127.0.0.1:8080");
+    if (work->url_count == 0)
+        return wrong(why, "no URL: name a path, such as /products/7");
+    if (work->target_count > WORK_TARGETS_MAX || work->url_count > WORK_URLS_MAX)
+        return wrong(why, "at most %d targets and %d URLs are possible", WORK_TARGETS_MAX, WORK_URLS_MAX);
+    for (size_t i = 0; i < work->url_count; i++) {
+        if (work->urls[i].target < -1 || work->urls[i].target >= (int)work->target_count)
+            return wrong(why, "URL %s belongs to a target that is not there", work->urls[i].path);
+        if (work->urls[i].weight == 0)
+            return wrong(why, "URL %s has the weight 0: leave it out", work->urls[i].path);
+    }
+    return true;
+}
+
+static bool check_shape(const struct work *work, char *why)
+{
+    if (!in_range("connections", work->connection_count, 1, WORK_CONNECTIONS_MAX, why))
+        return false;
+    if (work->shape == WORK_BURST)
+        return in_range("rounds", work->round_count, 1, WORK_REQUESTS_MAX, why) &&
+               in_range("pause between rounds, in ms", work->pause_ms, 0, WORK_LIMIT_MS_MAX, why) &&
+               in_range("time from round to round, in ms", work->every_ms, 0, WORK_LIMIT_MS_MAX, why);
+    return in_range("requests per second", work->per_second, 1, 1000000, why) &&
+           in_range("duration in ms", work->duration_ms, 1, 7 * 24 * 3600 * 1000U, why);
+}
+
+static bool check_numbers(const struct work *work, char *why)
+{
+    return in_range("limit for connecting, in ms", work->connect_limit_ms, 1, WORK_LIMIT_MS_MAX, why) &&
+           in_range("limit for a request, in ms", work->request_limit_ms, 1, WORK_LIMIT_MS_MAX, why) &&
+           in_range("percent of clients that leave", work->leave_percent, 0, 100, why) &&
+           in_range("time after which clients leave, in ms", work->leave_ms, 0, WORK_LIMIT_MS_MAX, why) &&
+           in_range("generators", work->generator_count, 0, WORK_GENERATORS_MAX, why) &&
+           in_range("source addresses", work->source_count, 0, WORK_SOURCES_MAX, why) &&
+           in_range("requests in all", work_request_count(work), 1, WORK_REQUESTS_MAX, why);
+}
+
+static bool check_method(const struct work *work, char *why)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-";
+    size_t count = work->method != NULL ? strlen(work->method) : 0;
+    if (count == 0 || count >= WORK_METHOD_BYTES || strspn(work->method, letters) != count)
+        return wrong(why, "method \"%.40s\" is none, such as GET or HEAD", count > 0 ? work->method : "");
+    return true;
+}
+
+/* Headers that the generator decides, for they change what a message is. */
+static const char *const reserved[] = {"Connection:", "Content-Length:", "Transfer-Encoding:", "Upgrade:"};
+
+static bool check_header(const char *line, size_t count, char *why)
+{
+    size_t name_bytes = strcspn(line, ": \t\r\n");
+    if (name_bytes == 0 || line[name_bytes] != ':' || memchr(line, '\n', count) != NULL)
+        return wrong(why, "header \"%.*s\" is not \"Name: value\"", count < 80 ? (int)count : 80, line);
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+        if (strncasecmp(line, reserved[i], strlen(reserved[i])) == 0)
+            return wrong(why,
+                         "header \"%s\" cannot be given: requests have no body, and whether connections "
+                         "are kept is a setting of its own",
+                         reserved[i]);
+    }
+    return true;
+}
+
+static bool check_headers(const char *headers, char *why)
+{
+    if (headers == NULL || strlen(headers) > WORK_HEADERS_BYTES)
+        return wrong(why, "headers: at most %d bytes are possible", WORK_HEADERS_BYTES);
+    while (*headers != '\0') {
+        const char *end = strstr(headers, "\r\n");
+        if (end == NULL)
+            return wrong(why, "header \"%.80s\" does not end with CR LF", headers);
+        if (!check_header(headers, (size_t)(end - headers), why))
+            return false;
+        headers = end + 2;
+    }
+    return true;
+}
+
+bool work_check(const struct work *work, char why[static WORK_WHY_BYTES])
+{
+    if (!check_lists(work, why) || !check_shape(work, why) || !check_numbers(work, why) ||
+        !check_method(work, why) || !check_headers(work->headers, why))
+        return false;
+    if (work->version_after == NULL || strlen(work->version_after) > WORK_VERSION_AFTER_BYTES)
+        return wrong(why, "the text before a version: at most %d bytes are possible",
+                     WORK_VERSION_AFTER_BYTES);
+    if (work->generator_count > work->connection_count)
+        return wrong(why, "%u generators for %u connections: each needs one at least", work->generator_count,
+                     work->connection_count);
+    return true;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* work_parse.c - targets and URLs from text; see work.h. */
+#include "load/herd/work.h"
+
+#include <ctype.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, QUOTED_MAX = 100 };
+static const double DEFAULT_EXPONENT = 0.99, EXPONENT_MAX = 20;
+
+__attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, WORK_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* Decimal digits and nothing else, at most `max`; moves *text behind them. */
+static bool take_number(const char **text, uint64_t max, uint64_t *out)
+{
+    size_t digits = strspn(*text, "0123456789");
+    *out = strtoull(*text, NULL, 10);
+    *text += digits;
+    return digits > 0 && digits < 19 && *out <= max;
+}
+
+/* ---- targets ---- */
+
+struct host_port {
+    char host[112];
+    bool is_v6;
+    uint64_t port;
+};
+
+static bool split_host(const char *text, size_t count, struct host_port *out)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._";
+    out->is_v6 = count > 2 && text[0] == '[' && text[count - 1] == ']';
+    if (out->is_v6) {
+        text++;
+        count -= 2;
+    }
+    if (count == 0 || count >= sizeof out->host)
+        return false;
+    snprintf(out->host, sizeof out->host, "%.*s", (int)count, text);
+    return out->is_v6 || strspn(out->host, allowed) == count;
+}
+
+static bool split_target(const char *text, size_t count, struct host_port *out)
+{
+    size_t host_bytes = count > 0 && text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
+    out->port = DEFAULT_PORT;
+    if (host_bytes >= count)
+        return split_host(text, count, out);
+    const char *rest = text + host_bytes + 1;
+    return text[host_bytes] == ':' && take_number(&rest, UINT16_MAX, &out->port) && out->port > 0 &&
+           rest == text + count && split_host(text, host_bytes, out);
+}
+
+/* IPv4 first: who says "localhost" rarely means ::1. */
+static int look_up_name(const char *host, const char *port, struct addrinfo **found)
+{
+    const struct addrinfo v4 = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    const struct addrinfo any = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    if (getaddrinfo(host, port, &v4, found) == 0)
+        return 0;
+    return getaddrinfo(host, port, &any, found);
+}
+
+static bool look_up(const struct host_port *from, struct net_address *out, char *why)
+{
+    struct addrinfo *found = NULL;
+    char port[8];
+    if (net_address_init(out, from->host, (uint16_t)from->port))
+        return true;
+    if (from->is_v6)
+        return wrong(why, "[%s] is not an IPv6 address", from->host);
+    snprintf(port, sizeof port, "%u", (unsigned)from->port);
+    int error = look_up_name(from->host, port, &found);
+    if (error != 0)
+        return wrong(why, "host \"%s\" is not found: %s", from->host, gai_strerror(error));
+    memcpy(&out->storage, found->ai_addr, found->ai_addrlen);
+    out->bytes = found->ai_addrlen;
+    freeaddrinfo(found);
+    return true;
+}
+
+static bool strip_scheme(const char **text, char *why)
+{
+    if (strncasecmp(*text, "https://", 8) == 0)
+        return wrong(why, "\"%.*s\": no TLS here; name the plain HTTP port behind it", QUOTED_MAX, *text);
+    if (strncasecmp(*text, "http://", 7) == 0)
+        *text += 7;
+    return true;
+}
+
+static bool target_parse(const char *text, size_t count, struct work_target *out, char *why)
+{
+    struct host_port from;
+    struct work_target target = {.name = ""};
+    if (!split_target(text, count, &from))
+        return wrong(why, "\"%.*s\" is not host:port, such as 127.0.0.1:8080 or [::1]:8080",
+                     count < QUOTED_MAX ? (int)count : QUOTED_MAX, text);
+    if (!look_up(&from, &target.address, why))
+        return false;
+    snprintf(target.name, sizeof target.name, from.is_v6 ? "[%s]:%u" : "%s:%u", from.host,
+             (unsigned)from.port);
+    *out = target;
+    return true;
+}
+
+bool work_target_parse(const char *text, struct work_target *out, char why[static WORK_WHY_BYTES])
+{
+    if (!strip_scheme(&text, why))
+        return false;
+    size_t count = strcspn(text, "/");
+    if (text[count] == '/' && text[count + 1] != '\0')
+        return wrong(why, "\"%.*s\": a target has no path; the path belongs to the URL", QUOTED_MAX, text);
+    return target_parse(text, count, out, why);
+}
+
+/* ---- URLs ---- */
+
+/* FIRST-LAST, which must end at `end`. */
+static bool parse_range(const char *text, const char **end, struct work_url *url)
+{
+    uint64_t first, last;
+    if (!take_number(&text, UINT32_MAX, &first) || *text++ != '-' || !take_number(&text, UINT32_MAX, &last))
+        return false;
+    url->first = (uint32_t)first;
+    url->last = (uint32_t)last;
+    *end = text;
+    return first <= last;
+}
+
+/* ":1.2", if there is something. */
+static bool parse_exponent(const char *text, const char **end, struct work_url *url)
+{
+    char *behind;
+    url->exponent = DEFAULT_EXPONENT;
+    *end = text;
+    if (*text != ':')
+        return true;
+    if (!isdigit((unsigned char)text[1]))
+        return false;
+    url->exponent = strtod(text + 1, &behind);
+    *end = behind;
+    return url->exponent > 0 && url->exponent <= EXPONENT_MAX;
+}
+
+/* What stands between the braces. */
+static bool parse_key(const char *text, size_t count, struct work_url *url)
+{
+    const char *end = NULL;
+    if (strncmp(text, "random}", 7) == 0) {
+        url->keys = WORK_RANDOM;
+        url->first = 1;
+        url->last = INT32_MAX;
+        return true;
+    }
+    bool good;
+    if (strncmp(text, "zipf:", 5) == 0) {
+        url->keys = WORK_ZIPF;
+        good = parse_range(text + 5, &end, url) && parse_exponent(end, &end, url) &&
+               (url->last - url->first < UINT32_MAX);
+    } else if (strncmp(text, "each:", 5) == 0) {
+        url->keys = WORK_EACH;
+        good = parse_range(text + 5, &end, url);
+    } else {
+        url->keys = WORK_UNIFORM;
+        good = parse_range(text, &end, url);
+    }
+    return good && end == text + count;
+}
+
+static bool find_key(struct work_url *url, char *why)
+{
+    const char *open = strchr(url->path, '{'), *close = strchr(url->path, '}');
+    if (open == NULL && close == NULL)
+        return true;
+    if (open == NULL || close == NULL || close < open || strpbrk(open + 1, "{") != NULL ||
+        strchr(close + 1, '}') != NULL)
+        return wrong(why, "\"%.*s\": a path may hold one {...}, and braces for nothing else", QUOTED_MAX,
+                     url->path);
+    url->key_at = (size_t)(open - url->path);
+    url->key_bytes = (size_t)(close - open) + 1;
+    if (parse_key(open + 1, url->key_bytes - 2, url))
+        return true;
+    return wrong(why, "\"%.*s\": {...} is {1-900}, {zipf:1-900}, {zipf:1-900:1.2}, {each:1-900} or {random}",
+                 QUOTED_MAX, url->path);
+}
+
+/* " weight N" behind the path, if anything. */
+static bool parse_weight(const char *text, struct work_url *url, char *why)
+{
+    uint64_t weight;
+    const char *given = text;
+    url->weight = 1;
+    text += strspn(text, " \t");
+    if (*text == '\0')
+        return true;
+    if (strncmp(text, "weight", 6) != 0 || strspn(text + 6, " \t") == 0)
+        return wrong(why, "behind the path only \"weight N\" may follow, not \"%.*s\"", QUOTED_MAX, given);
+    text += 6;
+    text += strspn(text, " \t");
+    if (!take_number(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
+        return wrong(why, "a weight is a number from 1 to %d, not \"%.*s\"", WEIGHT_MAX, QUOTED_MAX, given);
+    url->weight = (uint32_t)weight;
+    return true;
+}
+
+static bool parse_path(const char *text, struct work_url *url, char *why)
+{
+    size_t count = strcspn(text, " \t");
+    if (count >= WORK_PATH_BYTES - 16)
+        return wrong(why, "\"%.*s...\": a path of %zu bytes, at most %d are possible", 40, text, count,
+                     WORK_PATH_BYTES - 17);
+    for (size_t i = 0; i < count; i++) {
+        if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127 || text[i] == '#')
+            return wrong(why, "\"%.*s\": byte %zu cannot stand in a request; percent-encode it", QUOTED_MAX,
+                         text, i + 1);
+    }
+    memcpy(url->path, text, count);
+    url->path[count] = '\0';
+    return find_key(url, why) && parse_weight(text + count, url, why);
+}
+
+static bool find_or_add_target(struct work *work, const char *text, size_t count, int *out, char *why)
+{
+    struct work_target target;
+    if (!target_parse(text, count, &target, why))
+        return false;
+    for (size_t i = 0; i < work->target_count; i++) {
+        if (strcmp(work->targets[i].name, target.name) == 0) {
+            *out = (int)i;
+            return true;
+        }
+    }
+    if (work->target_count == WORK_TARGETS_MAX)
+        return wrong(why, "\"%s\" is one target too many: %d are possible", target.name, WORK_TARGETS_MAX);
+    *out = (int)work->target_count;
+    work->targets[work->target_count++] = target;
+    return true;
+}
+
+bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_BYTES])
+{
+    struct work_url url = {.target = -1};
+    size_t known = work->target_count;
+    const char *given = text;
+    if (work->url_count == WORK_URLS_MAX)
+        return wrong(why, "\"%.*s\" is one URL too many: %d are possible", QUOTED_MAX, text, WORK_URLS_MAX);
+    if (!strip_scheme(&text, why))
+        return false;
+    if (text == given && *text != '/')
+        return wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX, text);
+    size_t host_bytes = strcspn(text, "/ \t");
+    if (text != given && !find_or_add_target(work, text, host_bytes, &url.target, why))
+        return false;
+    const char *path = text + host_bytes;
+    if (*path == '/' ? !parse_path(path, &url, why)
+                     : !parse_path("/", &url, why) || !parse_weight(path, &url, why)) {
+        work->target_count = known;
+        return false;
+    }
+    work->urls[work->url_count++] = url;
+    return true;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* expect_judge.c - what a run shows about an expectation; see expect.h. */
+#include "load/play/expect.h"
+
+#include "load/base/burst.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A figure as measured; `unknown` is the reason why there is none. */
+struct figure {
+    const char *unknown;
+    double value;          /* number, percent or microseconds: what is compared */
+    uint64_t count, total; /* of a share */
+    enum { NUMBER, DECIMAL, SHARE, TIME } kind;
+};
+
+/* ---- which requests ---- */
+
+static bool is_in_window(const struct expect *expect, uint64_t begin_us, uint64_t at_us)
+{
+    if (!expect->has_window)
+        return true;
+    uint64_t since_us = at_us > begin_us ? at_us - begin_us : 0;
+    return since_us >= (uint64_t)expect->from_ms * 1000 && since_us < (uint64_t)expect->to_ms * 1000;
+}
+
+static bool has_status(const struct record *record, unsigned number)
+{
+    return record->outcome == RECORD_ANSWERED &&
+           (number < 100 ? record->status / 100 == number : record->status == number);
+}
+
+static bool is_of_part(const struct expect *expect, const struct record *record)
+{
+    switch (expect->part) {
+    case EXPECT_PART_ERRORS:
+        return has_status(record, 5);
+    case EXPECT_PART_STATUS:
+        return has_status(record, expect->part_number);
+    case EXPECT_PART_CACHE:
+        return record->outcome == RECORD_ANSWERED && record->cache == expect->part_number;
+    case EXPECT_PART_URL:
+        return record->url == expect->part_number;
+    case EXPECT_PART_TARGET:
+        return record->target == expect->part_number;
+    case EXPECT_ALL:
+        break;
+    }
+    return true;
+}
+
+static bool is_counted(const struct expect *expect, const struct record *record)
+{
+    switch (expect->figure) {
+    case EXPECT_REQUESTS:
+        return true;
+    case EXPECT_OUTCOME:
+        return record->outcome == expect->number;
+    case EXPECT_FAILED:
+        return has_status(record, 5) ||
+               (record->outcome != RECORD_ANSWERED && record->outcome != RECORD_LEFT);
+    case EXPECT_ERRORS:
+        return has_status(record, 5);
+    case EXPECT_STATUS:
+        return has_status(record, expect->number);
+    case EXPECT_CACHE:
+        return record->outcome == RECORD_ANSWERED && record->cache == expect->number;
+    default:
+        return record->outcome == RECORD_ANSWERED; /* the latencies */
+    }
+}
+
+/* ---- requests ---- */
+
+static void measure_requests(const struct expect *expect, const struct expect_source *source,
+                             struct figure *out)
+{
+    for (size_t i = 0; i < source->records->count; i++) {
+        const struct record *record = &source->records->at[i];
+        if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
+            continue;
+        out->total++;
+        out->count += is_counted(expect, record);
+    }
+    out->kind = expect->figure == EXPECT_REQUESTS ? NUMBER : SHARE;
+    out->value = (double)out->count;
+    if (expect->is_share && out->total > 0)
+        out->value = 100.0 * (double)out->count / (double)out->total;
+    if (out->total == 0 && expect->figure != EXPECT_REQUESTS)
+        out->unknown = "no such request was made";
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static bool measure_latency(const struct expect *expect, const struct expect_source *source,
+                            struct figure *out)
+{
+    size_t count = 0;
+    double sum = 0;
+    uint64_t *latencies_us = malloc((source->records->count + 1) * sizeof *latencies_us);
+    if (latencies_us == NULL)
+        return false;
+    for (size_t i = 0; i < source->records->count; i++) {
+        const struct record *record = &source->records->at[i];
+        if (is_in_window(expect, source->begin_us, record->due_us) && is_of_part(expect, record) &&
+            is_counted(expect, record)) {
+            latencies_us[count++] = record->end_us;
+            sum += (double)record->end_us;
+        }
+    }
+    qsort(latencies_us, count, sizeof *latencies_us, by_size);
+    out->kind = TIME;
+    if (count == 0)
+        out->unknown = "no such request was answered";
+    else if (expect->figure == EXPECT_MEAN)
+        out->value = sum / (double)count;
+    else
+        out->value = (double)burst_percentile(latencies_us, count, expect->percentile);
+    free(latencies_us);
+    return true;
+}
+
+/* ---- the database ---- */
+
+static int by_key(const void *a, const void *b)
+{
+    const char *const *left = a, *const *right = b;
+    return strcmp(*left, *right);
+}
+
+/* `keys` is sorted: equal ones stand together. */
+static void count_keys(const char *const *keys, size_t count, uint64_t *different, uint64_t *most)
+{
+    uint64_t run = 0;
+    *different = *most = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = i == 0 || strcmp(keys[i], keys[i - 1]) != 0;
+        *different += is_new;
+        run = is_new ? 1 : run + 1;
+        if (run > *most)
+            *most = run;
+    }
+}
+
+static bool measure_log(const struct expect *expect, const struct expect_source *source, struct figure *out)
+{
+    const struct witness_view *view = source->view;
+    uint64_t different, most;
+    size_t count = 0;
+    if (view == NULL || view->way != WITNESS_LOG) {
+        out->unknown = "only the statement log knows keys and instants";
+        return true;
+    }
+    const char **keys = malloc((view->load_count + 1) * sizeof *keys);
+    if (keys == NULL)
+        return false;
+    for (size_t i = 0; i < view->load_count; i++) {
+        if (is_in_window(expect, source->begin_us, view->loads[i].at_us))
+            keys[count++] = view->loads[i].key;
+    }
+    qsort(keys, count, sizeof *keys, by_key);
+    count_keys(keys, count, &different, &most);
+    free(keys);
+    out->value = expect->figure == EXPECT_LOADS ? (double)count : (double)different;
+    if (expect->figure == EXPECT_LOADS_PER_KEY)
+        out->value = (double)most;
+    return true;
+}
+
+static void measure_peak(const struct expect *expect, const struct expect_source *source, struct figure *out)
+{
+    const struct witness_view *view = source->view;
+    size_t seen = 0;
+    for (size_t i = 0; view != NULL && i < view->sample_count; i++) {
+        if (!is_in_window(expect, source->begin_us, view->samples[i].at_us))
+            continue;
+        seen++;
+        if (view->samples[i].running > out->value)
+            out->value = view->samples[i].running;
+    }
+    if (seen == 0)
+        out->unknown = "pg_stat_activity was not sampled then";
+}
+
+/* ---- the whole run ---- */
+
+static void measure_result(const struct expect *expect, const struct expect_source *source,
+                           struct figure *out)
+{
+    const struct result *result = source->result;
+    bool is_of_redis = expect->figure == EXPECT_REDIS_COMMANDS || expect->figure == EXPECT_REDIS_PER_REQUEST;
+    if (is_of_redis && !result->has_redis)
+        out->unknown = "nobody asked Redis";
+    else if (expect->figure == EXPECT_REDIS_COMMANDS)
+        out->value = (double)result->command_sum;
+    else if (expect->figure == EXPECT_REDIS_PER_REQUEST)
+        out->value = result->requests > 0 ? (double)result->command_sum / (double)result->requests : 0;
+    else if (expect->figure == EXPECT_RATE)
+        out->value = result->answered_per_s;
+    else if (!result->has_loads)
+        out->unknown = "nobody counted loads";
+    else if (expect->figure == EXPECT_LOADS)
+        out->value = (double)result->loads;
+    else if (expect->figure == EXPECT_EXPIRIES)
+        out->value = (double)result->expiries;
+    else if (result->expiries == 0)
+        out->unknown = "there was no load";
+    else
+        out->value = result->loads_per_expiry;
+    if (expect->figure == EXPECT_LOADS_PER_EXPIRY || expect->figure == EXPECT_REDIS_PER_REQUEST ||
+        expect->figure == EXPECT_RATE)
+        out->kind = DECIMAL;
+}
+
+static void measure_stale(const struct expect *expect, const struct expect_source *source, struct figure *out)
+{
+    const struct result *result = source->result;
+    out->count = result->stale_answers;
+    out->total = result->outcomes[RECORD_ANSWERED];
+    out->kind = SHARE;
+    if (!result->has_writes)
+        out->unknown = "nobody wrote";
+    else if (out->total == 0)
+        out->unknown = "nothing was answered";
+    else
+        out->value = expect->is_share ? 100.0 * (double)out->count / (double)out->total : (double)out->count;
+}
+
+static bool measure(const struct expect *expect, const struct expect_source *source, struct figure *out)
+{
+    switch (expect->figure) {
+    case EXPECT_REQUESTS:
+    case EXPECT_OUTCOME:
+    case EXPECT_FAILED:
+    case EXPECT_ERRORS:
+    case EXPECT_STATUS:
+    case EXPECT_CACHE:
+        measure_requests(expect, source, out);
+        return true;
+    case EXPECT_PERCENTILE:
+    case EXPECT_MEAN:
+        return measure_latency(expect, source, out);
+    case EXPECT_LOADS_PER_KEY:
+    case EXPECT_LOADED_KEYS:
+        return measure_log(expect, source, out);
+    case EXPECT_LOADS:
+        if (expect->has_window)
+            return measure_log(expect, source, out);
+        break;
+    case EXPECT_PEAK_RUNNING:
+        measure_peak(expect, source, out);
+        return true;
+    case EXPECT_STALE:
+        measure_stale(expect, source, out);
+        return true;
+    case EXPECT_LOADS_PER_EXPIRY:
+    case EXPECT_EXPIRIES:
+    case EXPECT_REDIS_COMMANDS:
+    case EXPECT_REDIS_PER_REQUEST:
+    case EXPECT_RATE:
+    case EXPECT_FIGURES:
+        break;
+    }
+    measure_result(expect, source, out);
+    return true;
+}
+
+/* ---- the verdict ---- */
+
+static bool holds(enum expect_operator operator, double value, double wanted)
+{
+    switch (operator) {
+    case EXPECT_LESS:
+        return value < wanted;
+    case EXPECT_AT_MOST:
+        return value <= wanted;
+    case EXPECT_EQUAL:
+        return !(value < wanted) && !(value > wanted);
+    case EXPECT_OTHER:
+        return value < wanted || value > wanted;
+    case EXPECT_AT_LEAST:
+        return value >= wanted;
+    case EXPECT_MORE:
+        return value > wanted;
+    }
+    return false;
+}
+
+/* A share of 99.96 % must not be shown as 100 %: rounded down. */
+static void show_share(const struct figure *figure, char *text, size_t text_bytes)
+{
+    double percent = 100.0 * (double)figure->count / (double)figure->total;
+    percent = (double)(uint64_t)(percent * 100) / 100;
+    snprintf(text, text_bytes, "%llu of %llu (%.4g%%)", (unsigned long long)figure->count,
+             (unsigned long long)figure->total, percent);
+}
+
+static void show(const struct figure *figure, char *text, size_t text_bytes)
+{
+    if (figure->unknown != NULL)
+        snprintf(text, text_bytes, "not known: %s", figure->unknown);
+    else if (figure->kind == SHARE)
+        show_share(figure, text, text_bytes);
+    else if (figure->kind == TIME)
+        snprintf(text, text_bytes, "%.1f ms", figure->value / 1e3);
+    else
+        snprintf(text, text_bytes, figure->kind == DECIMAL ? "%.2f" : "%.0f", figure->value);
+}
+
+bool expect_judge(const struct expect *expect, const struct expect_source *source, struct result_check *out)
+{
+    struct figure figure = {.unknown = NULL};
+    if (!measure(expect, source, &figure))
+        return false;
+    snprintf(out->text, sizeof out->text, "%s", expect->text);
+    show(&figure, out->measured, sizeof out->measured);
+    out->held = figure.unknown == NULL && holds(expect->operator, figure.value, expect->wanted);
+    return true;
+}

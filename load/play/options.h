@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options.h - the command line of the tester.
+ *
+ *     stampede [OPTIONS]                     one run against somebody's service
+ *     stampede scenario FILE... [OPTIONS]
+ *     stampede report FILE.json [-o PAGE]
+ *     stampede compare EARLIER.json NOW.json
+ *     stampede demo [OPTIONS]
+ *     stampede serve [OPTIONS]
+ *
+ * Options of a run become directives of a scenario (see scenario.h), so both are read, checked and refused alike.
+ *
+ * Errors: false, and every mistake as a line on stderr.
+ */
+#ifndef LOAD_PLAY_OPTIONS_H
+#define LOAD_PLAY_OPTIONS_H
+
+#include "load/play/scenario.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { OPTIONS_SETS_MAX = 32 };
+
+enum options_command {
+    OPTIONS_RUN = 0,
+    OPTIONS_SCENARIO,
+    OPTIONS_REPORT,
+    OPTIONS_COMPARE,
+    OPTIONS_DEMO,
+    OPTIONS_SERVE,
+    OPTIONS_HELP /* was printed */
+};
+
+struct options {
+    enum options_command command;
+    struct scenario *scenario; /* owned; of a run */
+    char **files;              /* into argv: what is no option */
+    size_t file_count;
+    struct scenario_set sets[OPTIONS_SETS_MAX]; /* into argv */
+    size_t set_count;
+    const char *json, *html, *baseline; /* into argv; of `scenario` folders; NULL: not wanted */
+    uint32_t scale, requests, delay_ms; /* of demo and serve */
+};
+
+/* Changes the order of argv. *out needs options_clear() in any case. */
+bool options_read(int argc, char **argv, struct options *out);
+void options_clear(struct options *options);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* run.c - see run.h. */
+#include "load/play/run.h"
+
+#include "load/base/interrupt.h"
+#include "load/base/net.h"
+#include "load/base/progress.h"
+#include "load/play/timeline.h"
+#include "load/play/warm.h"
+#include "load/play/writer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    TICK_MS = 2,
+    SHOW_EVERY_US = 100000,
+    ABORT_LIMIT_MS = 5000,  /* after it was told to stop, the herd gets so long */
+    QUIET_LIMIT_MS = 35000, /* commands end themselves before */
+    FRESH_MS = 60000,       /* the service's own settings, where a stack does not tell others */
+    JITTER_PERCENT = 10
+};
+
+/* What a run has in hand. */
+struct run {
+    struct servers *servers;
+    const struct scenario *scenario;
+    const char *variant, *name;
+    struct work *work;       /* owned: the scenario's, with targets */
+    struct witness *witness; /* owned; NULL: nobody looks */
+    struct herd *herd;       /* owned until herd_end() */
+    struct writer *writers[SCENARIO_WRITES_MAX];
+    struct timeline *timeline; /* owned */
+    uint64_t begin_us, end_us;
+    time_t wall_s;
+
+    struct records records; /* owned, like what follows */
+    struct herd_strain strain;
+    struct witness_view view;
+    bool has_view;
+    struct result_write *writes;
+    size_t write_count, writes_failed;
+    char write_why[SCENARIO_WHY_BYTES];
+    bool is_partial;
+};
+
+/* ---- words about it ---- */
+
+static void describe(const struct work *work, char *text, size_t text_bytes)
+{
+    const char *connections = work->keeps_alive ? "" : ", a connection each";
+    const char *plural = work->target_count == 1 ? "" : "s";
+    if (work->shape == WORK_BURST && work->round_count > 1)
+        snprintf(text, text_bytes, "%" PRIu32 " requests at one instant, %" PRIu32 " times, %zu target%s%s",
+                 work->connection_count, work->round_count, work->target_count, plural, connections);
+    else if (work->shape == WORK_BURST)
+        snprintf(text, text_bytes, "%" PRIu32 " requests at one instant, %zu target%s%s",
+                 work->connection_count, work->target_count, plural, connections);
+    else
+        snprintf(text, text_bytes, "%" PRIu32 " requests a second for %.4g s%s, %zu target%s%s",
+                 work->per_second, work->duration_ms / 1e3, work->is_poisson ? " at random instants" : "",
+                 work->target_count, plural, connections);
+}
+
+static void show(const struct run *run, const struct herd_progress *progress, uint64_t loads)
+{
+    char text[200], loaded[48] = "";
+    uint64_t now_us = net_now_us(); /* the barrier is a few milliseconds ahead when it is named */
+    double now_s = now_us > run->begin_us ? (double)(now_us - run->begin_us) / 1e6 : 0;
+    if (run->witness != NULL && loads > 0)
+        snprintf(loaded, sizeof loaded, "  loads %" PRIu64, loads);
+    snprintf(text, sizeof text,
+             "%5.1f s  due %" PRIu64 "  answered %" PRIu64 "  failed %" PRIu64 "  5xx %" PRIu64
+             "  open %" PRIu32 "%s",
+             now_s, progress->due, progress->answered, progress->failed, progress->errors_5xx,
+             progress->open_connections, loaded);
+    progress_run(text);
+}
+
+/* ---- beginning ---- */
+
+static bool open_witness(struct run *run, char *why)
+{
+    struct witness_options options;
+    char reason[WITNESS_WHY_BYTES];
+    if (!servers_witness(run->servers, &options))
+        return true;
+    if (witness_open(&options, &run->witness, reason))
+        return true;
+    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    return false;
+}
+
+static bool warm(struct run *run, char *why)
+{
+    char reason[WORK_WHY_BYTES];
+    if (run->scenario->warm.url_count == 0)
+        return true;
+    progress_step("warming up");
+    if (progress_done(warm_up(&run->scenario->warm, run->work, reason)))
+        return true;
+    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    return false;
+}
+
+/* Until Ctrl-C at the latest; those who are never ready are herd_release()'s to tell. */
+static void wait_connected(const struct run *run)
+{
+    struct herd_progress progress = {.connected = false};
+    uint64_t end_us = net_now_us() + (uint64_t)run->work->connect_limit_ms * 1000;
+    while (!progress.connected && !interrupt_seen() && net_now_us() < end_us) {
+        herd_watch(run->herd, &progress);
+        net_pause_ms(TICK_MS);
+    }
+}
+
+/* Everybody is connected before anything that expires is warmed up: a TTL does not wait. */
+static bool prepare(struct run *run, char *why)
+{
+    char reason[WORK_WHY_BYTES];
+    *run->work = run->scenario->work;
+    servers_name_targets(run->servers, run->work);
+    if (!open_witness(run, why))
+        return false;
+    if (!herd_start(run->work, &run->herd, reason)) {
+        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+        return false;
+    }
+    wait_connected(run);
+    return interrupt_seen() || warm(run, why);
+}
+
+static bool release(struct run *run, char *why)
+{
+    char reason[WORK_WHY_BYTES];
+    if (run->witness != NULL && !witness_begin(run->witness, reason)) {
+        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+        return false;
+    }
+    run->wall_s = time(NULL);
+    if (!herd_release(run->herd, &run->begin_us, reason)) {
+        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+        return false;
+    }
+    for (size_t i = 0; i < run->scenario->write_count; i++) {
+        run->writers[i] = writer_begin(run->servers, &run->scenario->writes[i]);
+        if (run->writers[i] == NULL) {
+            snprintf(why, SCENARIO_WHY_BYTES, "a writer could not begin");
+            return false;
+        }
+    }
+    timeline_begin(run->timeline, run->scenario, run->servers, run->begin_us);
+    return true;
+}
+
+/* ---- while it runs ---- */
+
+/* The log grows with every statement; it is looked at often only while somebody waits for a load. */
+static uint64_t count_loads(const struct run *run, uint64_t known, uint64_t now_us, uint64_t show_at_us)
+{
+    if (run->witness == NULL || (!timeline_waits_for_load(run->timeline) && now_us < show_at_us))
+        return known;
+    return witness_loads_now(run->witness);
+}
+
+static void watch(struct run *run)
+{
+    struct herd_progress progress = {.finished = false};
+    uint64_t show_at_us = 0, give_up_us = UINT64_MAX, loads = 0;
+    while (!progress.finished && net_now_us() < give_up_us) {
+        uint64_t now_us = net_now_us();
+        herd_watch(run->herd, &progress);
+        loads = count_loads(run, loads, now_us, show_at_us);
+        if (!run->is_partial)
+            timeline_tick(run->timeline, loads);
+        if (now_us >= show_at_us) {
+            show(run, &progress, loads);
+            show_at_us = now_us + SHOW_EVERY_US;
+        }
+        if (interrupt_seen() && !run->is_partial) {
+            run->is_partial = true;
+            herd_abort(run->herd);
+            give_up_us = now_us + (uint64_t)ABORT_LIMIT_MS * 1000;
+        }
+        net_pause_ms(TICK_MS);
+    }
+    run->end_us = net_now_us();
+    show(run, &progress, loads);
+    progress_run_end();
+}
+
+/* ---- ending ---- */
+
+static void add_writes(struct run *run, struct result_write *writes, size_t count)
+{
+    struct result_write *all = realloc(run->writes, (run->write_count + count + 1) * sizeof *all);
+    if (all != NULL) {
+        if (count > 0)
+            memcpy(all + run->write_count, writes, count * sizeof *all);
+        run->writes = all;
+        run->write_count += count;
+    }
+    free(writes);
+}
+
+static void end_writers(struct run *run)
+{
+    for (size_t i = 0; i < SCENARIO_WRITES_MAX; i++) {
+        struct result_write *writes;
+        size_t count, failed;
+        char why[SCENARIO_WHY_BYTES];
+        if (run->writers[i] == NULL)
+            continue;
+        writer_end(&run->writers[i], &writes, &count, &failed, why);
+        add_writes(run, writes, count);
+        if (run->writes_failed == 0 && failed > 0)
+            memcpy(run->write_why, why, sizeof run->write_why);
+        run->writes_failed += failed;
+    }
+}
+
+static void wait_for_commands(struct run *run)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)QUIET_LIMIT_MS * 1000;
+    while (!timeline_is_quiet(run->timeline) && !interrupt_seen() && net_now_us() < end_us)
+        net_pause_ms(TICK_MS);
+    timeline_end(run->timeline);
+}
+
+/* False: a generator or the witness failed; what there is stays. */
+static bool collect(struct run *run, char *why)
+{
+    char reason[WORK_WHY_BYTES];
+    end_writers(run);
+    bool good = herd_end(&run->herd, &run->records, &run->strain, reason);
+    if (!good)
+        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    wait_for_commands(run);
+    if (run->witness == NULL)
+        return good;
+    run->has_view = witness_end(run->witness, &run->view, reason);
+    if (!run->has_view && good)
+        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    return good && run->has_view;
+}
+
+/* ---- the result ---- */
+
+static void find_ttl(const struct run *run, uint32_t *ttl_ms, uint32_t *jitter_percent)
+{
+    const struct scenario *scenario = run->scenario;
+    *ttl_ms = scenario->ttl_ms;
+    *jitter_percent = scenario->jitter_percent;
+    if (scenario->has_ttl || scenario->process_count == 0)
+        return;
+    *ttl_ms = scenario_number(scenario, run->variant, "FRESH_MS", FRESH_MS);
+    *jitter_percent = scenario_number(scenario, run->variant, "JITTER_PERCENT", JITTER_PERCENT);
+}
+
+static void check_writes(const struct run *run, struct result *result)
+{
+    char text[RESULT_TEXT_BYTES];
+    if (run->writes_failed == 0)
+        return;
+    snprintf(text, sizeof text, "%zu of %zu writes were never confirmed: %.90s", run->writes_failed,
+             run->writes_failed + run->write_count, run->write_why);
+    result_mark(result, RESULT_NOTE, 0, 0, text);
+    if (run->write_count > 0 || result->check_count == RESULT_CHECKS_MAX)
+        return;
+    struct result_check *check = &result->checks[result->check_count++];
+    snprintf(check->text, sizeof check->text, "writes happen");
+    snprintf(check->measured, sizeof check->measured, "%s", text);
+    check->held = false;
+}
+
+static bool judge(const struct run *run, struct result *result)
+{
+    const struct scenario *scenario = run->scenario;
+    const struct expect_source source = {.result = result,
+                                         .records = &run->records,
+                                         .view = run->has_view ? &run->view : NULL,
+                                         .begin_us = run->begin_us};
+    bool good = true;
+    for (size_t i = 0; good && i < scenario->expect_count && result->check_count < RESULT_CHECKS_MAX; i++) {
+        const struct expect *expect = &scenario->expects[i];
+        if (expect->variant[0] == '\0' || strcmp(expect->variant, run->variant) == 0)
+            good = expect_judge(expect, &source, &result->checks[result->check_count++]);
+    }
+    return good;
+}
+
+static struct result *make_result(struct run *run)
+{
+    char what[RESULT_TEXT_BYTES];
+    struct result *result = malloc(sizeof *result);
+    struct result_source source = {.name = run->name,
+                                   .what = what,
+                                   .work = run->work,
+                                   .records = &run->records,
+                                   .view = run->has_view ? &run->view : NULL,
+                                   .strain = &run->strain,
+                                   .writes = run->writes,
+                                   .write_count = run->write_count,
+                                   .begin_us = run->begin_us,
+                                   .wall_s = (uint64_t)run->wall_s,
+                                   .is_partial = run->is_partial};
+    describe(run->work, what, sizeof what);
+    find_ttl(run, &source.ttl_ms, &source.jitter_percent);
+    if (result == NULL || !result_make(&source, result)) {
+        free(result);
+        return NULL;
+    }
+    if (!run->is_partial)
+        check_writes(run, result);
+    bool judged = run->is_partial || judge(run, result);
+    timeline_report(run->timeline, run->end_us, result);
+    if (judged)
+        return result;
+    result_clear(result);
+    free(result);
+    return NULL;
+}
+
+/* ---- the whole ---- */
+
+static void clear(struct run *run)
+{
+    char ignored[WORK_WHY_BYTES];
+    end_writers(run);
+    if (run->herd != NULL) {
+        herd_abort(run->herd);
+        herd_end(&run->herd, &run->records, &run->strain, ignored);
+    }
+    if (run->witness != NULL)
+        witness_close(&run->witness);
+    if (run->has_view)
+        witness_view_clear(&run->view);
+    records_clear(&run->records);
+    free(run->writes);
+    free(run->timeline);
+    free(run->work);
+}
+
+static enum run_end carry_out(struct run *run, struct result **out, char *why)
+{
+    if (!prepare(run, why) || interrupt_seen())
+        return interrupt_seen() ? RUN_INTERRUPTED : RUN_FAILED;
+    if (!release(run, why))
+        return RUN_FAILED;
+    watch(run);
+    bool is_whole = collect(run, why);
+    bool was_interrupted = run->is_partial;
+    run->is_partial = run->is_partial || !is_whole;
+    *out = make_result(run);
+    if (*out == NULL) {
+        snprintf(why, SCENARIO_WHY_BYTES, "no memory for %zu records", run->records.count);
+        return RUN_FAILED;
+    }
+    return was_interrupted ? RUN_INTERRUPTED : is_whole ? RUN_OVER : RUN_FAILED;
+}
+
+enum run_end run_once(struct servers *servers, const char *variant, const char *name, struct result **out,
+                      char why[static SCENARIO_WHY_BYTES])
+{
+    struct run run = {
+        .servers = servers, .scenario = servers->scenario, .variant = variant, .name = name, .end_us = 0};
+    enum run_end end = RUN_FAILED;
+    *out = NULL;
+    run.work = calloc(1, sizeof *run.work);
+    run.timeline = calloc(1, sizeof *run.timeline);
+    if (run.work != NULL && run.timeline != NULL)
+        end = carry_out(&run, out, why);
+    else
+        snprintf(why, SCENARIO_WHY_BYTES, "no memory");
+    clear(&run);
+    return end;
+}

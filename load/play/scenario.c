@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* scenario.c - a scenario's defaults and its settings; see scenario.h. */
+#include "load/play/scenario.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PRODUCT_COUNT = 5000 };
+
+struct scenario *scenario_new(void)
+{
+    struct scenario *scenario = calloc(1, sizeof *scenario);
+    if (scenario == NULL)
+        return NULL;
+    scenario->product_count = PRODUCT_COUNT;
+    strcpy(scenario->method, "GET");
+    work_init(&scenario->work);
+    work_init(&scenario->warm);
+    scenario->work.method = scenario->method;
+    scenario->work.headers = scenario->headers;
+    scenario->work.version_after = scenario->version_after;
+    return scenario;
+}
+
+void scenario_free(struct scenario **scenario)
+{
+    free(*scenario);
+    *scenario = NULL;
+}
+
+void scenario_complete(struct scenario *scenario)
+{
+    static struct words words; /* large; there is one thread */
+    char why[SCENARIO_WHY_BYTES];
+    if (scenario->expect_count == 0 && words_split(&words, "expect failed = 0") == NULL)
+        scenario_take(scenario, &words, 0, why);
+}
+
+enum scenario_verb scenario_opposite(enum scenario_verb verb)
+{
+    switch (verb) {
+    case SCENARIO_KILL:
+    case SCENARIO_STOP:
+        return SCENARIO_START;
+    case SCENARIO_PAUSE:
+        return SCENARIO_RESUME;
+    case SCENARIO_FAULT:
+        return SCENARIO_HEAL;
+    default:
+        return SCENARIO_VERBS;
+    }
+}
+
+/* ---- settings ---- */
+
+static char *find_setting(const struct scenario *scenario, const char *name)
+{
+    size_t bytes = strlen(name);
+    for (size_t i = 0; i < scenario->setting_count; i++) {
+        const char *setting = scenario->settings[i];
+        if (strncmp(setting, name, bytes) == 0 && setting[bytes] == '=')
+            return (char *)setting;
+    }
+    return NULL;
+}
+
+const char *scenario_setting(const struct scenario *scenario, const char *name)
+{
+    const char *setting = find_setting(scenario, name);
+    return setting != NULL ? setting + strlen(name) + 1 : NULL;
+}
+
+bool scenario_set_setting(struct scenario *scenario, const char *name, const char *value)
+{
+    char *setting = find_setting(scenario, name);
+    if (setting == NULL && scenario->setting_count < SCENARIO_SETTINGS_MAX)
+        setting = scenario->settings[scenario->setting_count++];
+    if (setting == NULL)
+        return false;
+    return (size_t)snprintf(setting, SCENARIO_SETTING_BYTES, "%s=%s", name, value) < SCENARIO_SETTING_BYTES;
+}
+
+uint32_t scenario_number(const struct scenario *scenario, const char *variant, const char *name,
+                         uint32_t fallback)
+{
+    const char *value = strcmp(scenario->vary, name) == 0 ? variant : scenario_setting(scenario, name);
+    uint32_t number;
+    return value != NULL && word_number(value, 0, UINT32_MAX, &number) ? number : fallback;
+}

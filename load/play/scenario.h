@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
+ *
+ *     scenario_read.c   a file: lines, ${NAMES}; every mistake with its file and line
+ *     scenario_take.c   one directive; scenario_take_work.c those about the clients
+ *     scenario_event.c  one "at" or "on load" line
+ *     scenario_check.c  does it make sense as a whole?
+ *     options.c         the command line fills the same struct, through the same directives
+ *     scenario_run.c    runs it
+ *
+ * One directive a line; # begins a comment, a backslash at its end joins a line with the next; words are separated
+ * by spaces, "..." keeps them together. The comment at the head of the file says what it is about and is shown with
+ * the result. Times are 250ms, 1.5s, 2m.
+ *
+ *     title   A hot key expires under load
+ *     let     REQUESTS 1000                        ${REQUESTS} below; --set REQUESTS=500 changes it
+ *
+ *     stack   2 LOAD_DELAY_MS=200 FRESH_MS=1000    private Redis and PostgreSQL, two catalogd, their settings
+ *     products 5000                                rows in its database, ids 1 to this
+ *     vary    GUARD_MODE off local fleet           the whole scenario once for each value, one table for all
+ *     proxy   redis                                our TCP proxy between the services and that server
+ *     replica                                      a second Redis that follows the first
+ *
+ *     target  127.0.0.1:8080                       instead of a stack: somebody's own service ...
+ *     database postgresql://...  redis redis://... ... its servers, for those who count ...
+ *     count   log PATH | statements | sql "SELECT ..." | none     ... and how
+ *     queries "load product"                       a load is a statement with this text (stack: the service's own)
+ *     ttl     1s jitter 10%                        how long a value lives (stack: from FRESH_MS, JITTER_PERCENT)
+ *
+ *     warm    /products/{each:1-2000}              asked once each before the run
+ *     ask     /products/{zipf:1-50000} weight 3    may be repeated; see work.h
+ *     burst   1000 connections 3 rounds every 2s   (or: pause 1s, between two of them) or:
+ *     rate    2000 per second for 10s poisson over 200 connections
+ *     leave   50% after 20ms                       clients hanging up
+ *     limit   30s                                  of one request
+ *     connections close                            a connection for each request
+ *     method  HEAD
+ *     header  "Accept: text/html"                  may be repeated
+ *     version "\"version\":"                       the number behind this text in a body
+ *     write   every 100ms keys 1-20 sql "UPDATE ... WHERE id = {key} RETURNING version" then /invalidate?key={key}
+ *     generators 2     sources 4     seed 7        see work.h
+ *
+ *     at 2s   redis kill                           FAULT lasts until its opposite ...
+ *     at 3s   redis start
+ *     at 2s   redis pause for 1s                   ... or for so long
+ *     at 1s   leader kill                          the process that holds a lease right now; waits for one
+ *     on load leader pause for 2s                  as soon as the database runs a load
+ *     on load 3 after 20ms redis flush             the third one, and a little later
+ *     at 4s   run "any command of the shell" as "the night job"     what reports call it
+ *
+ *     expect  loads per expiry <= 1                see expect.h for all figures
+ *     expect  status 200 >= 99% from 4s to 6s
+ *     expect  p99 <= 300ms in fleet                in one variant only
+ *
+ * What can happen; each is done after the other, so a server that takes a while to start delays what comes next,
+ * and the report says when everything really began and ended:
+ *
+ *     redis     kill, start (empty), restart, pause, resume, flush, failover (the first is killed, its replica is
+ *               promoted and the proxy leads there)
+ *     postgres  kill, start, restart, pause, resume
+ *     catalogd  N or all: kill, start, restart (SIGTERM first), stop (SIGTERM), pause, resume
+ *     leader    kill, pause; resume and start are about the one that it was
+ *     link      redis or postgres: a fault of proxy.h by its name (delay 20ms, drop, reset, silent, dribble 1ms, cut,
+ *               freeze-requests, freeze-replies, late 500ms), heal
+ *     sql "..."           on the database
+ *     run "..."           a shell command in a process group of its own; must exit with 0 within 30 s. Its
+ *                         environment has TARGET, REDIS_URL and DATABASE_URL
+ *     post PATH           POST; a stack's operations listener, or a URL, or the first target
+ *     invalidate KEY      post /invalidate?key=KEY
+ *     note "..."          shown on the page
+ *
+ * What is told to happen and does not, or fails, is a check that did not hold.
+ *
+ * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting
+ * anything and reports every mistake, not only the first.
+ */
+#ifndef LOAD_PLAY_SCENARIO_H
+#define LOAD_PLAY_SCENARIO_H
+
+#include "load/herd/work.h"
+#include "load/play/expect.h"
+#include "load/play/words.h"
+#include "load/report/result.h"
+#include "load/stack/proxy.h"
+#include "load/witness/witness.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    SCENARIO_PROCESSES_MAX = 8,
+    SCENARIO_SETTINGS_MAX = 40,
+    SCENARIO_SETTING_BYTES = 96,
+    SCENARIO_VARIANTS_MAX = 8,
+    SCENARIO_EVENTS_MAX = 48,
+    SCENARIO_WRITES_MAX = 4,
+    SCENARIO_LETS_MAX = 16,
+    SCENARIO_NAME_BYTES = EXPECT_VARIANT_BYTES,
+    SCENARIO_TEXT_BYTES = 1024, /* a statement, a command, a URL */
+    SCENARIO_WHY_BYTES = EXPECT_WHY_BYTES,
+};
+
+/* ---- what happens when ---- */
+
+enum scenario_party {
+    SCENARIO_NOBODY = 0, /* sql, run, post, note */
+    SCENARIO_REDIS,
+    SCENARIO_POSTGRES,
+    SCENARIO_CATALOGD,
+    SCENARIO_LEADER,
+    SCENARIO_LINK_REDIS,
+    SCENARIO_LINK_POSTGRES,
+};
+
+enum scenario_verb {
+    SCENARIO_KILL = 0,
+    SCENARIO_START,
+    SCENARIO_RESTART,
+    SCENARIO_STOP,
+    SCENARIO_PAUSE,
+    SCENARIO_RESUME,
+    SCENARIO_FLUSH,
+    SCENARIO_FAILOVER,
+    SCENARIO_FAULT, /* of a link */
+    SCENARIO_HEAL,
+    SCENARIO_SQL,
+    SCENARIO_RUN,
+    SCENARIO_POST,
+    SCENARIO_NOTE,
+    SCENARIO_VERBS
+};
+
+enum { SCENARIO_ALL = 0 }; /* as `process` */
+
+struct scenario_action {
+    enum scenario_party party;
+    enum scenario_verb verb;
+    uint32_t process; /* of catalogd, from 1; SCENARIO_ALL */
+    enum proxy_fault fault;
+    uint32_t amount_ms;
+    char argument[SCENARIO_TEXT_BYTES];
+};
+
+struct scenario_event {
+    char text[RESULT_TEXT_BYTES]; /* "leader pause for 2s": as it was written, without its trigger */
+    bool is_on_load;
+    uint32_t load;  /* on load: after so many have begun */
+    uint32_t at_ms; /* since the barrier; on load: since that load */
+    struct scenario_action action;
+    uint32_t for_ms; /* then the opposite; 0: not by itself */
+    unsigned line;   /* where it stands; 0: on the command line */
+};
+
+/* The verb that ends it; SCENARIO_VERBS: nothing does. */
+enum scenario_verb scenario_opposite(enum scenario_verb verb);
+
+/* ---- the whole ---- */
+
+struct scenario_write {
+    uint32_t every_ms, first_key, last_key;
+    char sql[SCENARIO_TEXT_BYTES];  /* with {key}; returns the new version */
+    char then[SCENARIO_TEXT_BYTES]; /* with {key}; posted after it; "": nothing */
+};
+
+struct scenario_let {
+    char name[SCENARIO_NAME_BYTES];
+    char value[SCENARIO_TEXT_BYTES];
+};
+
+/* Lives on the heap: it is large, and `work` points into it, so it is not copied. */
+struct scenario {
+    char path[256]; /* of the file; "": from the command line */
+    char name[SCENARIO_NAME_BYTES];
+    char title[RESULT_TEXT_BYTES];
+    char about[1024];
+
+    uint64_t told; /* which directives, a bit each; scenario_take.c's own */
+
+    uint32_t process_count; /* of the stack; 0: somebody's own service */
+    char settings[SCENARIO_SETTINGS_MAX][SCENARIO_SETTING_BYTES]; /* "NAME=value" */
+    size_t setting_count;
+    uint32_t product_count;
+    char vary[SCENARIO_NAME_BYTES]; /* a setting's name; "": one variant */
+    char variants[SCENARIO_VARIANTS_MAX][SCENARIO_NAME_BYTES];
+    size_t variant_count;
+    bool proxies_redis, proxies_postgres, has_replica;
+
+    char database_url[SCENARIO_TEXT_BYTES], redis_url[SCENARIO_TEXT_BYTES];
+    bool has_count;
+    enum witness_way way;
+    char log_path[SCENARIO_TEXT_BYTES], counter_sql[SCENARIO_TEXT_BYTES], statement[256];
+    bool has_ttl;
+    uint32_t ttl_ms, jitter_percent;
+
+    struct work work;
+    struct work warm; /* only its URLs */
+    bool has_shape;   /* burst or rate was told */
+    char method[16], headers[2048], version_after[64];
+
+    struct scenario_event events[SCENARIO_EVENTS_MAX];
+    size_t event_count;
+    struct scenario_write writes[SCENARIO_WRITES_MAX];
+    size_t write_count;
+    struct expect expects[RESULT_CHECKS_MAX];
+    unsigned expect_lines[RESULT_CHECKS_MAX];
+    size_t expect_count;
+
+    struct scenario_let lets[SCENARIO_LETS_MAX];
+    size_t let_count;
+};
+
+/* Nothing but defaults. NULL: no memory. scenario_free() leaves NULL and accepts it. */
+struct scenario *scenario_new(void);
+void scenario_free(struct scenario **scenario);
+
+/* A value of --set: overrides a `let` of that name, or a setting of the stack's line. */
+struct scenario_set {
+    const char *name, *value; /* lent until scenario_read() returns */
+};
+
+/*
+ * Reads the file. Mistakes are written to `complaints`, one "FILE:LINE: text" each. *out only when there are none;
+ * it is yours.
+ */
+bool scenario_read(const char *path, const struct scenario_set *sets, size_t set_count, FILE *complaints,
+                   struct scenario **out);
+
+/* One directive; `line` is where it stands, 0 for the command line. */
+bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
+                   char why[static SCENARIO_WHY_BYTES]);
+
+/* What was not told: without any expectation, "failed = 0". Called by scenario_read(). */
+void scenario_complete(struct scenario *scenario);
+
+/* "at ..." and "on load ...", after their first word. */
+bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
+                         char why[static SCENARIO_WHY_BYTES]);
+
+/* Every contradiction between directives is a call; line 0: no line to name. Returns how many there were. */
+typedef void scenario_complain(void *context, unsigned line, const char *text);
+size_t scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
+
+/* A setting of the stack's line, "NAME" without "="; NULL: not told. */
+const char *scenario_setting(const struct scenario *scenario, const char *name);
+bool scenario_set_setting(struct scenario *scenario, const char *name, const char *value);
+
+/* The same of a number, with what varies in this variant; `fallback` where it was not told. */
+uint32_t scenario_number(const struct scenario *scenario, const char *variant, const char *name,
+                         uint32_t fallback);
+
+#endif

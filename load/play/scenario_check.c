@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* scenario_check.c - what each directive is right about by itself may still contradict another; see scenario.h. */
+#include "load/play/scenario.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct checking {
+    const struct scenario *scenario;
+    scenario_complain *complain;
+    void *context;
+    size_t count;
+};
+
+static void wrong(struct checking *checking, unsigned line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void wrong(struct checking *checking, unsigned line, const char *format, ...)
+{
+    char text[SCENARIO_WHY_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    checking->complain(checking->context, line, text);
+    checking->count++;
+}
+
+static bool has_stack(const struct scenario *scenario)
+{
+    return scenario->process_count > 0;
+}
+
+static bool counts(const struct scenario *scenario)
+{
+    return has_stack(scenario) || scenario->way != WITNESS_NONE;
+}
+
+static bool counts_by_log(const struct scenario *scenario)
+{
+    return has_stack(scenario) || scenario->way == WITNESS_LOG;
+}
+
+/* ---- who is asked ---- */
+
+static void check_servers(struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    if (!has_stack(scenario) && scenario->work.target_count == 0)
+        wrong(checking, 0, "nobody is asked: a target (host:port) is missing, or a stack");
+    if (has_stack(scenario) && scenario->work.target_count > 0)
+        wrong(checking, 0, "either a stack of our own or targets, not both");
+    if (has_stack(scenario) && (scenario->database_url[0] != '\0' || scenario->redis_url[0] != '\0' ||
+                                scenario->has_count || scenario->statement[0] != '\0'))
+        wrong(checking, 0, "a stack brings its own database, redis, count and queries");
+    if (!has_stack(scenario) && (scenario->vary[0] != '\0' || scenario->proxies_redis ||
+                                 scenario->proxies_postgres || scenario->has_replica))
+        wrong(checking, 0, "vary, proxy and replica need a stack");
+    if (scenario->has_replica && !scenario->proxies_redis)
+        wrong(checking, 0, "a replica needs \"proxy redis\": without it nobody could be led there");
+    for (size_t i = 0; i < scenario->variant_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(scenario->variants[i], scenario->variants[k]) == 0)
+                wrong(checking, 0, "vary has %s twice", scenario->variants[i]);
+        }
+    }
+}
+
+static void check_counting(struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    bool needs_text = scenario->way == WITNESS_LOG || scenario->way == WITNESS_STATEMENTS;
+    if (needs_text && scenario->statement[0] == '\0')
+        wrong(checking, 0, "to count loads a text of theirs is needed: queries \"...\"");
+    if ((scenario->way == WITNESS_STATEMENTS || scenario->way == WITNESS_SQL) &&
+        scenario->database_url[0] == '\0')
+        wrong(checking, 0, "to count loads in the database its address is needed: database URL");
+}
+
+/* ---- what is asked ---- */
+
+static void check_work(struct checking *checking)
+{
+    static struct work work; /* large; there is one thread */
+    char why[WORK_WHY_BYTES] = "";
+    const struct scenario *scenario = checking->scenario;
+    if (scenario->work.url_count == 0) {
+        wrong(checking, 0, "nothing is asked: an ask (/path) is missing");
+        return;
+    }
+    work = scenario->work;
+    if (has_stack(scenario) && work.target_count == 0) /* it has none before it is started */
+        work.target_count = work_target_parse("127.0.0.1:1", &work.targets[0], why);
+    if (work.target_count > 0 && !work_check(&work, why))
+        wrong(checking, 0, "%s", why);
+}
+
+static void check_writes(struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    for (size_t i = 0; i < scenario->write_count; i++) {
+        const struct scenario_write *write = &scenario->writes[i];
+        if (!has_stack(scenario) && scenario->database_url[0] == '\0')
+            wrong(checking, 0, "to write, a database is needed: database URL");
+        if (write->first_key != write->last_key && strstr(write->sql, "{key}") == NULL)
+            wrong(checking, 0, "write: the statement does not say where its key goes: {key}");
+    }
+}
+
+/* ---- what happens ---- */
+
+static void check_event(struct checking *checking, const struct scenario_event *event)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct scenario_action *action = &event->action;
+    if (action->party != SCENARIO_NOBODY && !has_stack(scenario))
+        wrong(checking, event->line,
+              "\"%s\": only a stack's servers can be broken; use run \"...\" for yours", event->text);
+    else if (action->process > scenario->process_count)
+        wrong(checking, event->line, "\"%s\": the stack has %u processes", event->text,
+              (unsigned)scenario->process_count);
+    if (action->verb == SCENARIO_FAILOVER && !scenario->has_replica)
+        wrong(checking, event->line, "redis failover: a line \"replica\" is missing");
+    if ((action->party == SCENARIO_LINK_REDIS && !scenario->proxies_redis) ||
+        (action->party == SCENARIO_LINK_POSTGRES && !scenario->proxies_postgres))
+        wrong(checking, event->line, "\"%s\": a line \"proxy %s\" is missing", event->text,
+              action->party == SCENARIO_LINK_REDIS ? "redis" : "postgres");
+    if (action->verb == SCENARIO_SQL && !has_stack(scenario) && scenario->database_url[0] == '\0')
+        wrong(checking, event->line, "sql: a database is needed: database URL");
+    if (event->is_on_load && !counts_by_log(scenario))
+        wrong(checking, event->line,
+              "on load: only the statement log tells when a load begins: count log PATH");
+    if (!event->is_on_load && scenario->work.shape == WORK_RATE && event->at_ms > scenario->work.duration_ms)
+        wrong(checking, event->line, "\"%s\" at %u ms: the run is over by then", event->text,
+              (unsigned)event->at_ms);
+}
+
+/* ---- what must hold ---- */
+
+static bool has_variant(const struct scenario *scenario, const char *name)
+{
+    for (size_t i = 0; i < scenario->variant_count; i++) {
+        if (strcmp(scenario->variants[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_part(struct checking *checking, const struct expect *expect, unsigned line)
+{
+    const struct scenario *scenario = checking->scenario;
+    size_t target_count = has_stack(scenario) ? scenario->process_count : scenario->work.target_count;
+    if (expect->part == EXPECT_PART_URL && expect->part_number >= scenario->work.url_count)
+        wrong(checking, line, "\"%s\": there are %zu lines with ask", expect->text, scenario->work.url_count);
+    if (expect->part == EXPECT_PART_TARGET && expect->part_number >= target_count)
+        wrong(checking, line, "\"%s\": there are %zu targets", expect->text, target_count);
+}
+
+/* A number without instants would make every load of a run one expiry's, also those that had to be. */
+static bool is_about_expiries(const struct expect *expect)
+{
+    return expect->figure == EXPECT_LOADS_PER_EXPIRY || expect->figure == EXPECT_EXPIRIES;
+}
+
+static void check_expect(struct checking *checking, const struct expect *expect, unsigned line)
+{
+    const struct scenario *scenario = checking->scenario;
+    bool is_with_samples =
+        has_stack(scenario) || (scenario->database_url[0] != '\0' && scenario->statement[0] != '\0');
+    check_part(checking, expect, line);
+    if (expect->variant[0] != '\0' && !has_variant(scenario, expect->variant) && scenario->variant_count != 1)
+        wrong(checking, line, "\"in %s\": this is no value of the vary line", expect->variant);
+    if (expect_needs_loads(expect) && !counts(scenario))
+        wrong(checking, line, "\"%s\": nobody counts loads: count ...", expect->text);
+    else if (expect_needs_keys(expect) && !counts_by_log(scenario))
+        wrong(checking, line, "\"%s\": only the statement log knows keys and instants: count log PATH",
+              expect->text);
+    else if (is_about_expiries(expect) && scenario->has_ttl && !counts_by_log(scenario))
+        wrong(checking, line,
+              "\"%s\": with a ttl only the statement log tells one expiry from the next: count log PATH, or "
+              "expect loads",
+              expect->text);
+    if (expect_needs_samples(expect) && !is_with_samples)
+        wrong(checking, line, "\"%s\": database and queries are needed", expect->text);
+    if (expect_needs_redis(expect) && !has_stack(scenario) && scenario->redis_url[0] == '\0')
+        wrong(checking, line, "\"%s\": redis is needed", expect->text);
+    if (expect->figure == EXPECT_STALE && (scenario->write_count == 0 || scenario->version_after[0] == '\0'))
+        wrong(checking, line, "\"%s\": a write and a version are needed", expect->text);
+    if (expect->has_window && scenario->work.shape == WORK_RATE && expect->to_ms > scenario->work.duration_ms)
+        wrong(checking, line, "\"%s\": the run is over by then", expect->text);
+}
+
+size_t scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context)
+{
+    struct checking checking = {.scenario = scenario, .complain = complain, .context = context};
+    check_servers(&checking);
+    check_counting(&checking);
+    check_work(&checking);
+    check_writes(&checking);
+    for (size_t i = 0; i < scenario->event_count; i++)
+        check_event(&checking, &scenario->events[i]);
+    for (size_t i = 0; i < scenario->expect_count; i++)
+        check_expect(&checking, &scenario->expects[i], scenario->expect_lines[i]);
+    return checking.count;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* scenario_run.c - see scenario_run.h. */
+#include "load/play/scenario_run.h"
+
+#include "load/base/interrupt.h"
+#include "load/base/progress.h"
+#include "load/play/run.h"
+#include "load/play/servers.h"
+#include "load/report/page.h"
+#include "load/report/result_file.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- variants ---- */
+
+/* Does anything that happens reach what the next variant would find? */
+static bool touches_servers(const struct scenario *scenario)
+{
+    for (size_t i = 0; i < scenario->event_count; i++) {
+        const struct scenario_action *action = &scenario->events[i].action;
+        bool is_of_processes = action->party == SCENARIO_CATALOGD || action->party == SCENARIO_LEADER;
+        if ((action->party != SCENARIO_NOBODY && !is_of_processes) || action->verb == SCENARIO_SQL ||
+            action->verb == SCENARIO_RUN)
+            return true;
+    }
+    return scenario->write_count > 0;
+}
+
+static bool add_result(struct report *report, struct result *result)
+{
+    if (result == NULL || report_add(report, result))
+        return true;
+    result_clear(result);
+    free(result);
+    fprintf(stderr, "stampede: too many results for one report\n");
+    return false;
+}
+
+static enum scenario_end run_variant(struct servers *servers, const char *variant, struct report *report)
+{
+    char why[SCENARIO_WHY_BYTES] = "";
+    struct result *result = NULL;
+    const char *name = variant[0] != '\0' ? variant : servers->scenario->name;
+    if (!servers_start_variant(servers, variant))
+        return interrupt_seen() ? SCENARIO_ENDED_EARLY : SCENARIO_NOT_RUN;
+    if (report->machine[0] == '\0')
+        servers_machine(servers, report->machine, sizeof report->machine);
+    enum run_end end = run_once(servers, variant, name, &result, why);
+    servers_stop_variant(servers);
+    if (end == RUN_FAILED)
+        fprintf(stderr, "stampede: %s\n", why);
+    if (!add_result(report, result) || end == RUN_FAILED)
+        return SCENARIO_NOT_RUN;
+    return end == RUN_INTERRUPTED ? SCENARIO_ENDED_EARLY : SCENARIO_HELD;
+}
+
+static enum scenario_end run_variants(const struct scenario *scenario, struct report *report)
+{
+    static struct servers servers; /* large; there is one at a time */
+    size_t count = scenario->variant_count > 0 ? scenario->variant_count : 1;
+    bool are_new_each_time = touches_servers(scenario);
+    enum scenario_end end = SCENARIO_HELD;
+    for (size_t i = 0; i < count && end == SCENARIO_HELD; i++) {
+        bool opens = i == 0 || are_new_each_time;
+        if (opens && i > 0)
+            servers_close(&servers);
+        if (opens && !servers_open(&servers, scenario))
+            end = interrupt_seen() ? SCENARIO_ENDED_EARLY : SCENARIO_NOT_RUN;
+        else if (interrupt_seen())
+            end = SCENARIO_ENDED_EARLY;
+        else
+            end = run_variant(&servers, scenario->variant_count > 0 ? scenario->variants[i] : "", report);
+    }
+    servers_close(&servers);
+    return end;
+}
+
+/* ---- the report ---- */
+
+static struct report baseline; /* large; {0} is empty */
+
+/* The file comes at the end: whether it can is to be known before an hour is spent on what it holds. */
+static bool can_write(const char *path)
+{
+    struct result_file file;
+    char why[RESULT_WHY_BYTES];
+    struct stat there;
+    if (path == NULL || (stat(path, &there) == 0 && !S_ISREG(there.st_mode)))
+        return true;
+    if (result_file_open(&file, path, why)) {
+        result_file_close(&file, false, why);
+        return true;
+    }
+    fprintf(stderr, "stampede: %s\n", why);
+    return false;
+}
+
+static bool check_outputs(const struct scenario_outputs *outputs)
+{
+    char why[RESULT_WHY_BYTES];
+    if (!can_write(outputs->json_path) || (!outputs->html_is_optional && !can_write(outputs->html_path)))
+        return false;
+    if (outputs->baseline_path == NULL || report_read(&baseline, outputs->baseline_path, why))
+        return true;
+    fprintf(stderr, "stampede: %s\n", why);
+    return false;
+}
+
+static bool write_json(const struct report *report, const struct scenario_outputs *outputs)
+{
+    char why[RESULT_WHY_BYTES];
+    if (outputs->json_path == NULL)
+        return true;
+    if (report_write(report, outputs->json_path, why)) {
+        printf("JSON  %s\n", outputs->json_path);
+        return true;
+    }
+    fprintf(stderr, "stampede: %s\n", why);
+    return false;
+}
+
+static bool write_page(const struct report *report, const struct scenario_outputs *outputs)
+{
+    char why[RESULT_WHY_BYTES];
+    if (outputs->html_path == NULL)
+        return true;
+    if (page_write(report, outputs->html_path, why)) {
+        printf("page  %s\n", outputs->html_path);
+        return true;
+    }
+    fprintf(stderr, "stampede: no page: %s\n", why);
+    return outputs->html_is_optional;
+}
+
+static enum scenario_end compare(const struct report *report, const struct scenario_outputs *outputs)
+{
+    if (outputs->baseline_path == NULL)
+        return SCENARIO_HELD;
+    printf("\n");
+    return report_compare(report, &baseline, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
+}
+
+/* The report is told in any case; what went wrong first decides. */
+static enum scenario_end tell(const struct report *report, const struct scenario_outputs *outputs,
+                              enum scenario_end end)
+{
+    report_table(report, stdout, isatty(STDOUT_FILENO) == 1);
+    enum scenario_end compared = end == SCENARIO_HELD ? compare(report, outputs) : SCENARIO_HELD;
+    bool is_written = write_json(report, outputs);
+    is_written = write_page(report, outputs) && is_written;
+    fflush(stdout);
+    if (end != SCENARIO_HELD)
+        return end;
+    if (!is_written)
+        return SCENARIO_NOT_RUN;
+    return report_held(report) ? compared : SCENARIO_DID_NOT_HOLD;
+}
+
+enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs)
+{
+    if (!check_outputs(outputs))
+        return SCENARIO_NOT_RUN;
+    struct report *report = calloc(1, sizeof *report);
+    if (report == NULL) {
+        fprintf(stderr, "stampede: no memory\n");
+        return SCENARIO_NOT_RUN;
+    }
+    snprintf(report->title, sizeof report->title, "%s", scenario->title);
+    snprintf(report->about, sizeof report->about, "%s", scenario->about);
+    snprintf(report->command, sizeof report->command, "%s", outputs->command);
+    progress_title(scenario->title);
+    enum scenario_end end = run_variants(scenario, report);
+    if (report->result_count > 0)
+        end = tell(report, outputs, end);
+    report_clear(&baseline);
+    report_clear(report);
+    free(report);
+    return end;
+}

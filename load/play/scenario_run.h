@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario_run.h - a scenario from its servers to its report, in all its variants.
+ *
+ * Servers serve all variants; where something happens to them or to their data, each variant has new ones.
+ *
+ * Threads: one, that of proc.h.
+ */
+#ifndef LOAD_PLAY_SCENARIO_RUN_H
+#define LOAD_PLAY_SCENARIO_RUN_H
+
+#include "load/play/scenario.h"
+
+/* The exit status of the program, too. */
+enum scenario_end {
+    SCENARIO_HELD = 0,
+    SCENARIO_DID_NOT_HOLD = 1, /* or, compared with a baseline, became worse */
+    SCENARIO_NOT_RUN = 3,      /* servers, target, generators; or the report could not be written */
+    SCENARIO_ENDED_EARLY = 130 /* Ctrl-C; what there was until then is reported */
+};
+
+/* All lent until scenario_run() returns. Paths: NULL: not wanted. */
+struct scenario_outputs {
+    const char *json_path, *html_path, *baseline_path;
+    const char *command;   /* how to have it again; "" */
+    bool html_is_optional; /* no page is a remark, not a failure */
+};
+
+/* Prints the report on stdout, everything else on stderr. */
+enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* servers.c - the servers of a scenario begin and end; servers_ask.c asks them. See servers.h. */
+#include "load/play/servers.h"
+
+#include "load/base/net.h"
+#include "load/base/progress.h"
+
+#include <hiredis/hiredis.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    READY_LIMIT_MS = 15000,
+    JOIN_LIMIT_MS = 5000,
+    DEFAULT_WORKERS = 8,
+    DEFAULT_MAX_CONNECTIONS = 16000,
+    SPARE_CONNECTIONS = 24, /* of PostgreSQL: for the witness, writers, sql "..." and those it reserves */
+    SPARE_FILES = 4096
+};
+
+static bool has_stack(const struct servers *servers)
+{
+    return servers->scenario != NULL && servers->scenario->process_count > 0;
+}
+
+struct stack_redis *servers_redis(struct servers *servers)
+{
+    return servers->has_failed_over ? &servers->replica : &servers->redis;
+}
+
+/* ---- what lasts for the whole scenario ---- */
+
+/* The most that any variant needs. */
+static uint32_t database_connections(const struct scenario *scenario)
+{
+    uint32_t workers = scenario_number(scenario, "", "LOAD_WORKERS", DEFAULT_WORKERS);
+    for (size_t i = 0; i < scenario->variant_count; i++) {
+        uint32_t other = scenario_number(scenario, scenario->variants[i], "LOAD_WORKERS", workers);
+        workers = other > workers ? other : workers;
+    }
+    return workers * scenario->process_count + SPARE_CONNECTIONS;
+}
+
+static bool start_replica(struct servers *servers)
+{
+    if (!servers->scenario->has_replica)
+        return true;
+    progress_step("its replica");
+    return progress_done(stack_redis_start_replica(&servers->replica, &servers->redis));
+}
+
+static bool start_proxy(struct servers *servers)
+{
+    const struct scenario *scenario = servers->scenario;
+    if (!scenario->proxies_redis && !scenario->proxies_postgres)
+        return true;
+    return proxy_open(scenario->work.seed, &servers->proxy) &&
+           (!scenario->proxies_redis ||
+            proxy_add(servers->proxy, servers->redis.port, &servers->redis_route)) &&
+           (!scenario->proxies_postgres ||
+            proxy_add(servers->proxy, servers->postgres.port, &servers->postgres_route));
+}
+
+static bool start_postgres(struct servers *servers)
+{
+    char text[80];
+    progress_step("private PostgreSQL");
+    if (!progress_done(stack_postgres_start(&servers->postgres, database_connections(servers->scenario))))
+        return false;
+    snprintf(text, sizeof text, "%u products", (unsigned)servers->scenario->product_count);
+    progress_step(text);
+    return progress_done(stack_postgres_load(servers->postgres.url, servers->scenario->product_count));
+}
+
+/* catalogd ignores what it does not know in its environment: a slip of the pen would go unnoticed. */
+static bool knows_setting(const char *help, const char *setting)
+{
+    char name[SCENARIO_SETTING_BYTES];
+    snprintf(name, sizeof name, "\n  %.*s ", (int)strcspn(setting, "="), setting);
+    return strstr(help, name) != NULL;
+}
+
+static bool check_settings(const struct scenario *scenario)
+{
+    static char help[32768];
+    char command[256];
+    const char *program = getenv("CATALOGD");
+    bool good = true;
+    snprintf(command, sizeof command, "'%s' --help 2>&1", program != NULL ? program : "build/catalogd");
+    FILE *file = popen(command, "re");
+    size_t bytes = file != NULL ? fread(help, 1, sizeof help - 1, file) : 0;
+    help[bytes] = '\0';
+    if (file == NULL || pclose(file) != 0) {
+        fprintf(stderr, "stampede: %s does not run: `make` builds it, CATALOGD names another\n",
+                program != NULL ? program : "build/catalogd");
+        return false;
+    }
+    for (size_t i = 0; i < scenario->setting_count; i++) {
+        if (knows_setting(help, scenario->settings[i]))
+            continue;
+        fprintf(stderr, "%s: %s: catalogd has no such setting; build/catalogd --help\n", scenario->path,
+                scenario->settings[i]);
+        good = false;
+    }
+    if (scenario->vary[0] != '\0' && !knows_setting(help, scenario->vary)) {
+        fprintf(stderr, "%s: vary %s: catalogd has no such setting; build/catalogd --help\n", scenario->path,
+                scenario->vary);
+        return false;
+    }
+    return good;
+}
+
+bool servers_open(struct servers *servers, const struct scenario *scenario)
+{
+    memset(servers, 0, sizeof *servers);
+    servers->scenario = scenario;
+    if (!has_stack(servers))
+        return true;
+    if (!check_settings(scenario))
+        return false;
+    net_raise_file_limit(scenario->work.connection_count +
+                         SPARE_FILES); /* as far as it goes; herd_start() judges */
+    progress_step("private Redis");
+    return progress_done(stack_redis_start(&servers->redis, NULL)) && start_replica(servers) &&
+           start_postgres(servers) && start_proxy(servers);
+}
+
+void servers_close(struct servers *servers)
+{
+    if (!has_stack(servers))
+        return;
+    servers_stop_variant(servers);
+    proxy_close(&servers->proxy);
+    stack_postgres_stop(&servers->postgres);
+    stack_redis_resume(&servers->replica);
+    stack_redis_resume(&servers->redis);
+    stack_redis_stop(&servers->replica);
+    stack_redis_stop(&servers->redis);
+    servers->scenario = NULL;
+}
+
+/* ---- the processes of a variant ---- */
+
+static void add_setting(struct servers *servers, const char *name, const char *value)
+{
+    size_t count = 0;
+    while (servers->settings[count] != NULL)
+        count++;
+    if (count == SERVERS_SETTINGS_MAX)
+        return;
+    snprintf(servers->texts[count], sizeof servers->texts[count], "%s=%s", name, value);
+    servers->settings[count] = servers->texts[count];
+}
+
+static void make_settings(struct servers *servers, const char *variant)
+{
+    char url[128];
+    const struct scenario *scenario = servers->scenario;
+    memset(servers->settings, 0, sizeof servers->settings);
+    uint16_t redis_port =
+        scenario->proxies_redis ? proxy_port(servers->proxy, servers->redis_route) : servers->redis.port;
+    uint16_t postgres_port = scenario->proxies_postgres ? proxy_port(servers->proxy, servers->postgres_route)
+                                                        : servers->postgres.port;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)redis_port);
+    add_setting(servers, "REDIS_URL", url);
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)postgres_port);
+    add_setting(servers, "DATABASE_URL", url);
+    if (scenario->vary[0] != '\0')
+        add_setting(servers, scenario->vary, variant);
+    for (size_t i = 0; i < scenario->setting_count; i++) {
+        size_t name_bytes = strcspn(scenario->settings[i], "=");
+        char name[SCENARIO_SETTING_BYTES];
+        snprintf(name, sizeof name, "%.*s", (int)name_bytes, scenario->settings[i]);
+        if (strcmp(name, scenario->vary) != 0)
+            add_setting(servers, name, scenario->settings[i] + name_bytes + 1);
+    }
+}
+
+static bool empty_redis(struct servers *servers)
+{
+    struct redisReply *reply = stack_redis_command(&servers->redis, "FLUSHALL");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+/* Ready is not yet connected to Redis: who is asked before that goes without it. */
+static bool wait_joined(const struct stack_catalogd *catalogd)
+{
+    static const char *const wanted[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
+                                         "guard_redis_state{connection=\"wake\",state=\"up\"}"};
+    uint64_t end_us = net_now_us() + (uint64_t)JOIN_LIMIT_MS * 1000;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        while (stack_catalogd_metric(catalogd, wanted[i]) < 1) {
+            if (net_now_us() >= end_us) {
+                fprintf(stderr, "stampede: catalogd is not connected to its Redis; its log ends:\n");
+                proc_show_tail(catalogd->log_path);
+                return false;
+            }
+            net_pause_ms(2);
+        }
+    }
+    return true;
+}
+
+bool servers_start_variant(struct servers *servers, const char *variant)
+{
+    char text[160];
+    bool good = true;
+    if (!has_stack(servers))
+        return true;
+    const struct scenario *scenario = servers->scenario;
+    make_settings(servers, variant);
+    snprintf(text, sizeof text, "%u x catalogd%s%s%s%s", (unsigned)scenario->process_count,
+             variant[0] != '\0' ? ", " : "", scenario->vary, variant[0] != '\0' ? "=" : "", variant);
+    progress_step(text);
+    good = empty_redis(servers);
+    for (size_t i = 0; good && i < scenario->process_count; i++)
+        good = stack_catalogd_start(&servers->catalogd[i], servers->settings);
+    for (size_t i = 0; good && i < scenario->process_count; i++)
+        good = stack_catalogd_wait_ready(&servers->catalogd[i], READY_LIMIT_MS) &&
+               wait_joined(&servers->catalogd[i]);
+    return progress_done(good);
+}
+
+void servers_stop_variant(struct servers *servers)
+{
+    for (size_t i = 0; i < SCENARIO_PROCESSES_MAX; i++)
+        stack_catalogd_stop(&servers->catalogd[i]);
+}
+
+/* ---- who is where ---- */
+
+void servers_name_targets(const struct servers *servers, struct work *work)
+{
+    char name[32], why[WORK_WHY_BYTES];
+    if (!has_stack(servers))
+        return;
+    work->target_count = 0;
+    for (size_t i = 0; i < servers->scenario->process_count; i++) {
+        snprintf(name, sizeof name, "127.0.0.1:%u", (unsigned)servers->catalogd[i].port);
+        work->target_count += work_target_parse(name, &work->targets[work->target_count], why);
+    }
+}
+
+bool servers_witness(const struct servers *servers, struct witness_options *out)
+{
+    const struct scenario *scenario = servers->scenario;
+    *out = (struct witness_options){.way = scenario->way};
+    if (has_stack(servers)) {
+        *out = (struct witness_options){.way = WITNESS_LOG,
+                                        .database_url = servers->postgres.socket_url,
+                                        .log_path = servers->postgres.log_path,
+                                        .statement = "/* load ",
+                                        .redis_url = servers->redis.socket_url};
+        return true;
+    }
+    out->database_url = scenario->database_url[0] != '\0' ? scenario->database_url : NULL;
+    out->log_path = scenario->log_path[0] != '\0' ? scenario->log_path : NULL;
+    out->statement = scenario->statement[0] != '\0' ? scenario->statement : NULL;
+    out->counter_sql = scenario->counter_sql[0] != '\0' ? scenario->counter_sql : NULL;
+    out->redis_url = scenario->redis_url[0] != '\0' ? scenario->redis_url : NULL;
+    return out->way != WITNESS_NONE || out->redis_url != NULL ||
+           (out->database_url != NULL && out->statement != NULL);
+}
+
+const char *servers_database(const struct servers *servers)
+{
+    if (has_stack(servers))
+        return servers->postgres.socket_url;
+    return servers->scenario->database_url[0] != '\0' ? servers->scenario->database_url : NULL;
+}

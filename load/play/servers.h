@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * servers.h - who is asked in a scenario: its stack, or nobody of ours.
+ *
+ *     servers_open()             Redis, PostgreSQL with its products, proxy, replica
+ *       servers_start_variant()  an empty Redis and the processes, ready
+ *       ...                      runs; faults through `stack.h` and `proxy.h`
+ *       servers_stop_variant()   SIGTERM
+ *     servers_close()
+ *
+ * For a scenario without a stack the same functions do nothing, and the addresses are those that it names.
+ *
+ * Threads: one, that of proc.h; servers_post() and servers_database(): any. Errors: false, the reason on stderr
+ * unless there is a `why`.
+ */
+#ifndef LOAD_PLAY_SERVERS_H
+#define LOAD_PLAY_SERVERS_H
+
+#include "load/play/scenario.h"
+#include "load/stack/stack.h"
+
+enum { SERVERS_SETTINGS_MAX = SCENARIO_SETTINGS_MAX + 4 };
+
+struct servers {
+    const struct scenario *scenario; /* lent */
+    struct stack_redis redis, replica;
+    struct stack_postgres postgres;
+    struct stack_catalogd catalogd[SCENARIO_PROCESSES_MAX];
+    struct proxy *proxy; /* owned; NULL without */
+    size_t redis_route, postgres_route;
+    char texts[SERVERS_SETTINGS_MAX][SCENARIO_SETTING_BYTES + PROC_PATH_BYTES];
+    const char *settings[SERVERS_SETTINGS_MAX + 1]; /* into texts; of every process, for a restart, too */
+    bool has_failed_over;
+};
+
+bool servers_open(struct servers *servers, const struct scenario *scenario);
+/* `variant`: a value of what varies; "" without. */
+bool servers_start_variant(struct servers *servers, const char *variant);
+void servers_stop_variant(struct servers *servers);
+/* Accepts zeros. */
+void servers_close(struct servers *servers);
+
+/* Puts the targets into the work. */
+void servers_name_targets(const struct servers *servers, struct work *work);
+/* Who counts, and how. False: nobody. */
+bool servers_witness(const struct servers *servers, struct witness_options *out);
+/* For statements; NULL: there is none. */
+const char *servers_database(const struct servers *servers);
+
+/* The one that the services use now: after a failover the replica. */
+struct stack_redis *servers_redis(struct servers *servers);
+
+/* The process that holds a lease in this instant, by its index. */
+bool servers_find_leader(struct servers *servers, size_t *process);
+
+/*
+ * POST to "/path" or "http://host:port/path"; a path goes to the operations listener of the first process of the
+ * stack that answers, otherwise to the first target. True: 2xx within limit_ms.
+ */
+bool servers_post(const struct servers *servers, const char *url, uint32_t limit_ms,
+                  char why[static SCENARIO_WHY_BYTES]);
+
+/* "2 cores, Linux 6.1 x86_64; Redis 7.0.15, PostgreSQL 15.20" */
+void servers_machine(struct servers *servers, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * timeline.h - what a scenario tells to happen during a run: when it is due, and when it really was.
+ *
+ *     WAITING ---due---> TRYING ---done---> DONE  (its "for" makes the opposite WAITING)
+ *                          |  ^              |
+ *                          |  +-- no leader  +--> a command that ends badly: FAILED
+ *                          +-----failed, or no leader within LEADER_LIMIT_MS-----> FAILED
+ *
+ * Entries are begun in the order of the instants they were planned for. What takes long (a server that starts) delays
+ * what comes behind it and leaves nothing out; a fault lasts at least for as long as was told. Who waits for a leader
+ * holds up nobody.
+ *
+ * Faults become marks from when they began to when their opposite was done, or to the end of the run. What failed,
+ * and what never came to happen, becomes a check that did not hold.
+ *
+ * Threads: one, that of proc.h.
+ */
+#ifndef LOAD_PLAY_TIMELINE_H
+#define LOAD_PLAY_TIMELINE_H
+
+#include "load/play/scenario_act.h"
+
+enum { TIMELINE_ENTRIES_MAX = SCENARIO_EVENTS_MAX * 2 };
+
+struct timeline_entry {
+    enum { TIMELINE_WAITING = 0, TIMELINE_TRYING, TIMELINE_DONE, TIMELINE_FAILED } state;
+    const struct scenario_event *event; /* lent: of the scenario */
+    struct scenario_action action;      /* the event's, or its opposite */
+    bool is_opposite;
+    bool is_due_known;      /* on load: after that load */
+    uint64_t due_us;        /* as planned */
+    uint64_t not_before_us; /* an opposite: the fault has lasted long enough */
+    uint64_t begun_us, done_us;
+    uint64_t until_us; /* when the opposite was done; 0: not yet */
+    size_t process;    /* of catalogd, whom it befell, by index; with SCENARIO_ALL and others 0 */
+    char why[SCENARIO_WHY_BYTES];
+};
+
+struct timeline {
+    const struct scenario *scenario; /* lent */
+    struct act act;
+    struct timeline_entry entries[TIMELINE_ENTRIES_MAX];
+    size_t count;
+    uint64_t begin_us;
+};
+
+/* Begins with the barrier. */
+void timeline_begin(struct timeline *timeline, const struct scenario *scenario, struct servers *servers,
+                    uint64_t begin_us);
+/* Does what is due; `loads` have begun since the barrier. */
+void timeline_tick(struct timeline *timeline, uint64_t loads);
+/* Somebody waits for a load, so it has to be counted often. */
+bool timeline_waits_for_load(const struct timeline *timeline);
+/* No statement, POST or command is under way any more. */
+bool timeline_is_quiet(struct timeline *timeline);
+/* Ends what still runs. */
+void timeline_end(struct timeline *timeline);
+/* Adds marks and, unless the run was ended early, failed checks. */
+void timeline_report(const struct timeline *timeline, uint64_t run_end_us, struct result *result);
+
+#endif

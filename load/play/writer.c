@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* writer.c - see writer.h. */
+#include "load/play/writer.h"
+
+#include "load/base/net.h"
+#include "load/base/sql.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SQL_LIMIT_MS = 3000, POST_LIMIT_MS = 3000, POST_ONCE_MS = 1000, STEP_MS = 5 };
+
+struct writer {
+    const struct servers *servers;
+    const struct scenario_write *write;
+    pthread_t thread;
+    atomic_bool is_told_to_end;
+
+    /* the thread's until it was joined */
+    struct result_write *writes; /* owned */
+    size_t count, capacity, failed;
+    uint32_t next_key;
+    char why[SCENARIO_WHY_BYTES]; /* of the first that failed */
+};
+
+static void put_key(char *out, size_t out_bytes, const char *text, uint32_t key)
+{
+    size_t used = 0;
+    while (*text != '\0' && used + 12 < out_bytes) {
+        if (strncmp(text, "{key}", 5) == 0) {
+            used += (size_t)snprintf(out + used, out_bytes - used, "%u", (unsigned)key);
+            text += 5;
+        } else {
+            out[used++] = *text++;
+        }
+    }
+    out[used] = '\0';
+}
+
+static bool keep(struct writer *writer, const struct result_write *write)
+{
+    if (writer->count == writer->capacity) {
+        size_t capacity = writer->capacity * 2 + 64;
+        struct result_write *writes = realloc(writer->writes, capacity * sizeof *writes);
+        if (writes == NULL)
+            return false;
+        writer->writes = writes;
+        writer->capacity = capacity;
+    }
+    writer->writes[writer->count++] = *write;
+    return true;
+}
+
+/* A message may be lost on its way: it is repeated, as whoever writes has to. */
+static bool post(struct writer *writer, uint32_t key, char *why)
+{
+    char url[SCENARIO_TEXT_BYTES + 64];
+    uint64_t end_us = net_now_us() + (uint64_t)POST_LIMIT_MS * 1000;
+    if (writer->write->then[0] == '\0')
+        return true;
+    put_key(url, sizeof url, writer->write->then, key);
+    while (!servers_post(writer->servers, url, POST_ONCE_MS, why)) {
+        if (net_now_us() >= end_us)
+            return false;
+        net_pause_ms(STEP_MS);
+    }
+    return true;
+}
+
+static void write_once(struct writer *writer)
+{
+    char statement[SCENARIO_TEXT_BYTES + 64], version[32], why[SCENARIO_WHY_BYTES] = "";
+    struct result_write done = {.key = writer->next_key, .begun_us = net_now_us()};
+    writer->next_key = done.key == writer->write->last_key ? writer->write->first_key : done.key + 1;
+    put_key(statement, sizeof statement, writer->write->sql, done.key);
+    bool good =
+        sql_run(servers_database(writer->servers), statement, SQL_LIMIT_MS, version, sizeof version, why);
+    if (good && !word_number(version, 0, UINT32_MAX, &done.version)) {
+        snprintf(why, sizeof why, "the statement returned \"%s\", which is no version", version);
+        good = false;
+    }
+    good = good && post(writer, done.key, why);
+    done.over_us = net_now_us();
+    if (good && keep(writer, &done))
+        return;
+    if (writer->failed++ == 0)
+        memcpy(writer->why, why, sizeof writer->why);
+}
+
+static void *run(void *context)
+{
+    struct writer *writer = context;
+    uint64_t due_us = net_now_us();
+    while (!atomic_load(&writer->is_told_to_end)) {
+        if (net_now_us() < due_us) {
+            net_pause_ms(STEP_MS);
+            continue;
+        }
+        write_once(writer);
+        due_us += (uint64_t)writer->write->every_ms * 1000;
+        if (due_us < net_now_us()) /* it takes longer than that: no bursts to catch up */
+            due_us = net_now_us();
+    }
+    return NULL;
+}
+
+struct writer *writer_begin(const struct servers *servers, const struct scenario_write *write)
+{
+    struct writer *writer = calloc(1, sizeof *writer);
+    if (writer == NULL) {
+        fprintf(stderr, "stampede: no memory for a writer\n");
+        return NULL;
+    }
+    writer->servers = servers;
+    writer->write = write;
+    writer->next_key = write->first_key;
+    atomic_init(&writer->is_told_to_end, false);
+    int error = pthread_create(&writer->thread, NULL, run, writer);
+    if (error == 0)
+        return writer;
+    fprintf(stderr, "stampede: no thread for a writer: %s\n", strerror(error));
+    free(writer);
+    return NULL;
+}
+
+void writer_end(struct writer **writer, struct result_write **writes, size_t *write_count, size_t *failed,
+                char why[static SCENARIO_WHY_BYTES])
+{
+    struct writer *ended = *writer;
+    atomic_store(&ended->is_told_to_end, true);
+    pthread_join(ended->thread, NULL);
+    *writes = ended->writes;
+    *write_count = ended->count;
+    *failed = ended->failed;
+    memcpy(why, ended->why, SCENARIO_WHY_BYTES);
+    free(ended);
+    *writer = NULL;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * result.h - everything that one run showed, and a report: several of them, side by side.
+ *
+ *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c    the terminal
+ *                                                                ^           +--> result_json.c     a file
+ *                                                                |           +--> result_compare.c  then and now
+ *                                                                +-----------+--> page.c            one HTML page
+ *
+ * No I/O, no clock in result_make(). What is written to JSON can be read back: tables, pages and comparisons are made
+ * from the file as well as from the run.
+ *
+ * Percentiles are exact: nearest rank over all answered requests, no sampling, no buckets. Instants in a result
+ * are milliseconds or microseconds since the barrier of its run.
+ *
+ * Texts may come from anybody (a service's keys, a user's words): result_make(), result_mark() and report_read()
+ * keep valid UTF-8 without control characters; tables and pages clean and escape what they print once more.
+ */
+#ifndef LOAD_REPORT_RESULT_H
+#define LOAD_REPORT_RESULT_H
+
+#include "load/herd/herd.h"
+#include "load/herd/record.h"
+#include "load/witness/witness.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    RESULT_TEXT_BYTES = 160,
+    RESULT_CAVEAT_BYTES = 320,
+    RESULT_SLICES_MAX = 300, /* of the series */
+    RESULT_BLOCKS_MAX = 20,  /* of the noise */
+    RESULT_BUCKETS = 896,
+    RESULT_CURVE_MAX = 256, /* points of the distribution */
+    RESULT_MARKS_MAX = 512,
+    RESULT_CHECKS_MAX = 64,
+    RESULT_HOT_MAX = 10,
+    REPORT_RESULTS_MAX = 16,
+    RESULT_WHY_BYTES = 256,
+};
+
+struct result_quantiles {
+    uint64_t count;
+    uint64_t min_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us; /* 0 without a count */
+    double mean_us;
+};
+
+/* A percentile and its latency; the curve of the distribution on a log scale. */
+struct result_point {
+    double percent;
+    uint64_t us;
+};
+
+/* slice_ms of the run. Requests belong to the slice in which they were due. */
+struct result_slice {
+    uint32_t due, answered, failed; /* failed: see result_failed() */
+    uint32_t waiting;               /* due, and neither answered nor given up when the slice ended */
+    uint32_t p50_us, p99_us, max_us;
+    uint32_t loads;   /* that began; LOG only */
+    uint32_t running; /* the most that ran at once in a sample */
+};
+
+enum result_mark_kind { RESULT_EXPIRY = 0, RESULT_FAULT, RESULT_NOTE };
+
+struct result_mark {
+    enum result_mark_kind kind;
+    uint32_t at_ms, until_ms; /* until_ms 0: an instant */
+    char text[RESULT_TEXT_BYTES];
+};
+
+/* Something that had to hold. */
+struct result_check {
+    char text[RESULT_TEXT_BYTES];     /* as it was written: "loads per expiry <= 1" */
+    char measured[RESULT_TEXT_BYTES]; /* "1.00", with its unit */
+    bool held;
+};
+
+struct result_hot {
+    char key[WITNESS_KEY_BYTES];
+    uint64_t loads;
+};
+
+struct result {
+    char name[RESULT_TEXT_BYTES];         /* "fleet", or what the user called it */
+    char what[RESULT_TEXT_BYTES];         /* "1000 connections at one instant, 2 targets" */
+    char when[32];                        /* ISO 8601, UTC */
+    bool is_partial;                      /* interrupted: what there is until then */
+    uint32_t duration_ms;                 /* from the barrier to the last answer */
+    double offered_per_s, answered_per_s; /* rate only, otherwise 0 */
+
+    uint64_t requests;
+    uint64_t outcomes[RECORD_OUTCOMES];
+    uint64_t statuses[600]; /* [0]: those of 600 and more */
+    uint64_t caches[RECORD_CACHES];
+    bool has_writes;
+    uint64_t stale_answers; /* older than a version whose write was over before the request was sent */
+    struct result_quantiles all, errors; /* all answered; those of them with 5xx */
+    struct result_quantiles by_cache[RECORD_CACHES];
+    struct result_point curve[RESULT_CURVE_MAX];
+    size_t curve_count;
+    uint32_t slice_ms;           /* 1, 2, 5, 10, ...: short enough to see something, long enough for a p99 */
+    struct result_slice *slices; /* owned */
+    size_t slice_count;
+
+    /*
+     * How the latency varied within the run: it is cut into blocks (rounds of a burst, equal spans of a rate), and
+     * of each the answers are counted by latency, in buckets 3 % wide. Only for judging noise; see result_compare.c.
+     */
+    uint32_t (*blocks)[RESULT_BUCKETS]; /* owned; NULL without */
+    size_t block_count;
+
+    /* the database's side */
+    bool has_loads, has_samples, has_redis;
+    char way[24]; /* "log", "statements", "sql" */
+    char caveat[RESULT_CAVEAT_BYTES];
+    uint64_t loads;
+    uint64_t loaded_keys;    /* different ones; LOG only */
+    uint32_t ttl_ms;         /* as told; 0: unknown, and then a key counts as one expiry */
+    uint64_t expiries;       /* see result_make() */
+    double loads_per_expiry; /* the headline; 0 without expiries */
+    uint32_t peak_running, gaps;
+    struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
+    size_t hot_count;
+    struct witness_command commands[WITNESS_COMMANDS_MAX];
+    size_t command_count;
+    uint64_t command_sum;
+
+    struct herd_strain strain;
+    struct result_mark marks[RESULT_MARKS_MAX]; /* by at_ms */
+    size_t mark_count, marks_left_out;
+    struct result_check checks[RESULT_CHECKS_MAX];
+    size_t check_count;
+};
+
+/* A write whose new version must be seen by every request that is sent after over_us. CLOCK_MONOTONIC. */
+struct result_write {
+    uint32_t key, version;
+    uint64_t begun_us, over_us; /* begun_us 0: as over_us */
+};
+
+/* What result_make() is made from; everything is lent until it returns. */
+struct result_source {
+    const char *name, *what;
+    const struct work *work;
+    const struct records *records;
+    const struct witness_view *view; /* NULL: nobody looked */
+    const struct herd_strain *strain;
+    const struct result_write *writes;
+    size_t write_count;
+    uint64_t begin_us; /* the barrier */
+    uint64_t wall_s;   /* when that was */
+    uint32_t ttl_ms;
+    uint32_t jitter_percent; /* a value may expire so much earlier than ttl_ms */
+    bool is_partial;
+};
+
+/*
+ * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
+ * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
+ * parameter of the statement) has begun since the group's first and did not begin a group yet. Groups are expiries:
+ * the value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
+ * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
+ * group but for writes; a way of counting that knows no keys makes one group of everything, and the caveat says so.
+ * With ttl_ms such a way knows no expiries at all: it cannot tell one from the next.
+ *
+ * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
+ */
+bool result_make(const struct result_source *source, struct result *out);
+void result_clear(struct result *result);
+
+/* Kept in order. Expiries make room for the others when there are too many; marks_left_out counts. */
+void result_mark(struct result *result, enum result_mark_kind kind, uint32_t at_ms, uint32_t until_ms,
+                 const char *text);
+const char *result_mark_name(enum result_mark_kind kind);
+
+/* A percentile in parts of 10 000 (9990: p99.9). Its nearest rank among `count`, from 1; 0 of none. */
+uint64_t result_rank(uint64_t count, uint32_t per_10000);
+/* False: too few for it, it would only repeat the maximum; tables then print "-". */
+bool result_supports(uint64_t count, uint32_t per_10000);
+/* No answer, or 5xx; not who left as told, nor what an interrupted run left under way. */
+uint64_t result_failed(const struct result *result);
+
+/* Several runs under one title: one scenario in several variants, or today's and an earlier one. {0} is empty. */
+struct report {
+    char title[RESULT_TEXT_BYTES];
+    char about[1024];                           /* what was done and what had to hold, in words */
+    char command[512];                          /* how to have it again */
+    char machine[256];                          /* cores, kernel, versions of the servers */
+    struct result *results[REPORT_RESULTS_MAX]; /* owned */
+    size_t result_count;
+};
+
+/* The result, from malloc(), is the report's from now on. False: too many, it is still yours. */
+bool report_add(struct report *report, struct result *result);
+bool report_held(const struct report *report); /* every check of every result */
+void report_clear(struct report *report);
+
+/* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */
+void report_table(const struct report *report, FILE *out, bool is_terminal);
+
+/* ---- result_json.c ---- */
+/* Written to a temporary name first, then renamed: there is never half a file. */
+bool report_write(const struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
+/* Into an empty report. Names file, place and reason when it is not one of ours; *report is empty again then. */
+bool report_read(struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
+
+/* ---- result_compare.c, which says how it is judged ---- */
+/* One line per figure that both have (results are matched by name), with the ratio; what the noise of one run can
+ * explain is not called a change. True: nothing that matters became worse. False also if no name matches. */
+bool report_compare(const struct report *now, const struct report *earlier, FILE *out);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * result_text.h - texts and numbers as reports show them.
+ *
+ * Foreign text is valid UTF-8 without control characters after text_clean(): what is not becomes '?', and so do the
+ * characters that turn the direction of writing round. Columns are those of a terminal: two for a wide character.
+ *
+ * Pure. Everything is cut to fit, never within a character.
+ */
+#ifndef LOAD_REPORT_RESULT_TEXT_H
+#define LOAD_REPORT_RESULT_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TEXT_NUMBER_BYTES = 32 };
+
+/* `text` need not end within its buffer by itself: at most text_bytes of it are read. Line ends are kept if wanted,
+ * otherwise they become spaces. out and text may be the same. */
+void text_clean(char *out, size_t out_bytes, const char *text, size_t text_bytes, bool keeps_lines);
+
+size_t text_columns(const char *text);
+/* How many bytes of the text fit into so many columns. */
+size_t text_fit(const char *text, size_t columns);
+
+/* "12 345" */
+const char *text_count(char out[static TEXT_NUMBER_BYTES], uint64_t count);
+/* Milliseconds, without the unit: "0.27", "109.8", "12 345.6". */
+const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us);
+/* With so many decimals, grouped alike. */
+const char *text_decimal(char out[static TEXT_NUMBER_BYTES], double number, int decimals);
+
+#endif

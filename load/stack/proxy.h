@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proxy.h - TCP between processes and their servers, with a network that can be broken at any time.
+ *
+ *     client ---- route: a port of ours ----> proxy ----> server
+ *
+ * One thread carries all connections of all routes. A route has one fault at a time; proxy_set() takes effect
+ * on the connections that exist and on those to come:
+ *
+ *     NONE             bytes pass
+ *     DELAY            each portion waits for amount_ms, in both directions
+ *     DROP             bytes vanish; a connection that lost some is reset when the fault ends, for TCP does not
+ *                      go on behind a gap
+ *     RESET            every connection is reset, and so is each new one
+ *     SILENT           half-open: connections are accepted and nothing ever comes or goes; those that exist hang
+ *     DRIBBLE          one byte every amount_ms (0: as fast as one byte at a time goes)
+ *     CUT              a connection is reset in the middle of a reply, one of its next few
+ *     FREEZE_REQUESTS  nothing reaches the server; the other direction flows
+ *     FREEZE_REPLIES   nothing comes back; requests arrive
+ *     LATE             requests are taken and kept, also when their client has gone; amount_ms after that, or
+ *                      when the fault ends, they reach the server: a command runs that nobody waits for
+ *
+ * What was frozen, delayed or kept goes on when the fault ends. A server that cannot be reached resets the
+ * client. Nothing is lost, reordered or invented but by the faults.
+ *
+ * Threads: all functions from one thread, except proxy_hits(): any.
+ */
+#ifndef LOAD_STACK_PROXY_H
+#define LOAD_STACK_PROXY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum proxy_fault {
+    PROXY_NONE = 0,
+    PROXY_DELAY,
+    PROXY_DROP,
+    PROXY_RESET,
+    PROXY_SILENT,
+    PROXY_DRIBBLE,
+    PROXY_CUT,
+    PROXY_FREEZE_REQUESTS,
+    PROXY_FREEZE_REPLIES,
+    PROXY_LATE,
+    PROXY_FAULTS
+};
+
+enum { PROXY_ROUTES_MAX = 32 };
+
+struct proxy;
+
+/* `seed`: where replies are cut. False: the reason is on stderr. */
+bool proxy_open(uint64_t seed, struct proxy **out);
+
+/* A new route to this port of 127.0.0.1; its number goes into *route, its port is proxy_port(). */
+bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route);
+uint16_t proxy_port(const struct proxy *proxy, size_t route);
+
+/* Has happened to every connection of the route when it returns. */
+void proxy_set(struct proxy *proxy, size_t route, enum proxy_fault fault, uint32_t amount_ms);
+
+/*
+ * What a failover looks like to clients behind an address that moves: when it returns, every connection of the
+ * route has been reset, and new ones go to this port of 127.0.0.1. What faults kept of the old ones is lost; the
+ * fault stays.
+ */
+void proxy_retarget(struct proxy *proxy, size_t route, uint16_t target_port);
+
+/* How many connections this fault has touched on all routes: delayed, dropped, ... something of them. For LATE:
+ * those whose requests were delivered after the client had gone. */
+uint64_t proxy_hits(const struct proxy *proxy, enum proxy_fault fault);
+
+/* Leaves NULL. Accepts NULL in *proxy. */
+void proxy_close(struct proxy **proxy);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack.h - private servers: Redis, PostgreSQL and catalogd, as one program needs them.
+ *
+ *     ..._start() --> running --> ..._pause() / ..._resume()      SIGSTOP, SIGCONT
+ *                        |------> ..._kill() --> ..._restart()    SIGKILL; the same ports again
+ *                        +------> ..._stop()                      in order; the struct is clear again
+ *
+ * Everything listens on free ports of 127.0.0.1 and in a temporary folder, runs as an ordinary user when we
+ * are root, and is gone when this program is, however it ends (see proc.h). ..._stop() accepts a struct that
+ * is all zeros or stopped.
+ *
+ * Threads: as proc.h has it: all from one thread. Errors: false or NULL, and the reason with the end of the
+ * server's log on stderr.
+ */
+#ifndef LOAD_STACK_STACK_H
+#define LOAD_STACK_STACK_H
+
+#include "load/base/proc.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct redisReply;
+struct redisContext;
+
+/* ---- Redis ---- */
+
+struct stack_redis {
+    pid_t pid;
+    uint16_t port;
+    char url[64];                          /* redis://127.0.0.1:port/0 */
+    char socket_url[PROC_PATH_BYTES + 32]; /* unix:///.../redis.sock */
+    char socket_path[PROC_PATH_BYTES + 16];
+    char folder[PROC_PATH_BYTES];
+    char log_path[PROC_PATH_BYTES + 16];
+    const char *const *arguments; /* further ones, "--maxmemory", "1mb", ..., NULL; lent until ..._stop() */
+    uint16_t primary_port;        /* of the Redis it follows, also after a restart; 0: it is a primary */
+    struct redisContext *context; /* owned: the connection of stack_redis_command() */
+};
+
+/* A Redis without persistence that answers PING. `arguments` may be NULL. */
+bool stack_redis_start(struct stack_redis *redis, const char *const *arguments);
+bool stack_redis_restart(struct stack_redis *redis); /* empty again */
+void stack_redis_kill(struct stack_redis *redis);
+void stack_redis_pause(struct stack_redis *redis);
+void stack_redis_resume(struct stack_redis *redis);
+void stack_redis_stop(struct stack_redis *redis);
+
+/*
+ * A Redis that follows `primary`, with its arguments (but without its password: it must have none). It has all
+ * that the primary had when this was called.
+ */
+bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_redis *primary);
+
+/* Waits until the replica has all that the primary has done by now; false after limit_ms. */
+bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms);
+
+/* Makes it a primary, as a failover does; the other one, if it lives, knows nothing of it. */
+bool stack_redis_promote(struct stack_redis *redis);
+
+/* Blocks for at most 5 s; the format is hiredis's; freeReplyObject() is yours. NULL: no answer. */
+struct redisReply *stack_redis_command(struct stack_redis *redis, const char *format, ...);
+
+/*
+ * How often this command ("get") ran since the start, NULL for all but our own looking (INFO). Commands run
+ * by a script count like those of a client: it is what the server did.
+ */
+uint64_t stack_redis_calls(struct stack_redis *redis, const char *command);
+
+/* ---- PostgreSQL ---- */
+
+struct stack_postgres {
+    pid_t pid;
+    uint16_t port;
+    uint32_t max_connections;
+    char url[96];                          /* postgresql://postgres@127.0.0.1:port/postgres */
+    char socket_url[PROC_PATH_BYTES + 96]; /* the same over the Unix socket */
+    char folder[PROC_PATH_BYTES];
+    char log_path[PROC_PATH_BYTES + 16];
+    char programs[128]; /* folder of initdb and postgres */
+};
+
+/*
+ * A new cluster that accepts queries. It logs every statement when it starts, with its parameters: what
+ * stack_postgres_count() counts. It is not safe against power loss.
+ */
+bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections);
+bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data */
+void stack_postgres_kill(struct stack_postgres *postgres);
+void stack_postgres_pause(struct stack_postgres *postgres);
+void stack_postgres_resume(struct stack_postgres *postgres);
+void stack_postgres_stop(struct stack_postgres *postgres);
+
+/* Loads sql/schema.sql and, with a scale above 0, sql/seed.sql; the working directory is the project's. */
+bool stack_postgres_load(const char *url, uint32_t scale);
+
+/* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
+bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes);
+
+/* Where the statement log ends now, and how many statements with this text in them started since: each once, however
+ * often it has the text and however it ended. What a statement is, witness_log.h says. */
+uint64_t stack_postgres_mark(const struct stack_postgres *postgres);
+uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text);
+
+/* Waits until at least `wanted` of them started; false after limit_ms. */
+bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                         uint32_t wanted, uint32_t limit_ms);
+
+/* ---- catalogd ---- */
+
+struct stack_catalogd {
+    pid_t pid;
+    uint16_t port, ops_port; /* on 127.0.0.1 */
+    char folder[PROC_PATH_BYTES];
+    char log_path[PROC_PATH_BYTES + 16];
+};
+
+/*
+ * The service with these settings ("NAME=value", ends with NULL), LISTEN and OPS_LISTEN added; returns when
+ * /healthz answers. The program is $CATALOGD, build/catalogd without it.
+ */
+bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
+/* The same ports again, after SIGTERM if it still runs. */
+bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);
+void stack_catalogd_kill(struct stack_catalogd *catalogd);
+void stack_catalogd_pause(struct stack_catalogd *catalogd);
+void stack_catalogd_resume(struct stack_catalogd *catalogd);
+/* SIGTERM; false: it had to be killed after 20 s. */
+bool stack_catalogd_stop(struct stack_catalogd *catalogd);
+
+/* Waits until /readyz answers 200. */
+bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t limit_ms);
+
+/* A sample of /metrics by its whole name, labels included; -1 if there is none. */
+double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *sample);
+
+/* How many lines of the server's log contain the text. */
+uint32_t stack_log_count(const char *log_path, uint64_t mark, const char *text);
+
+#endif

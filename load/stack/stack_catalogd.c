@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* stack_catalogd.c - the service as a private process; see stack.h. */
+#include "load/base/http.h"
+#include "load/base/net.h"
+#include "load/stack/stack.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    START_LIMIT_MS = 15000,
+    STOP_LIMIT_MS = 20000,
+    ASK_LIMIT_MS = 1000,
+    SETTINGS_MAX = 62,
+    START_TRIES = 3
+};
+
+static bool ops_answers_200(const struct stack_catalogd *catalogd, const char *path)
+{
+    struct http_answer answer;
+    const struct http_request request = {
+        .host = "127.0.0.1", .port = catalogd->ops_port, .path = path, .deadline_ms = ASK_LIMIT_MS};
+    bool good = http_ask(&request, &answer) && answer.status == 200;
+    http_answer_clear(&answer);
+    return good;
+}
+
+static bool wait_until_up(struct stack_catalogd *catalogd)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
+    while (net_now_us() < end_us) {
+        if (ops_answers_200(catalogd, "/healthz"))
+            return true;
+        if (proc_wait(catalogd->pid, 2, NULL)) {
+            catalogd->pid = 0;
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
+{
+    char listen[40], ops_listen[40];
+    const char *all[SETTINGS_MAX + 3] = {listen, ops_listen};
+    size_t count = 2;
+    snprintf(listen, sizeof listen, "LISTEN=127.0.0.1:%u", (unsigned)catalogd->port);
+    snprintf(ops_listen, sizeof ops_listen, "OPS_LISTEN=127.0.0.1:%u", (unsigned)catalogd->ops_port);
+    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX + 2; i++)
+        all[count++] = settings[i];
+    const char *program = getenv("CATALOGD");
+    const char *const argv[] = {program != NULL ? program : "build/catalogd", NULL};
+    const struct proc_options options = {.argv = argv, .settings = all, .output_path = catalogd->log_path};
+    catalogd->pid = proc_start(&options);
+    if (catalogd->pid > 0 && wait_until_up(catalogd))
+        return true;
+    if (catalogd->pid > 0)
+        proc_kill_tree(&catalogd->pid);
+    catalogd->pid = 0;
+    return false;
+}
+
+static bool complain(const struct stack_catalogd *catalogd)
+{
+    fprintf(stderr, "stack: catalogd did not start; its log ends:\n");
+    proc_show_tail(catalogd->log_path);
+    return false;
+}
+
+bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings)
+{
+    *catalogd = (struct stack_catalogd){.pid = 0};
+    if (!proc_folder("catalogd", NULL, catalogd->folder))
+        return false;
+    snprintf(catalogd->log_path, sizeof catalogd->log_path, "%s/log", catalogd->folder);
+    for (int i = 0; i < START_TRIES; i++) { /* somebody may take a port first */
+        catalogd->port = net_free_port();
+        catalogd->ops_port = net_free_port();
+        if (launch(catalogd, settings))
+            return true;
+    }
+    return complain(catalogd);
+}
+
+bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings)
+{
+    if (catalogd->pid > 0)
+        proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);
+    return launch(catalogd, settings) || complain(catalogd);
+}
+
+void stack_catalogd_kill(struct stack_catalogd *catalogd)
+{
+    proc_kill_tree(&catalogd->pid);
+}
+
+void stack_catalogd_pause(struct stack_catalogd *catalogd)
+{
+    proc_signal_tree(catalogd->pid, SIGSTOP);
+}
+
+void stack_catalogd_resume(struct stack_catalogd *catalogd)
+{
+    proc_signal_tree(catalogd->pid, SIGCONT);
+}
+
+bool stack_catalogd_stop(struct stack_catalogd *catalogd)
+{
+    bool went = catalogd->pid <= 0 || proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);
+    if (!went) {
+        fprintf(stderr, "stack: catalogd did not end on SIGTERM; its log ends:\n");
+        proc_show_tail(catalogd->log_path);
+    }
+    if (catalogd->folder[0] != '\0')
+        proc_remove(catalogd->folder);
+    *catalogd = (struct stack_catalogd){.pid = 0};
+    return went;
+}
+
+bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t limit_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    while (!ops_answers_200(catalogd, "/readyz")) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "stack: catalogd is not ready; its log ends:\n");
+            proc_show_tail(catalogd->log_path);
+            return false;
+        }
+        net_pause_ms(2);
+    }
+    return true;
+}
+
+double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *sample)
+{
+    struct http_answer answer;
+    const struct http_request request = {
+        .host = "127.0.0.1", .port = catalogd->ops_port, .path = "/metrics", .deadline_ms = ASK_LIMIT_MS};
+    double value = -1;
+    size_t sample_bytes = strlen(sample);
+    http_ask(&request, &answer);
+    for (const char *line = answer.body; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, sample, sample_bytes) == 0 && line[sample_bytes] == ' ')
+            value = strtod(line + sample_bytes, NULL);
+    }
+    http_answer_clear(&answer);
+    return value;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* stack_postgres.c - a private PostgreSQL; see stack.h. */
+#include "load/base/net.h"
+#include "load/stack/stack.h"
+#include "load/witness/witness_log.h"
+
+#include <libpq-fe.h>
+
+#include <glob.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INIT_LIMIT_MS = 60000, START_LIMIT_MS = 30000, STOP_LIMIT_MS = 20000, LOAD_LIMIT_MS = 600000 };
+enum { START_TRIES = 5, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
+
+/*
+ * log_statement writes before the statement runs, also when it fails or is cancelled later, and the parameters as
+ * its DETAIL. An error does not repeat the statement. Durability is off: the cluster lives as long as we do.
+ */
+static const char *const server_settings[] = {
+    "log_statement=all",
+    "log_min_messages=warning",
+    "log_min_error_statement=panic",
+    "log_error_verbosity=default",
+    "log_parameter_max_length=-1",
+    "lc_messages=C",
+    "log_line_prefix=%p %n ",
+    "log_destination=stderr",
+    "logging_collector=off",
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_wal_size=1GB",
+    "shared_buffers=128MB",
+    "superuser_reserved_connections=3",
+    "listen_addresses=127.0.0.1",
+    "timezone=UTC",
+};
+
+/* Debian keeps the server's programs out of PATH, a folder for each version; the newest is taken.
+ * Where there is none, the programs are looked up in PATH. */
+static void find_programs(struct stack_postgres *postgres)
+{
+    glob_t found;
+    postgres->programs[0] = '\0';
+    if (glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found) == 0) {
+        const char *newest = found.gl_pathv[0];
+        for (size_t i = 1; i < found.gl_pathc; i++) {
+            if (strverscmp(found.gl_pathv[i], newest) > 0)
+                newest = found.gl_pathv[i];
+        }
+        size_t count = strlen(newest) - strlen("initdb");
+        snprintf(postgres->programs, sizeof postgres->programs, "%.*s", (int)count, newest);
+    }
+    globfree(&found);
+}
+
+static bool create_cluster(const struct stack_postgres *postgres)
+{
+    char program[160], data[PROC_PATH_BYTES + 16];
+    snprintf(program, sizeof program, "%sinitdb", postgres->programs);
+    snprintf(data, sizeof data, "%s/data", postgres->folder);
+    const char *const argv[] = {program,    "--pgdata", data,        "--username", "postgres",
+                                "--auth",   "trust",    "--no-sync", "--encoding", "UTF8",
+                                "--locale", "C.UTF-8",  NULL};
+    const struct proc_options options = {.argv = argv, .user = proc_plain_user()};
+    return proc_run(&options, INIT_LIMIT_MS);
+}
+
+static bool wait_until_up(struct stack_postgres *postgres)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
+    while (net_now_us() < end_us) {
+        if (PQping(postgres->socket_url) == PQPING_OK)
+            return true;
+        if (proc_wait(postgres->pid, 10, NULL)) {
+            postgres->pid = 0;
+            return false;
+        }
+    }
+    return false;
+}
+
+/* When this program is gone PostgreSQL gets SIGQUIT: it ends its sessions and frees its shared memory. */
+static bool launch(struct stack_postgres *postgres)
+{
+    char program[160], data[PROC_PATH_BYTES + 16], port[16], connections[48], sockets[PROC_PATH_BYTES + 32];
+    snprintf(program, sizeof program, "%spostgres", postgres->programs);
+    snprintf(data, sizeof data, "%s/data", postgres->folder);
+    snprintf(port, sizeof port, "port=%u", (unsigned)postgres->port);
+    snprintf(connections, sizeof connections, "max_connections=%" PRIu32, postgres->max_connections);
+    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", postgres->folder);
+    const char *argv[ARGUMENTS_MAX] = {program, "-D", data, "-c", port, "-c", connections, "-c", sockets};
+    size_t count = 9;
+    for (size_t i = 0; i < sizeof server_settings / sizeof *server_settings; i++) {
+        argv[count++] = "-c";
+        argv[count++] = server_settings[i];
+    }
+    const struct proc_options options = {
+        .argv = argv, .output_path = postgres->log_path, .user = proc_plain_user(), .end_signal = SIGQUIT};
+    postgres->pid = proc_start(&options);
+    if (postgres->pid > 0 && wait_until_up(postgres))
+        return true;
+    if (postgres->pid > 0)
+        proc_kill_tree(&postgres->pid);
+    postgres->pid = 0;
+    return false;
+}
+
+static bool complain(const struct stack_postgres *postgres)
+{
+    fprintf(stderr, "stack: PostgreSQL did not start; its log ends:\n");
+    proc_show_tail(postgres->log_path);
+    return false;
+}
+
+static void choose_port(struct stack_postgres *postgres)
+{
+    postgres->port = net_free_port();
+    snprintf(postgres->url, sizeof postgres->url, "postgresql://postgres@127.0.0.1:%u/postgres",
+             (unsigned)postgres->port);
+    snprintf(postgres->socket_url, sizeof postgres->socket_url,
+             "host=%s port=%u user=postgres dbname=postgres connect_timeout=5", postgres->folder,
+             (unsigned)postgres->port);
+}
+
+bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections)
+{
+    *postgres = (struct stack_postgres){.max_connections = max_connections};
+    if (!proc_folder("postgres", proc_plain_user(), postgres->folder))
+        return false;
+    snprintf(postgres->log_path, sizeof postgres->log_path, "%s/log", postgres->folder);
+    find_programs(postgres);
+    if (!create_cluster(postgres))
+        return false;
+    for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
+        choose_port(postgres);
+        if (launch(postgres))
+            return true;
+    }
+    return complain(postgres);
+}
+
+bool stack_postgres_restart(struct stack_postgres *postgres)
+{
+    if (postgres->pid > 0)
+        proc_stop(&postgres->pid, SIGINT, STOP_LIMIT_MS);
+    return launch(postgres) || complain(postgres);
+}
+
+void stack_postgres_kill(struct stack_postgres *postgres)
+{
+    proc_kill_tree(&postgres->pid);
+}
+
+void stack_postgres_pause(struct stack_postgres *postgres)
+{
+    proc_signal_tree(postgres->pid, SIGSTOP);
+}
+
+void stack_postgres_resume(struct stack_postgres *postgres)
+{
+    proc_signal_tree(postgres->pid, SIGCONT);
+}
+
+void stack_postgres_stop(struct stack_postgres *postgres)
+{
+    stack_postgres_resume(postgres);
+    proc_stop(&postgres->pid, SIGINT, STOP_LIMIT_MS);
+    if (postgres->folder[0] != '\0')
+        proc_remove(postgres->folder);
+    *postgres = (struct stack_postgres){.pid = 0};
+}
+
+bool stack_postgres_load(const char *url, uint32_t scale)
+{
+    char setting[32];
+    snprintf(setting, sizeof setting, "scale=%" PRIu32, scale);
+    const char *argv[] = {
+        "psql",           url,  "-X",           "-q", "-v", "ON_ERROR_STOP=1", "-v", setting, "-f",
+        "sql/schema.sql", "-f", "sql/seed.sql", NULL};
+    if (scale == 0)
+        argv[10] = NULL;
+    const struct proc_options options = {.argv = argv};
+    return proc_run(&options, LOAD_LIMIT_MS);
+}
+
+bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes)
+{
+    PGconn *connection = PQconnectdb(url);
+    PGresult *result = PQexec(connection, statement);
+    ExecStatusType status = PQresultStatus(result);
+    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    if (!good)
+        fprintf(stderr, "stack: %s: %s", statement, PQerrorMessage(connection));
+    if (value != NULL)
+        snprintf(value, value_bytes, "%s", good && PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    PQfinish(connection);
+    return good;
+}
+
+uint64_t stack_postgres_mark(const struct stack_postgres *postgres)
+{
+    struct stat now;
+    return stat(postgres->log_path, &now) == 0 ? (uint64_t)now.st_size : 0;
+}
+
+uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text)
+{
+    char chunk[CHUNK_BYTES];
+    struct witness_log log;
+    const struct witness_clock no_matter = {.wall_us = 0};
+    FILE *file = fopen(postgres->log_path, "re");
+    if (file == NULL)
+        return 0;
+    witness_log_init(&log, text);
+    bool good = fseek(file, (long)mark, SEEK_SET) == 0;
+    for (size_t got; good && (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
+        witness_log_feed(&log, chunk, got, no_matter);
+    uint32_t count = (uint32_t)log.load_count;
+    witness_log_clear(&log);
+    fclose(file);
+    return count;
+}
+
+bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                         uint32_t wanted, uint32_t limit_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    while (stack_postgres_count(postgres, mark, text) < wanted) {
+        if (net_now_us() >= end_us)
+            return false;
+        net_pause_ms(1);
+    }
+    return true;
+}

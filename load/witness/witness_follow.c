@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* witness_follow.c - see witness_follow.h. */
+#include "load/witness/witness_follow.h"
+
+#include "load/base/net.h"
+#include "load/witness/tail.h"
+#include "load/witness/ticker.h"
+#include "load/witness/witness_log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum {
+    READ_EVERY_MS = 10,
+    HISTORY_BYTES = 65536,
+    BEGIN_MARK_LIMIT_MS = 2000,
+    BEGIN_SEEN_LIMIT_MS = 1000,
+    END_MARK_LIMIT_MS = 300,
+    END_SEEN_LIMIT_MS = 500,
+    SETTLE_LIMIT_MS = 200,
+    LOOK_AGAIN_MS = 2,
+    QUIET_MS = 20
+};
+
+struct witness_follow {
+    const char *path, *statement; /* lent */
+    struct tail *tail;            /* owned */
+    struct ticker ticker;
+    struct witness_log log; /* the ticker's while it runs */
+    _Atomic uint64_t load_count;
+    bool is_marked; /* statements of ours are logged */
+};
+
+/* ---- reading ---- */
+
+static struct witness_clock clock_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (struct witness_clock){.wall_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
+                                  .now_us = net_now_us()};
+}
+
+static void take(void *context, const char *bytes, size_t count)
+{
+    struct witness_log *log = context;
+    if (bytes == NULL)
+        witness_log_break(log);
+    else
+        witness_log_feed(log, bytes, count, clock_now());
+}
+
+static bool read_on(struct witness_follow *follow)
+{
+    bool any = tail_read(follow->tail, take, &follow->log);
+    atomic_store(&follow->load_count, follow->log.load_count);
+    return any;
+}
+
+static void tick(void *context, bool is_last)
+{
+    (void)is_last;
+    read_on(context);
+}
+
+/* Until our own statement is there. */
+static bool read_until_seen(struct witness_follow *follow, uint32_t limit_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    read_on(follow);
+    while (!follow->log.has_awaited && net_now_us() < end_us) {
+        net_pause_ms(LOOK_AGAIN_MS);
+        read_on(follow);
+    }
+    return follow->log.has_awaited;
+}
+
+/* Who collects the log is a moment behind those who write. */
+static void read_until_quiet(struct witness_follow *follow)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)SETTLE_LIMIT_MS * 1000;
+    do
+        net_pause_ms(QUIET_MS);
+    while (read_on(follow) && net_now_us() < end_us);
+}
+
+/* A number that no other witness uses; not 0. */
+static void await_new_number(struct witness_log *log)
+{
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        number = net_now_us();
+    log->awaited = (number >> 1) | 1;
+    log->has_awaited = false;
+}
+
+/* ---- open, begin ---- */
+
+/* What is in the log already shows whether it can be read. */
+bool witness_follow_open(const char *path, const char *statement, struct witness_follow **out,
+                         char why[static WITNESS_WHY_BYTES])
+{
+    struct witness_follow *follow = calloc(1, sizeof *follow);
+    if (follow == NULL) {
+        snprintf(why, WITNESS_WHY_BYTES, "no memory");
+        return false;
+    }
+    follow->path = path;
+    follow->statement = statement;
+    witness_log_init(&follow->log, statement);
+    if (tail_open(path, HISTORY_BYTES, &follow->tail, why)) {
+        read_on(follow);
+        if (witness_log_is_readable(&follow->log, path, why)) {
+            *out = follow;
+            return true;
+        }
+    }
+    witness_follow_close(&follow);
+    return false;
+}
+
+static bool complain_unseen(const struct witness_follow *follow, struct witness_postgres *postgres, char *why)
+{
+    char place[100];
+    if (!witness_log_is_readable(&follow->log, follow->path, why))
+        return false;
+    witness_postgres_log_place(postgres, place, sizeof place);
+    snprintf(why, WITNESS_WHY_BYTES,
+             "%.70s: a statement just made is not in it: is it the log of this server? %s", follow->path,
+             place);
+    return false;
+}
+
+static bool find_mark(struct witness_follow *follow, struct witness_postgres *postgres, char *why)
+{
+    await_new_number(&follow->log);
+    enum witness_mark mark = witness_postgres_mark(postgres, follow->log.awaited, BEGIN_MARK_LIMIT_MS, why);
+    follow->is_marked = mark == WITNESS_MARKED;
+    if (mark == WITNESS_UNMARKED)
+        return false;
+    return mark == WITNESS_UNLOGGED || read_until_seen(follow, BEGIN_SEEN_LIMIT_MS) ||
+           complain_unseen(follow, postgres, why);
+}
+
+bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres *postgres,
+                          char why[static WITNESS_WHY_BYTES])
+{
+    witness_log_clear(&follow->log);
+    witness_log_init(&follow->log, follow->statement);
+    atomic_store(&follow->load_count, 0);
+    tail_close(&follow->tail);
+    if (!tail_open(follow->path, 0, &follow->tail, why) ||
+        (postgres != NULL && !find_mark(follow, postgres, why)))
+        return false;
+    if (ticker_start(&follow->ticker, READ_EVERY_MS, tick, follow))
+        return true;
+    snprintf(why, WITNESS_WHY_BYTES, "no thread to read the log: %s", strerror(errno));
+    return false;
+}
+
+uint64_t witness_follow_count(struct witness_follow *follow)
+{
+    return atomic_load(&follow->load_count);
+}
+
+/* ---- end ---- */
+
+void witness_follow_end(struct witness_follow *follow)
+{
+    ticker_end(&follow->ticker);
+}
+
+static void read_the_rest(struct witness_follow *follow, struct witness_postgres *postgres,
+                          struct witness_view *view)
+{
+    char why[WITNESS_WHY_BYTES];
+    await_new_number(&follow->log);
+    bool is_marked =
+        postgres != NULL && follow->is_marked &&
+        witness_postgres_mark(postgres, follow->log.awaited, END_MARK_LIMIT_MS, why) == WITNESS_MARKED;
+    if (!is_marked)
+        read_until_quiet(follow);
+    else if (!read_until_seen(follow, END_SEEN_LIMIT_MS))
+        witness_note(view, "the log goes on in another file, or is late: loads may be missing");
+}
+
+static bool has_keys(const struct witness_log *log)
+{
+    for (size_t i = 0; i < log->load_count; i++) {
+        if (log->loads[i].key[0] != '\0')
+            return true;
+    }
+    return false;
+}
+
+static void note_doubts(const struct witness_follow *follow, const struct witness_postgres *postgres,
+                        struct witness_view *view)
+{
+    const struct witness_log *log = &follow->log;
+    char why[WITNESS_WHY_BYTES];
+    if (tail_cut_count(follow->tail) > 0)
+        witness_note(view, "the log was cut during the run: loads may be missing");
+    if (log->duration_count > 0)
+        witness_note(view,
+                     "%" PRIu64
+                     " ends of loads are in the log that were not counted: log_statement is not 'all'",
+                     log->duration_count);
+    bool is_loud = follow->is_marked && postgres != NULL && witness_postgres_is_loud_by_default(postgres);
+    if (postgres != NULL && !is_loud && log->load_count == 0)
+        witness_note(
+            view,
+            "log_statement is not 'all' for the role that looked; if it is not for others, none is seen");
+    if (log->load_count > 0 && !has_keys(log))
+        witness_note(view, "the log has no parameters, so that all loads count as of one key");
+    if (log->load_count > 0 && !witness_log_is_readable(log, follow->path, why))
+        witness_note(view, "log_line_prefix was changed during the run: loads may be missing");
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct witness_load *left = a, *right = b;
+    return (left->at_us > right->at_us) - (left->at_us < right->at_us);
+}
+
+static bool give_loads(struct witness_log *log, struct witness_view *view)
+{
+    if (log->loads == NULL)
+        log->loads = calloc(1, sizeof *log->loads);
+    if (log->loads == NULL)
+        return false;
+    qsort(log->loads, log->load_count, sizeof *log->loads, by_time);
+    view->loads = log->loads;
+    view->load_count = log->load_count;
+    log->loads = NULL;
+    log->load_count = log->load_room = 0;
+    return true;
+}
+
+bool witness_follow_finish(struct witness_follow *follow, struct witness_postgres *postgres,
+                           struct witness_view *view, char why[static WITNESS_WHY_BYTES])
+{
+    ticker_join(&follow->ticker);
+    read_the_rest(follow, postgres, view);
+    note_doubts(follow, postgres, view);
+    bool good = follow->log.load_count > 0 || witness_log_is_readable(&follow->log, follow->path, why);
+    if (good && (follow->log.is_out_of_memory || !give_loads(&follow->log, view))) {
+        snprintf(why, WITNESS_WHY_BYTES, "%.100s: no memory for so many loads", follow->path);
+        good = false;
+    }
+    if (!good)
+        view->way = WITNESS_NONE;
+    return good;
+}
+
+void witness_follow_close(struct witness_follow **slot)
+{
+    struct witness_follow *follow = *slot;
+    *slot = NULL;
+    if (follow == NULL)
+        return;
+    ticker_join(&follow->ticker);
+    witness_log_clear(&follow->log);
+    tail_close(&follow->tail);
+    free(follow);
+}

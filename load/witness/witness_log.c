@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * witness_log.c - see witness_log.h.
+ *
+ *     bytes --> line --(tab)--> the message goes on
+ *                    --(else)-> the message is over: judge it; a new one begins
+ *     end of what there is ---> judge it, too: it may be complete, and nobody knows when the next one comes
+ *
+ * A message is judged again while it grows, until it is found to be a load. Lines of one message are written at
+ * once, but another process's may stand between a message and its DETAIL: they are paired by process.
+ */
+#include "load/witness/witness_log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { TEXT_MAX_BYTES = 1 << 20 };
+
+static const size_t no_load = SIZE_MAX;
+
+struct span {
+    const char *at;
+    size_t bytes;
+};
+
+/* ---- texts ---- */
+
+/* What is beyond TEXT_MAX_BYTES is dropped: nobody's marker stands there. */
+static void text_add(struct witness_text *text, const char *bytes, size_t count)
+{
+    size_t left = TEXT_MAX_BYTES - text->count;
+    if (count > left)
+        count = left;
+    if (text->count + count > text->room) {
+        size_t room = (text->count + count) * 2;
+        char *at = realloc(text->at, room);
+        if (at == NULL)
+            return;
+        text->at = at;
+        text->room = room;
+    }
+    if (count > 0)
+        memcpy(text->at + text->count, bytes, count);
+    text->count += count;
+}
+
+static bool contains(struct span span, const char *text)
+{
+    return span.bytes > 0 && memmem(span.at, span.bytes, text, strlen(text)) != NULL;
+}
+
+static bool begins(struct span span, const char *text)
+{
+    size_t bytes = strlen(text);
+    return span.bytes >= bytes && memcmp(span.at, text, bytes) == 0;
+}
+
+static struct span skip(struct span span, size_t bytes)
+{
+    return (struct span){span.at + bytes, span.bytes - bytes};
+}
+
+/* Past what stands from here to behind `end`; all of it if that is not there. */
+static struct span skip_past(struct span span, const char *end)
+{
+    const char *found = memmem(span.at, span.bytes, end, strlen(end));
+    return skip(span, found != NULL ? (size_t)(found - span.at) + strlen(end) : span.bytes);
+}
+
+static struct span skip_blanks_and_comments(struct span span)
+{
+    while (span.bytes > 0) {
+        if (strchr(" \t\r\n", *span.at) != NULL && *span.at != '\0')
+            span = skip(span, 1);
+        else if (begins(span, "/*"))
+            span = skip_past(span, "*/");
+        else if (begins(span, "--"))
+            span = skip_past(span, "\n");
+        else
+            break;
+    }
+    return span;
+}
+
+/* True: the statement is this command; *rest is what follows it. */
+static bool is_command(struct span statement, const char *command, struct span *rest)
+{
+    struct span span = skip_blanks_and_comments(statement);
+    size_t bytes = strlen(command);
+    if (span.bytes <= bytes || strncasecmp(span.at, command, bytes) != 0 ||
+        strchr(" \t\r\n", span.at[bytes]) == NULL)
+        return false;
+    *rest = skip(span, bytes);
+    return true;
+}
+
+/* ---- pending statements ---- */
+
+static struct witness_pending *find_pending(struct witness_log *log, uint64_t process)
+{
+    for (size_t i = 0; i < WITNESS_LOG_PENDING; i++) {
+        if (log->pending[i].process == process)
+            return &log->pending[i];
+    }
+    return NULL;
+}
+
+static struct witness_pending *begin_pending(struct witness_log *log)
+{
+    struct witness_pending *pending = find_pending(log, log->head.process);
+    if (pending == NULL) {
+        pending = &log->pending[log->next_pending];
+        log->next_pending = (log->next_pending + 1) % WITNESS_LOG_PENDING;
+    }
+    const uint64_t ago_us = log->clock.wall_us - witness_line_wall_us(&log->head, log->clock.wall_us);
+    *pending = (struct witness_pending){
+        .process = log->head.process, .load = no_load, .at_us = log->clock.now_us - ago_us};
+    return pending;
+}
+
+static void forget_pending(struct witness_log *log)
+{
+    struct witness_pending *pending = find_pending(log, log->head.process);
+    if (pending != NULL)
+        *pending = (struct witness_pending){.load = no_load};
+}
+
+static bool grow(struct witness_log *log)
+{
+    if (log->load_count < log->load_room)
+        return true;
+    size_t room = log->load_room == 0 ? 256 : log->load_room * 2;
+    struct witness_load *loads = realloc(log->loads, room * sizeof *loads);
+    if (loads == NULL) {
+        log->is_out_of_memory = true;
+        return false;
+    }
+    log->loads = loads;
+    log->load_room = room;
+    return true;
+}
+
+static void count_load(struct witness_log *log, struct witness_pending *pending)
+{
+    if (pending->load != no_load || !grow(log))
+        return;
+    pending->load = log->load_count;
+    struct witness_load *load = &log->loads[log->load_count++];
+    *load = (struct witness_load){.at_us = pending->at_us};
+    memcpy(load->key, pending->key, sizeof load->key);
+}
+
+/* ---- what a message is ---- */
+
+static bool is_wanted(const struct witness_log *log, struct span statement)
+{
+    return log->statement == NULL || contains(statement, log->statement);
+}
+
+/* "... witness 17 ..." */
+static void note_ours(struct witness_log *log, struct span statement)
+{
+    char number[24] = "";
+    struct span rest = skip_past(statement, WITNESS_OURS);
+    snprintf(number, sizeof number, "%.*s", (int)(rest.bytes < 23 ? rest.bytes : 23), rest.at);
+    if (log->awaited != 0 && strtoull(number, NULL, 10) == log->awaited)
+        log->has_awaited = true;
+}
+
+static void judge_statement(struct witness_log *log, struct span statement, bool is_simple)
+{
+    struct span rest;
+    struct witness_pending *pending = begin_pending(log);
+    if (contains(statement, WITNESS_OURS)) {
+        pending->is_ours = true;
+        note_ours(log, statement);
+    } else if (is_simple && is_command(statement, "PREPARE", &rest)) {
+        forget_pending(log);
+    } else {
+        pending->is_execute = is_simple && is_command(statement, "EXECUTE", &rest);
+        if (pending->is_execute)
+            witness_line_arguments(rest.at, rest.bytes, pending->key, sizeof pending->key);
+        if (is_wanted(log, statement))
+            count_load(log, pending);
+    }
+    log->is_judged = pending->is_ours || pending->load != no_load;
+}
+
+static void judge_log(struct witness_log *log, struct span text)
+{
+    if (begins(text, "statement: ")) {
+        judge_statement(log, skip_past(text, ": "), true);
+    } else if (begins(text, "execute ") && !begins(text, "execute fetch from ")) {
+        judge_statement(log, skip_past(text, ": "), false);
+    } else if (begins(text, "duration: ") && text.bytes > 0 && is_wanted(log, text) &&
+               !contains(text, WITNESS_OURS) &&
+               (contains(text, "  statement: ") || contains(text, "  execute "))) {
+        log->duration_count++;
+        log->is_judged = true;
+    }
+}
+
+static void judge_detail(struct witness_log *log, struct span text)
+{
+    char key[WITNESS_KEY_BYTES];
+    struct witness_pending *pending = find_pending(log, log->head.process);
+    if (pending == NULL)
+        return;
+    if (witness_line_key(text.at, text.bytes, key, sizeof key)) {
+        if (pending->load != no_load)
+            memcpy(log->loads[pending->load].key, key, sizeof key);
+    } else if (begins(text, "prepare: ") && pending->is_execute && is_wanted(log, text)) {
+        count_load(log, pending);
+    }
+}
+
+static void judge(struct witness_log *log)
+{
+    struct span text = {log->message.at, log->message.count};
+    if (log->is_judged || text.bytes == 0)
+        return;
+    if (log->head.kind == WITNESS_LINE_LOG)
+        judge_log(log, text);
+    else if (log->head.kind == WITNESS_LINE_DETAIL)
+        judge_detail(log, text);
+}
+
+/* ---- lines ---- */
+
+static void end_message(struct witness_log *log)
+{
+    judge(log);
+    log->head = (struct witness_line){.kind = WITNESS_LINE_RUBBISH};
+    log->message.count = 0;
+    log->is_judged = false;
+}
+
+static void note_bad(struct witness_log *log, struct span line, const struct witness_line *read)
+{
+    size_t bytes = read->kind == WITNESS_LINE_UNDATED ? read->prefix_bytes : line.bytes, count = 0;
+    for (; count < bytes && count + 1 < sizeof log->last_bad; count++)
+        log->last_bad[count] = (char)(line.at[count] >= ' ' && line.at[count] <= '~' ? line.at[count] : '?');
+    log->last_bad[count] = '\0';
+    log->last_kind = read->kind;
+}
+
+static void begin_message(struct witness_log *log, struct span line, const struct witness_line *read)
+{
+    end_message(log);
+    if (read->kind == WITNESS_LINE_UNDATED || read->kind == WITNESS_LINE_WORDLESS)
+        note_bad(log, line, read);
+    if (read->kind != WITNESS_LINE_LOG && read->kind != WITNESS_LINE_DETAIL &&
+        read->kind != WITNESS_LINE_OTHER)
+        return;
+    log->readable_count++;
+    log->last_kind = read->kind;
+    log->head = *read;
+    if (read->kind == WITNESS_LINE_LOG)
+        forget_pending(log);
+    text_add(&log->message, read->text, read->text_bytes);
+}
+
+static void take_line(struct witness_log *log, struct span line)
+{
+    struct witness_line read;
+    if (line.bytes > 0 && line.at[line.bytes - 1] == '\r')
+        line.bytes--;
+    witness_line_read(line.at, line.bytes, &read);
+    if (read.kind != WITNESS_LINE_GOES_ON) {
+        begin_message(log, line, &read);
+    } else if (log->head.kind != WITNESS_LINE_RUBBISH && !log->is_judged) {
+        text_add(&log->message, "\n", 1);
+        text_add(&log->message, read.text, read.text_bytes);
+    }
+}
+
+void witness_log_init(struct witness_log *log, const char *statement)
+{
+    *log = (struct witness_log){.statement = statement};
+    for (size_t i = 0; i < WITNESS_LOG_PENDING; i++)
+        log->pending[i].load = no_load;
+}
+
+void witness_log_feed(struct witness_log *log, const char *bytes, size_t count, struct witness_clock clock)
+{
+    struct span rest = {bytes, count};
+    log->clock = clock;
+    while (rest.bytes > 0) {
+        const char *end = memchr(rest.at, '\n', rest.bytes);
+        size_t piece = end != NULL ? (size_t)(end - rest.at) : rest.bytes;
+        text_add(&log->line, rest.at, piece);
+        rest = skip(rest, end != NULL ? piece + 1 : piece);
+        if (end != NULL) {
+            take_line(log, (struct span){log->line.at, log->line.count});
+            log->line.count = 0;
+        }
+    }
+    if (log->line.count == 0)
+        judge(log);
+}
+
+void witness_log_break(struct witness_log *log)
+{
+    log->line.count = 0;
+    end_message(log);
+}
+
+/* Lines that look like nothing may be another program's, beside those of PostgreSQL. */
+bool witness_log_is_readable(const struct witness_log *log, const char *path,
+                             char why[static WITNESS_WHY_BYTES])
+{
+    if (log->last_kind == WITNESS_LINE_UNDATED) {
+        snprintf(why, WITNESS_WHY_BYTES,
+                 "%.60s: its lines begin with \"%.60s\": set log_line_prefix = '%%m [%%p] ' and reload; it "
+                 "needs %%m or "
+                 "%%n, and %%p",
+                 path, log->last_bad);
+        return false;
+    }
+    if (log->last_kind == WITNESS_LINE_WORDLESS && log->readable_count == 0) {
+        snprintf(why, WITNESS_WHY_BYTES,
+                 "%.60s: \"%.60s\" is no line of a log in English text: set log_destination = 'stderr' and "
+                 "lc_messages = 'C' and reload",
+                 path, log->last_bad);
+        return false;
+    }
+    return true;
+}
+
+void witness_log_clear(struct witness_log *log)
+{
+    free(log->loads);
+    free(log->line.at);
+    free(log->message.at);
+    *log = (struct witness_log){.statement = NULL};
+}

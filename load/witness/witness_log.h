@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * witness_log.h - loads out of PostgreSQL's statement log, from bytes as they come.
+ *
+ *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
+ *     <tab>... WHERE id = $1
+ *     4711 1763642096.789 DETAIL:  parameters: $1 = '7'      its key; the same process
+ *
+ * A load is one message "statement: ..." or "execute NAME: ..." whose statement contains the text, however often.
+ * No load is: what is only prepared (parsing is not logged, "statement: PREPARE ..." is passed over), the further
+ * rows of a cursor ("execute fetch from"), durations, errors that repeat the statement, our own looking. With
+ * "statement: EXECUTE p1(7)" the text is looked for in what was prepared, which DETAIL has.
+ *
+ * No I/O, no clock. Threads: one at a time.
+ */
+#ifndef LOAD_WITNESS_WITNESS_LOG_H
+#define LOAD_WITNESS_WITNESS_LOG_H
+
+#include "load/witness/witness.h"
+#include "load/witness/witness_line.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Every statement of ours begins with this; they are not loads. */
+#define WITNESS_OURS "/* stampede witness"
+
+enum { WITNESS_LOG_PENDING = 64 };
+
+/* The same instant by two clocks: since 1970, and CLOCK_MONOTONIC. */
+struct witness_clock {
+    uint64_t wall_us, now_us;
+};
+
+/* A statement that a DETAIL line may still say something about. */
+struct witness_pending {
+    uint64_t process; /* 0: none */
+    size_t load;      /* its index; SIZE_MAX: it has not counted, or not yet */
+    uint64_t at_us;
+    bool is_ours, is_execute; /* EXECUTE: loads if what was prepared does */
+    char key[WITNESS_KEY_BYTES];
+};
+
+struct witness_text {
+    char *at; /* owned */
+    size_t count, room;
+};
+
+struct witness_log {
+    const char *statement;      /* lent */
+    struct witness_load *loads; /* owned; in the order of the log */
+    size_t load_count, load_room;
+
+    uint64_t readable_count; /* messages */
+    uint64_t duration_count; /* such statements that were logged when they ended: they are not counted */
+    enum witness_line_kind last_kind; /* of the last line that is a message, or should be */
+    char last_bad[96];                /* how the last one that cannot be read begins */
+    uint64_t awaited;                 /* set by who waits for the statement of ours with this number in it */
+    bool has_awaited;                 /* it was there */
+    bool is_out_of_memory;            /* loads are missing */
+
+    struct witness_text line, message; /* the torn line at the end; the message of the lines before it */
+    struct witness_line head;          /* of the message; its text is not used */
+    bool is_judged;                    /* what the message is has been found out */
+    struct witness_clock clock;
+    struct witness_pending pending[WITNESS_LOG_PENDING];
+    size_t next_pending;
+};
+
+/* `statement` must not be empty; NULL: everything that our own looking leaves. */
+void witness_log_init(struct witness_log *log, const char *statement);
+
+/* `clock`: about when these bytes were written. Cut anywhere; what is whole by now is counted when it returns. */
+void witness_log_feed(struct witness_log *log, const char *bytes, size_t count, struct witness_clock clock);
+
+/* What follows does not continue what came before. */
+void witness_log_break(struct witness_log *log);
+
+/* False: what was fed is not a log that can be read; says in `why` what to set. An empty log can be. */
+bool witness_log_is_readable(const struct witness_log *log, const char *path,
+                             char why[static WITNESS_WHY_BYTES]);
+
+void witness_log_clear(struct witness_log *log);
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* witness_postgres.c - see witness_postgres.h. */
+#include "load/witness/witness_postgres.h"
+
+#include "load/base/net.h"
+#include "load/witness/ticker.h"
+#include "load/witness/witness_log.h"
+#include "load/witness/witness_session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OPEN_LIMIT_MS = 3000,
+    BEGIN_LIMIT_MS = 3000,
+    FINISH_LIMIT_MS = 700,
+    SAMPLE_LIMIT_MS = 500,
+    RETRY_MS = 100, /* a server that is away is asked again after this */
+    QUERY_BYTES = 1024
+};
+
+struct witness_postgres {
+    struct witness_options options; /* its texts are lent */
+    struct witness_session session;
+    char counter[QUERY_BYTES]; /* STATEMENTS: the number, and what changes when it begins anew */
+    bool sees_all;             /* other roles' statements, too */
+    bool is_loud_by_default;   /* log_statement, as the last mark found it */
+    uint64_t count_before;
+    char epoch_before[WITNESS_CELL_BYTES];
+
+    struct ticker ticker;           /* the rest is its thread's while it runs */
+    struct witness_sample *samples; /* owned until they go into a view */
+    size_t sample_count, sample_room;
+    uint32_t peak_running, gaps;
+    uint64_t gap_from_us, retry_us; /* gap_from_us: 0 while it answers */
+};
+
+static uint64_t end_after(uint32_t limit_ms)
+{
+    return net_now_us() + (uint64_t)limit_ms * 1000;
+}
+
+static bool explain(char *why, const struct witness_session *session)
+{
+    snprintf(why, WITNESS_WHY_BYTES, "database: %.200s", session->why);
+    return false;
+}
+
+void witness_note(struct witness_view *view, const char *format, ...)
+{
+    size_t used = strlen(view->caveat), begin = used > 0 ? used + 2 : 0;
+    va_list arguments;
+    if (begin >= sizeof view->caveat)
+        return;
+    va_start(arguments, format);
+    int count = vsnprintf(view->caveat + begin, sizeof view->caveat - begin, format, arguments);
+    va_end(arguments);
+    bool fits = count >= 0 && (size_t)count < sizeof view->caveat - begin;
+    if (fits && used > 0)
+        memcpy(view->caveat + used, "; ", 2);
+    else if (!fits)
+        view->caveat[used] = '\0';
+}
+
+/* ---- what is asked ---- */
+
+/* Whoever may not set these goes on without. */
+static const char quiet[] =
+    WITNESS_OURS " */ SELECT set_config('default_transaction_read_only', 'on', false),"
+                 " CASE WHEN current_setting('is_superuser') = 'on' THEN"
+                 " set_config('log_statement', 'none', false) || set_config('log_duration', 'off', false)"
+                 " || set_config('log_min_duration_statement', '-1', false) END";
+
+/* Now, and for whoever does not set it: a superuser hears itself, and may be the only one. */
+static const char loud[] = WITNESS_OURS " */ SELECT CASE WHEN current_setting('is_superuser') = 'on'"
+                                        " THEN set_config('log_statement', 'all', false)"
+                                        " ELSE current_setting('log_statement') END,"
+                                        " (SELECT reset_val FROM pg_catalog.pg_settings"
+                                        " WHERE name = 'log_statement')";
+
+static const char visible[] = WITNESS_OURS " */ SELECT pg_has_role('pg_read_all_stats', 'USAGE')";
+
+/* A leader of parallel workers counts once. */
+static const char sample[] = WITNESS_OURS
+    " */ SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND backend_type = 'client "
+    "backend'"
+    " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
+
+static const char extension[] =
+    WITNESS_OURS " */ SELECT quote_ident(nspname), to_regclass(quote_ident(nspname) || "
+                 "'.pg_stat_statements_info') IS NOT NULL"
+                 " FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace AS n ON n.oid = extnamespace"
+                 " WHERE extname = 'pg_stat_statements'";
+
+static const char statements[] =
+    WITNESS_OURS " */ SELECT coalesce(sum(calls), 0)::bigint, %s%s%s FROM %s.pg_stat_statements"
+                 " WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
+                 " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
+
+static const char place[] = WITNESS_OURS
+    " */ SELECT current_setting('log_destination'),"
+    " CASE WHEN current_setting('is_superuser') = 'on' THEN coalesce(pg_current_logfile(), '') ELSE '' END";
+
+/* ---- the counter ---- */
+
+static bool whole_number(const char *text, uint64_t *out)
+{
+    char *end;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    *out = strtoull(text, &end, 10);
+    return *end == '\0';
+}
+
+/* False: no number to be had; the reason is in `why`. */
+static bool take_count(struct witness_postgres *postgres, uint64_t end_us, uint64_t *count,
+                       char epoch[static WITNESS_CELL_BYTES], char why[static WITNESS_WHY_BYTES])
+{
+    struct witness_answer answer;
+    bool is_sql = postgres->options.way == WITNESS_SQL;
+    const char *query = is_sql ? postgres->options.counter_sql : postgres->counter;
+    if (witness_session_ask(&postgres->session, query, &postgres->options.statement, is_sql ? 0 : 1, end_us,
+                            &answer) != WITNESS_ANSWERED)
+        return explain(why, &postgres->session);
+    if (answer.cell_count == 0 || !whole_number(answer.cells[0], count)) {
+        snprintf(why, WITNESS_WHY_BYTES,
+                 "database: the query that counts loads gave %s%.100s%s, not a whole number",
+                 answer.cell_count > 0 ? "\"" : "no row", answer.cells[0], answer.cell_count > 0 ? "\"" : "");
+        return false;
+    }
+    snprintf(epoch, WITNESS_CELL_BYTES, "%s", is_sql ? "" : answer.cells[1]);
+    return true;
+}
+
+static bool find_statements(struct witness_postgres *postgres, uint64_t end_us,
+                            char why[static WITNESS_WHY_BYTES])
+{
+    struct witness_answer answer;
+    if (witness_session_ask(&postgres->session, extension, NULL, 0, end_us, &answer) != WITNESS_ANSWERED)
+        return explain(why, &postgres->session);
+    if (answer.cell_count == 0) {
+        snprintf(
+            why, WITNESS_WHY_BYTES,
+            "database: no pg_stat_statements here: CREATE EXTENSION pg_stat_statements in this database, and "
+            "shared_preload_libraries = 'pg_stat_statements' with a restart");
+        return false;
+    }
+    const char *schema = answer.cells[0];
+    bool has_info = strcmp(answer.cells[1], "t") == 0; /* from 14 on */
+    snprintf(postgres->counter, sizeof postgres->counter, statements,
+             has_info ? "(SELECT stats_reset::text FROM " : "''", has_info ? schema : "",
+             has_info ? ".pg_stat_statements_info)" : "", schema);
+    return true;
+}
+
+static bool try_counter(struct witness_postgres *postgres, uint64_t end_us,
+                        char why[static WITNESS_WHY_BYTES])
+{
+    uint64_t count;
+    char epoch[WITNESS_CELL_BYTES];
+    if (postgres->options.way == WITNESS_STATEMENTS && !find_statements(postgres, end_us, why))
+        return false;
+    return postgres->options.way == WITNESS_NONE || postgres->options.way == WITNESS_LOG ||
+           take_count(postgres, end_us, &count, epoch, why);
+}
+
+bool witness_postgres_open(const struct witness_options *options, struct witness_postgres **out,
+                           char why[static WITNESS_WHY_BYTES])
+{
+    struct witness_answer answer;
+    uint64_t end_us = end_after(OPEN_LIMIT_MS);
+    struct witness_postgres *postgres = calloc(1, sizeof *postgres);
+    if (postgres == NULL) {
+        snprintf(why, WITNESS_WHY_BYTES, "no memory");
+        return false;
+    }
+    postgres->options = *options;
+    witness_session_init(&postgres->session, options->database_url, quiet);
+    bool good =
+        witness_session_ask(&postgres->session, visible, NULL, 0, end_us, &answer) == WITNESS_ANSWERED;
+    postgres->sees_all = good && strcmp(answer.cells[0], "t") == 0;
+    if (!good)
+        explain(why, &postgres->session);
+    if (good && try_counter(postgres, end_us, why)) {
+        *out = postgres;
+        return true;
+    }
+    witness_postgres_close(&postgres);
+    return false;
+}
+
+/* ---- samples ---- */
+
+static bool add_sample(struct witness_postgres *postgres, uint64_t at_us, uint32_t running)
+{
+    if (postgres->sample_count == postgres->sample_room) {
+        size_t room = postgres->sample_room == 0 ? 512 : postgres->sample_room * 2;
+        struct witness_sample *samples = realloc(postgres->samples, room * sizeof *samples);
+        if (samples == NULL)
+            return false;
+        postgres->samples = samples;
+        postgres->sample_room = room;
+    }
+    postgres->samples[postgres->sample_count++] = (struct witness_sample){.at_us = at_us, .running = running};
+    if (running > postgres->peak_running)
+        postgres->peak_running = running;
+    return true;
+}
+
+/* Each sample that was due while nobody answered is a gap. */
+static void close_gap(struct witness_postgres *postgres, uint64_t now_us)
+{
+    if (postgres->gap_from_us != 0)
+        postgres->gaps += 1 + (uint32_t)((now_us - postgres->gap_from_us) / (WITNESS_SAMPLE_EVERY_MS * 1000));
+    postgres->gap_from_us = 0;
+}
+
+static void open_gap(struct witness_postgres *postgres, uint64_t begin_us)
+{
+    if (net_wait(postgres->ticker.end_fd, POLLIN, 0)) /* it was not the server that took so long */
+        return;
+    if (postgres->gap_from_us == 0)
+        postgres->gap_from_us = begin_us;
+    postgres->retry_us = net_now_us() + (uint64_t)RETRY_MS * 1000;
+}
+
+static void take_sample(void *context, bool is_last)
+{
+    struct witness_postgres *postgres = context;
+    struct witness_answer answer;
+    uint64_t begin_us = net_now_us(), running = 0;
+    if (is_last)
+        close_gap(postgres, begin_us);
+    if (is_last || begin_us < postgres->retry_us)
+        return;
+    postgres->session.end_fd = postgres->ticker.end_fd;
+    enum witness_outcome outcome =
+        witness_session_ask(&postgres->session, sample, &postgres->options.statement, 1,
+                            begin_us + (uint64_t)SAMPLE_LIMIT_MS * 1000, &answer);
+    uint64_t at_us = begin_us + (net_now_us() - begin_us) / 2;
+    if (outcome == WITNESS_ANSWERED && whole_number(answer.cells[0], &running) &&
+        add_sample(postgres, at_us, (uint32_t)running))
+        close_gap(postgres, begin_us);
+    else
+        open_gap(postgres, begin_us);
+}
+
+/* ---- begin, end ---- */
+
+bool witness_postgres_begin(struct witness_postgres *postgres, char why[static WITNESS_WHY_BYTES])
+{
+    bool counts = postgres->options.way == WITNESS_STATEMENTS || postgres->options.way == WITNESS_SQL;
+    postgres->sample_count = 0;
+    postgres->peak_running = postgres->gaps = 0;
+    postgres->gap_from_us = postgres->retry_us = 0;
+    if (counts && !take_count(postgres, end_after(BEGIN_LIMIT_MS), &postgres->count_before,
+                              postgres->epoch_before, why))
+        return false;
+    if (postgres->options.statement == NULL)
+        return true;
+    if (!ticker_start(&postgres->ticker, WITNESS_SAMPLE_EVERY_MS, take_sample, postgres)) {
+        snprintf(why, WITNESS_WHY_BYTES, "no thread for the samples: %s", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+void witness_postgres_end(struct witness_postgres *postgres)
+{
+    ticker_end(&postgres->ticker);
+}
+
+static void finish_count(struct witness_postgres *postgres, struct witness_view *view)
+{
+    char epoch[WITNESS_CELL_BYTES], why[WITNESS_WHY_BYTES];
+    uint64_t count = 0;
+    if (!take_count(postgres, end_after(FINISH_LIMIT_MS), &count, epoch, why)) {
+        view->way = WITNESS_NONE;
+        witness_note(view, "loads are unknown: %.100s", why);
+        return;
+    }
+    bool anew = count < postgres->count_before || strcmp(epoch, postgres->epoch_before) != 0;
+    view->load_count = anew ? count : count - postgres->count_before;
+    if (anew)
+        witness_note(view, "the counter was reset during the run: loads before that are missing");
+}
+
+static void finish_samples(struct witness_postgres *postgres, struct witness_view *view)
+{
+    view->samples = postgres->samples;
+    view->sample_count = postgres->sample_count;
+    view->peak_running = postgres->peak_running;
+    view->gaps = postgres->gaps;
+    postgres->samples = NULL;
+    postgres->sample_count = postgres->sample_room = 0;
+}
+
+void witness_postgres_finish(struct witness_postgres *postgres, struct witness_view *view)
+{
+    ticker_join(&postgres->ticker);
+    postgres->session.end_fd = -1;
+    finish_samples(postgres, view);
+    if (view->way == WITNESS_STATEMENTS || view->way == WITNESS_SQL)
+        finish_count(postgres, view);
+    if (view->way == WITNESS_STATEMENTS)
+        witness_note(view, "pg_stat_statements leaves out loads that failed or were cancelled");
+    if (!postgres->sees_all && postgres->options.statement != NULL)
+        witness_note(view, "only statements of this role are seen: GRANT pg_read_all_stats");
+}
+
+/* ---- the log ---- */
+
+enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint64_t number, uint32_t limit_ms,
+                                        char why[static WITNESS_WHY_BYTES])
+{
+    struct witness_answer answer;
+    char statement[96];
+    struct witness_session *session = &postgres->session;
+    uint64_t end_us = end_after(limit_ms);
+    /* Unlike anybody's: pg_stat_statements takes for one what differs in comments only, theirs and ours. */
+    snprintf(statement, sizeof statement,
+             WITNESS_OURS " %" PRIu64 " */ SELECT 1, 2, 'stampede', 3, 'witness'", number);
+    if (witness_session_ask(session, loud, NULL, 0, end_us, &answer) != WITNESS_ANSWERED) {
+        explain(why, session);
+        return WITNESS_UNMARKED;
+    }
+    postgres->is_loud_by_default = strcmp(answer.cells[1], "all") == 0;
+    if (strcmp(answer.cells[0], "all") != 0) {
+        snprintf(why, WITNESS_WHY_BYTES, "log_statement is '%s', not 'all', for the role that looks",
+                 answer.cells[0]);
+        return WITNESS_UNLOGGED;
+    }
+    bool good = witness_session_ask(session, statement, NULL, 0, end_us, &answer) == WITNESS_ANSWERED;
+    if (!good)
+        explain(why, session);
+    else
+        witness_session_ask(session, quiet, NULL, 0, end_us, &answer);
+    return good ? WITNESS_MARKED : WITNESS_UNMARKED;
+}
+
+bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres)
+{
+    return postgres->is_loud_by_default;
+}
+
+void witness_postgres_log_place(struct witness_postgres *postgres, char *text, size_t text_bytes)
+{
+    struct witness_answer answer;
+    text[0] = '\0';
+    if (witness_session_ask(&postgres->session, place, NULL, 0, end_after(FINISH_LIMIT_MS), &answer) !=
+        WITNESS_ANSWERED)
+        return;
+    snprintf(text, text_bytes, "log_destination is '%s'%s%s", answer.cells[0],
+             answer.cells[1][0] != '\0' ? ", the file " : "", answer.cells[1]);
+}
+
+void witness_postgres_close(struct witness_postgres **slot)
+{
+    struct witness_postgres *postgres = *slot;
+    *slot = NULL;
+    if (postgres == NULL)
+        return;
+    ticker_join(&postgres->ticker);
+    witness_session_clear(&postgres->session);
+    free(postgres->samples);
+    free(postgres);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * witness_postgres.h - what PostgreSQL answers when asked: counters, and how many loads run in this instant.
+ *
+ *     open --> begin: counter --> samples, by a thread of its own --> end: no more of them --> finish: counter again
+ *
+ * One session for all of it. It logs nothing itself where it may decide that (as a superuser), writes nothing, and
+ * its statements begin with WITNESS_OURS, so that nobody counts them.
+ *
+ * Threads: one, and its own between begin and finish. Errors: false, and the reason in `why`.
+ */
+#ifndef LOAD_WITNESS_WITNESS_POSTGRES_H
+#define LOAD_WITNESS_WITNESS_POSTGRES_H
+
+#include "load/witness/witness.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct witness_postgres;
+
+/* `options` with a database_url; copied, its texts are lent until ..._close(). Within 3 s. */
+bool witness_postgres_open(const struct witness_options *options, struct witness_postgres **out,
+                           char why[static WITNESS_WHY_BYTES]);
+bool witness_postgres_begin(struct witness_postgres *postgres, char why[static WITNESS_WHY_BYTES]);
+
+/* Returns at once. */
+void witness_postgres_end(struct witness_postgres *postgres);
+
+/*
+ * After ..._end(), within 700 ms: samples, gaps and, for STATEMENTS and SQL, loads go into the view. If the counter
+ * cannot be had any more, view->way becomes NONE.
+ */
+void witness_postgres_finish(struct witness_postgres *postgres, struct witness_view *view);
+
+enum witness_mark {
+    WITNESS_MARKED,   /* a statement of ours with this number is in the log by now, or will be at once */
+    WITNESS_UNLOGGED, /* log_statement is not 'all' for this role, and it may not set it */
+    WITNESS_UNMARKED  /* no answer */
+};
+
+/* Not between begin and finish. */
+enum witness_mark witness_postgres_mark(struct witness_postgres *postgres, uint64_t number, uint32_t limit_ms,
+                                        char why[static WITNESS_WHY_BYTES]);
+
+/* As the last mark found it: is log_statement 'all' for who does not set it? */
+bool witness_postgres_is_loud_by_default(const struct witness_postgres *postgres);
+
+/* Where the server says that it logs to, for the words of an error. */
+void witness_postgres_log_place(struct witness_postgres *postgres, char *text, size_t text_bytes);
+
+/* Leaves NULL. Accepts NULL in *postgres. */
+void witness_postgres_close(struct witness_postgres **postgres);
+
+/* One more thing that the reader of a view should know; nothing happens when there is no room. */
+void witness_note(struct witness_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* witness_redis.c - see witness_redis.h. */
+#include "load/witness/witness_redis.h"
+
+#include "load/base/net.h"
+#include "load/base/redis_url.h"
+#include "load/witness/ticker.h"
+#include "load/witness/witness_postgres.h"
+#include "load/witness/witness_tally.h"
+
+#include <hiredis/hiredis.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    OPEN_LIMIT_MS = 3000,
+    READ_EVERY_MS = 250,
+    READ_LIMIT_MS = 450,
+    SILENT_LIMIT_MS = 3000, /* then another connection is tried */
+    STARTED_SLACK_MS = 1000 /* Redis tells its age in whole seconds */
+};
+
+struct witness_redis {
+    struct redis_url url;  /* its host is an address */
+    redisContext *context; /* owned; NULL: no connection */
+    uint32_t outstanding;  /* INFOs whose reply nobody has waited for to the end */
+    uint64_t asked_us;
+    char why[WITNESS_WHY_BYTES];
+
+    struct ticker ticker; /* all is its thread's while it runs */
+    struct witness_tally before, now, sum;
+    char run_id[48]; /* of the server that `before` is from; "": none yet */
+    uint64_t read_us;
+    uint64_t infos, auths;       /* of ours that are in the sum, too */
+    uint64_t ran;                /* INFOs of ours that were answered, ... */
+    uint64_t ran_at_connect;     /* ... before this connection */
+    uint64_t ran_at_reading;     /* ... before the INFO commandstats of this reading */
+    uint64_t ran_before_reading; /* ... before that of the reading before */
+    uint32_t restart_count, move_count, reset_count;
+    bool is_missing; /* the last reading failed */
+};
+
+/* ---- the connection ---- */
+
+static bool fail(struct witness_redis *redis, const char *why)
+{
+    snprintf(redis->why, sizeof redis->why, "Redis: %.200s", why);
+    return false;
+}
+
+static bool hang_up(struct witness_redis *redis, const char *why)
+{
+    bool has_error = redis->context != NULL && redis->context->err != 0;
+    fail(redis, has_error ? redis->context->errstr : why);
+    if (redis->context != NULL)
+        redisFree(redis->context);
+    redis->context = NULL;
+    redis->outstanding = 0;
+    return false;
+}
+
+/* One reply; NULL: not within the limit, or the connection is gone. */
+static redisReply *take_reply(struct witness_redis *redis, uint64_t end_us)
+{
+    void *reply = NULL;
+    for (;;) {
+        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
+            hang_up(redis, "what it says is no RESP");
+            return NULL;
+        }
+        if (reply != NULL) {
+            redis->outstanding--;
+            return reply;
+        }
+        if (!net_wait(redis->context->fd, POLLIN, end_us)) {
+            fail(redis, "no answer in time");
+            return NULL;
+        }
+        if (redisBufferRead(redis->context) != REDIS_OK) {
+            hang_up(redis, "the connection broke");
+            return NULL;
+        }
+    }
+}
+
+static bool write_all(struct witness_redis *redis, uint64_t end_us)
+{
+    int is_done = 0;
+    redis->asked_us = net_now_us();
+    redis->outstanding++;
+    while (!is_done) {
+        if (redisBufferWrite(redis->context, &is_done) != REDIS_OK)
+            return hang_up(redis, "the connection broke");
+        if (!is_done && !net_wait(redis->context->fd, POLLOUT, end_us))
+            return hang_up(redis, "it does not read");
+    }
+    return true;
+}
+
+static redisReply *ask(struct witness_redis *redis, int count, const char **words, uint64_t end_us)
+{
+    if (redisAppendCommandArgv(redis->context, count, words, NULL) != REDIS_OK) {
+        hang_up(redis, "no memory");
+        return NULL;
+    }
+    return write_all(redis, end_us) ? take_reply(redis, end_us) : NULL;
+}
+
+/* What the server still has to say to an earlier question. */
+static bool take_outstanding(struct witness_redis *redis, uint64_t end_us)
+{
+    while (redis->outstanding > 0) {
+        redisReply *reply = take_reply(redis, end_us);
+        if (reply == NULL) {
+            bool is_silent = net_now_us() - redis->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
+            return is_silent ? hang_up(redis, "it is silent") : false;
+        }
+        redis->ran++;
+        freeReplyObject(reply);
+    }
+    return true;
+}
+
+static bool log_in(struct witness_redis *redis, uint64_t end_us)
+{
+    const struct redis_url *url = &redis->url;
+    const char *words[3] = {"AUTH", url->user, url->password};
+    bool has_user = url->user[0] != '\0';
+    if (url->password[0] == '\0')
+        return true;
+    if (!has_user)
+        words[1] = url->password;
+    redis->auths++; /* it will run, be it late */
+    redisReply *reply = ask(redis, has_user ? 3 : 2, words, end_us);
+    if (reply == NULL)
+        return hang_up(redis, "no answer to AUTH");
+    bool good = reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        hang_up(redis, reply->str);
+    freeReplyObject(reply);
+    return good;
+}
+
+static bool connect_until(struct witness_redis *redis, uint64_t end_us)
+{
+    const struct redis_url *url = &redis->url;
+    redis->context =
+        url->is_unix ? redisConnectUnixNonBlock(url->host) : redisConnectNonBlock(url->host, url->port);
+    if (redis->context == NULL || redis->context->err != 0)
+        return hang_up(redis, "no memory");
+    if (!net_wait(redis->context->fd, POLLOUT, end_us))
+        return hang_up(redis, "it does not accept a connection in time");
+    int error = net_connect_error(redis->context->fd);
+    redis->ran_at_connect = redis->ran;
+    return error == 0 ? log_in(redis, end_us) : hang_up(redis, strerror(error));
+}
+
+/* The text of an INFO section; yours to free. */
+static char *take_info(struct witness_redis *redis, const char *section, uint64_t end_us)
+{
+    const char *words[] = {"INFO", section};
+    redisReply *reply = ask(redis, 2, words, end_us);
+    if (reply == NULL)
+        return NULL;
+    redis->ran++;
+    char *text = reply->type == REDIS_REPLY_STRING ? strdup(reply->str) : NULL;
+    if (text == NULL)
+        fail(redis, reply->type == REDIS_REPLY_ERROR ? reply->str : "INFO gave no text");
+    freeReplyObject(reply);
+    return text;
+}
+
+/* ---- a reading ---- */
+
+struct server {
+    char run_id[48];
+    uint64_t age_us;
+};
+
+static bool describe(const char *info, struct server *server)
+{
+    const char *run_id = strstr(info, "run_id:"), *age = strstr(info, "uptime_in_seconds:");
+    return run_id != NULL && age != NULL && sscanf(run_id, "run_id:%47[0-9a-f]", server->run_id) == 1 &&
+           sscanf(age, "uptime_in_seconds:%" SCNu64, &server->age_us) == 1;
+}
+
+/* Into `now`. */
+static bool try_to_read(struct witness_redis *redis, uint64_t end_us, struct server *server)
+{
+    *server = (struct server){.age_us = 0};
+    if (redis->context != NULL && !take_outstanding(redis, end_us) && redis->context != NULL)
+        return false;
+    if (redis->context == NULL && !connect_until(redis, end_us))
+        return false;
+    char *about = take_info(redis, "server", end_us);
+    redis->ran_at_reading = redis->ran;
+    char *stats = about != NULL ? take_info(redis, "commandstats", end_us) : NULL;
+    bool good = stats != NULL && describe(about, server);
+    if (stats != NULL && !good)
+        fail(redis, "INFO server has no run_id");
+    if (good)
+        witness_tally_read(&redis->now, stats);
+    server->age_us *= 1000000;
+    free(about);
+    free(stats);
+    return good;
+}
+
+/* A connection that broke while nobody looked is no reason: whoever is there now may be asked. */
+static bool read_counters(struct witness_redis *redis, uint64_t end_us, struct server *server)
+{
+    bool was_connected = redis->context != NULL;
+    return try_to_read(redis, end_us, server) ||
+           (was_connected && redis->context == NULL && try_to_read(redis, end_us, server));
+}
+
+/* Ours are in the counters, too; INFO commandstats itself only in the reading that follows. */
+static void add_to_sum(struct witness_redis *redis, const struct server *server, uint64_t now_us)
+{
+    static const struct witness_tally nothing;
+    bool is_same = strcmp(redis->run_id, server->run_id) == 0;
+    bool is_younger = server->age_us < now_us - redis->read_us + (uint64_t)STARTED_SLACK_MS * 1000;
+    if (is_same) {
+        redis->infos += redis->ran_at_reading - redis->ran_before_reading;
+        redis->reset_count += witness_tally_advance(&redis->sum, &redis->before, &redis->now);
+    } else if (is_younger) {
+        redis->infos += redis->ran_at_reading - redis->ran_at_connect;
+        redis->restart_count++;
+        witness_tally_advance(&redis->sum, &nothing, &redis->now);
+    } else {
+        redis->move_count++;
+    }
+}
+
+static bool take_reading(struct witness_redis *redis, uint32_t limit_ms)
+{
+    struct server server;
+    uint64_t begin_us = net_now_us();
+    bool is_first = redis->run_id[0] == '\0';
+    redis->is_missing = !read_counters(redis, begin_us + (uint64_t)limit_ms * 1000, &server);
+    if (redis->is_missing)
+        return false;
+    if (!is_first)
+        add_to_sum(redis, &server, begin_us);
+    memcpy(redis->run_id, server.run_id, sizeof redis->run_id);
+    redis->before = redis->now;
+    redis->ran_before_reading = redis->ran_at_reading;
+    redis->read_us = begin_us;
+    return true;
+}
+
+static void tick(void *context, bool is_last)
+{
+    (void)is_last;
+    take_reading(context, READ_LIMIT_MS);
+}
+
+/* hiredis writes with write(): who hangs up on us sends a signal, which must not end the program. */
+static bool take_reading_here(struct witness_redis *redis)
+{
+    const struct timespec at_once = {.tv_sec = 0};
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    bool good = take_reading(redis, OPEN_LIMIT_MS);
+    if (!sigismember(&before, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return good;
+}
+
+/* ---- open, begin, end ---- */
+
+/* So that no later reading has to wait for a name server. */
+static bool look_up(struct witness_redis *redis)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    struct redis_url *url = &redis->url;
+    if (url->is_unix)
+        return true;
+    int error = getaddrinfo(url->host, NULL, &hints, &found);
+    if (error == 0)
+        error = getnameinfo(found->ai_addr, found->ai_addrlen, url->host, sizeof url->host, NULL, 0,
+                            NI_NUMERICHOST);
+    if (found != NULL)
+        freeaddrinfo(found);
+    return error == 0 || fail(redis, gai_strerror(error));
+}
+
+bool witness_redis_open(const char *url, struct witness_redis **out, char why[static WITNESS_WHY_BYTES])
+{
+    struct witness_redis *redis = calloc(1, sizeof *redis);
+    if (redis == NULL) {
+        snprintf(why, WITNESS_WHY_BYTES, "no memory");
+        return false;
+    }
+    if (redis_url_parse(url, &redis->url, redis->why) && look_up(redis) && take_reading_here(redis)) {
+        *out = redis;
+        return true;
+    }
+    snprintf(why, WITNESS_WHY_BYTES, "%s", redis->why);
+    witness_redis_close(&redis);
+    return false;
+}
+
+bool witness_redis_begin(struct witness_redis *redis, char why[static WITNESS_WHY_BYTES])
+{
+    redis->run_id[0] = '\0';
+    redis->restart_count = redis->move_count = redis->reset_count = 0;
+    bool good = take_reading_here(redis);
+    redis->infos = redis->auths = 0;
+    memset(&redis->sum, 0, sizeof redis->sum);
+    if (good && !ticker_start(&redis->ticker, READ_EVERY_MS, tick, redis))
+        good = fail(redis, strerror(errno));
+    if (!good)
+        snprintf(why, WITNESS_WHY_BYTES, "%s", redis->why);
+    return good;
+}
+
+void witness_redis_end(struct witness_redis *redis)
+{
+    ticker_end(&redis->ticker);
+}
+
+void witness_redis_finish(struct witness_redis *redis, struct witness_view *view)
+{
+    ticker_join(&redis->ticker);
+    witness_tally_subtract(&redis->sum, "info", redis->infos);
+    witness_tally_subtract(&redis->sum, "auth", redis->auths);
+    witness_tally_show(&redis->sum, view);
+    view->has_redis = true;
+    if (redis->is_missing)
+        witness_note(view, "Redis did not answer at the end: its commands are those until %.1f s before",
+                     (double)(net_now_us() - redis->read_us) / 1e6);
+    if (redis->restart_count > 0)
+        witness_note(view, "Redis was started anew: up to %.2f s of its commands are missing",
+                     READ_EVERY_MS / 1e3);
+    if (redis->move_count > 0)
+        witness_note(view, "the address of Redis moved to another server: some of its commands are missing");
+    if (redis->reset_count > 0)
+        witness_note(view, "somebody reset Redis's counters: some commands are missing");
+}
+
+void witness_redis_close(struct witness_redis **slot)
+{
+    struct witness_redis *redis = *slot;
+    *slot = NULL;
+    if (redis == NULL)
+        return;
+    ticker_join(&redis->ticker);
+    if (redis->context != NULL)
+        redisFree(redis->context);
+    explicit_bzero(&redis->url, sizeof redis->url);
+    free(redis);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* witness_session.c - see witness_session.h. */
+#include "load/witness/witness_session.h"
+
+#include "load/base/net.h"
+
+#include <libpq-fe.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SILENT_LIMIT_MS = 3000 };
+
+void witness_session_init(struct witness_session *session, const char *url, const char *greeting)
+{
+    *session = (struct witness_session){.url = url, .greeting = greeting, .end_fd = -1};
+}
+
+int witness_session_version(const struct witness_session *session)
+{
+    return session->connection != NULL ? PQserverVersion(session->connection) : 0;
+}
+
+void witness_session_clear(struct witness_session *session)
+{
+    PQfinish(session->connection);
+    session->connection = NULL;
+    session->is_busy = false;
+}
+
+/* ---- waiting ---- */
+
+/* False: end_us has passed, or all waiting is to end. */
+static bool wait_ready(const struct witness_session *session, short events, uint64_t end_us)
+{
+    struct pollfd wanted[] = {{.fd = PQsocket(session->connection), .events = events},
+                              {.fd = session->end_fd, .events = POLLIN}};
+    for (;;) {
+        uint64_t now_us = net_now_us();
+        int left_ms = now_us < end_us ? (int)((end_us - now_us + 999) / 1000) : 0;
+        int ready = poll(wanted, 2, left_ms);
+        if (ready == -1 && errno == EINTR)
+            continue;
+        return ready > 0 && wanted[0].revents != 0;
+    }
+}
+
+/* libpq's messages have several lines; the first says it. */
+static void note_error(struct witness_session *session)
+{
+    const char *message = session->connection != NULL ? PQerrorMessage(session->connection) : "no memory\n";
+    size_t bytes = strcspn(message, "\n");
+    snprintf(session->why, sizeof session->why, "%.*s", (int)bytes,
+             bytes > 0 ? message : "the connection is gone");
+}
+
+static enum witness_outcome away(struct witness_session *session, const char *why)
+{
+    if (why != NULL)
+        snprintf(session->why, sizeof session->why, "%s", why);
+    else
+        note_error(session);
+    witness_session_clear(session);
+    return WITNESS_AWAY;
+}
+
+/* ---- asking ---- */
+
+static void copy_row(const PGresult *result, struct witness_answer *out)
+{
+    int count = PQntuples(result) > 0 ? PQnfields(result) : 0;
+    for (int i = 0; i < count && out->cell_count < WITNESS_CELLS; i++)
+        snprintf(out->cells[out->cell_count++], WITNESS_CELL_BYTES, "%s", PQgetvalue(result, 0, i));
+}
+
+static void note_refusal(struct witness_session *session, const PGresult *result)
+{
+    const char *message = PQresultErrorMessage(result);
+    snprintf(session->why, sizeof session->why, "%.*s", (int)strcspn(message, "\n"), message);
+}
+
+/* What the server sends until it is through with the statement. COPY would never be: the connection goes. */
+static enum witness_outcome take_results(struct witness_session *session, uint64_t end_us,
+                                         struct witness_answer *out)
+{
+    enum witness_outcome outcome = WITNESS_ANSWERED;
+    for (;;) {
+        while (PQisBusy(session->connection)) {
+            if (!wait_ready(session, POLLIN, end_us)) {
+                snprintf(session->why, sizeof session->why, "the database does not answer in time");
+                return WITNESS_AWAY;
+            }
+            if (PQconsumeInput(session->connection) == 0)
+                return away(session, NULL);
+        }
+        PGresult *result = PQgetResult(session->connection);
+        if (result == NULL)
+            break;
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_TUPLES_OK)
+            copy_row(result, out);
+        else if (status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY)
+            outcome = WITNESS_REFUSED;
+        if (outcome == WITNESS_REFUSED)
+            note_refusal(session, result);
+        PQclear(result);
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) {
+            witness_session_clear(session);
+            return WITNESS_REFUSED;
+        }
+    }
+    session->is_busy = false;
+    return PQstatus(session->connection) == CONNECTION_OK ? outcome : away(session, NULL);
+}
+
+static enum witness_outcome ask_now(struct witness_session *session, const char *statement,
+                                    const char *const *values, size_t value_count, uint64_t end_us,
+                                    struct witness_answer *out)
+{
+    *out = (struct witness_answer){.cell_count = 0};
+    if (PQsendQueryParams(session->connection, statement, (int)value_count, NULL, values, NULL, NULL, 0) == 0)
+        return away(session, NULL);
+    session->is_busy = true;
+    session->asked_us = net_now_us();
+    for (int left; (left = PQflush(session->connection)) != 0;) {
+        if (left == -1)
+            return away(session, NULL);
+        if (!wait_ready(session, POLLOUT, end_us)) /* half a question is no question */
+            return away(session, "the database does not read in time");
+    }
+    return take_results(session, end_us, out);
+}
+
+/* ---- connecting ---- */
+
+/* Of a single host: where there are several, libpq is to choose anew each time. */
+static void remember_address(struct witness_session *session)
+{
+    PQconninfoOption *options = PQconninfo(session->connection);
+    for (const PQconninfoOption *option = options; option != NULL && option->keyword != NULL; option++) {
+        bool is_host = strcmp(option->keyword, "host") == 0,
+             is_address = strcmp(option->keyword, "hostaddr") == 0;
+        if ((is_host && option->val != NULL && strchr(option->val, ',') != NULL) ||
+            (is_address && option->val != NULL)) {
+            PQconninfoFree(options);
+            return;
+        }
+    }
+    PQconninfoFree(options);
+    const char *address = PQhostaddr(session->connection);
+    snprintf(session->address, sizeof session->address, "%s", address != NULL ? address : "");
+}
+
+static bool start_connection(struct witness_session *session)
+{
+    const char *const names[] = {"dbname", "fallback_application_name", "hostaddr", NULL};
+    const char *const values[] = {session->url, "stampede witness",
+                                  session->address[0] != '\0' ? session->address : NULL, NULL};
+    session->connection = PQconnectStartParams(names, values, 1);
+    return session->connection != NULL && PQstatus(session->connection) != CONNECTION_BAD;
+}
+
+static enum witness_outcome connect_until(struct witness_session *session, uint64_t end_us)
+{
+    struct witness_answer ignored;
+    PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+    if (!start_connection(session))
+        return away(session, NULL);
+    while (wants != PGRES_POLLING_OK && wants != PGRES_POLLING_FAILED) {
+        if (!wait_ready(session, wants == PGRES_POLLING_READING ? POLLIN : POLLOUT, end_us))
+            return away(session, "the database does not accept a connection in time");
+        wants = PQconnectPoll(session->connection);
+    }
+    if (wants == PGRES_POLLING_FAILED || PQsetnonblocking(session->connection, 1) == -1)
+        return away(session, NULL);
+    if (session->address[0] == '\0')
+        remember_address(session);
+    if (session->greeting == NULL)
+        return WITNESS_ANSWERED;
+    enum witness_outcome outcome = ask_now(session, session->greeting, NULL, 0, end_us, &ignored);
+    return outcome == WITNESS_REFUSED ? WITNESS_ANSWERED : outcome; /* it is a wish */
+}
+
+/* The answer that the last asker did not wait for. */
+static enum witness_outcome forget_answer(struct witness_session *session, uint64_t end_us)
+{
+    struct witness_answer ignored = {.cell_count = 0};
+    enum witness_outcome outcome = take_results(session, end_us, &ignored);
+    bool is_silent = session->is_busy && net_now_us() - session->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
+    if (outcome == WITNESS_AWAY && is_silent)
+        return away(session, "the database is silent");
+    return outcome == WITNESS_REFUSED ? WITNESS_ANSWERED : outcome;
+}
+
+/* Broken while nobody looked: whoever is there now may be asked. What we ask may be asked twice. */
+static enum witness_outcome ask_anew(struct witness_session *session, const char *statement,
+                                     const char *const *values, size_t value_count, uint64_t end_us,
+                                     struct witness_answer *out)
+{
+    enum witness_outcome outcome = connect_until(session, end_us);
+    return outcome == WITNESS_ANSWERED ? ask_now(session, statement, values, value_count, end_us, out)
+                                       : outcome;
+}
+
+enum witness_outcome witness_session_ask(struct witness_session *session, const char *statement,
+                                         const char *const *values, size_t value_count, uint64_t end_us,
+                                         struct witness_answer *out)
+{
+    *out = (struct witness_answer){.cell_count = 0};
+    if (session->connection != NULL && session->is_busy && forget_answer(session, end_us) == WITNESS_AWAY &&
+        session->connection != NULL)
+        return WITNESS_AWAY; /* it may still come */
+    if (session->connection == NULL)
+        return ask_anew(session, statement, values, value_count, end_us, out);
+    enum witness_outcome outcome = ask_now(session, statement, values, value_count, end_us, out);
+    if (outcome == WITNESS_AWAY && session->connection == NULL)
+        return ask_anew(session, statement, values, value_count, end_us, out);
+    return outcome;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* result_loads_test.c - which loads belong to which expiry, and which answers are stale. */
+#include "load/report/result.h"
+#include "tests/support/made_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_near(double number, double expected)
+{
+    if (number < expected - 1e-9 || number > expected + 1e-9)
+        fail_msg("%.17g, not %.17g", number, expected);
+}
+
+/* ---- expiries ---- */
+
+struct load_at {
+    const char *key;
+    uint32_t at_ms;
+};
+
+static void make_loads(struct made_run *run, const struct load_at *loads, size_t count, uint32_t ttl_ms,
+                       uint32_t jitter)
+{
+    struct witness_load *seen = calloc(count + 1, sizeof *seen);
+    assert_non_null(seen);
+    for (size_t i = 0; i < count; i++) {
+        seen[i].at_us = MADE_BEGIN_US + (uint64_t)loads[i].at_ms * 1000;
+        snprintf(seen[i].key, sizeof seen[i].key, "%s", loads[i].key);
+    }
+    run->view = (struct witness_view){.way = WITNESS_LOG, .loads = seen, .load_count = count};
+    run->source.view = &run->view;
+    run->source.ttl_ms = ttl_ms;
+    run->source.jitter_percent = jitter;
+    made_run_finish(run);
+    free(seen);
+}
+
+#define MAKE_LOADS(run, loads, ttl_ms, jitter)                                                               \
+    make_loads(run, loads, sizeof(loads) / sizeof *(loads), ttl_ms, jitter)
+
+static void loads_of_a_key_within_its_life_are_one_expiry(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0},    {"9", 5},    {"7", 10},   {"7", 999},
+                                           {"7", 1000}, {"7", 1001}, {"7", 1999}, {"7", 2000}};
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_int_equal(run.result->loads, 8);
+    assert_int_equal(run.result->loaded_keys, 2);
+    assert_int_equal(run.result->expiries, 4); /* of 7: at 0, 1000 and 2000; of 9: at 5 */
+    assert_near(run.result->loads_per_expiry, 2);
+    assert_string_equal(run.result->way, "log");
+    assert_int_equal(run.result->mark_count, 4);
+    assert_string_equal(run.result->marks[0].text, "key 7: 3 loads");
+    assert_string_equal(run.result->marks[1].text, "key 9: 1 load");
+    assert_int_equal(run.result->marks[2].at_ms, 1000);
+    assert_int_equal(run.result->marks[2].kind, RESULT_EXPIRY);
+    made_run_end(&run);
+}
+
+static void jitter_lets_a_value_expire_earlier(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0}, {"7", 899}, {"7", 900}, {"7", 1700}, {"7", 1800}};
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
+    MAKE_LOADS(&run, loads, 1000, 10);
+    assert_int_equal(run.result->expiries, 3);
+    made_run_end(&run);
+}
+
+static void a_key_without_a_known_life_is_one_expiry(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0}, {"7", 5000}, {"8", 1}, {"", 2}, {"", 9000}};
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
+    MAKE_LOADS(&run, loads, 0, 0);
+    assert_int_equal(run.result->expiries, 3);
+    assert_int_equal(run.result->hot_count, 3);
+    made_run_end(&run);
+}
+
+static void a_write_explains_one_load_of_its_key(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0},      {"7", 120},  {"7", 130},  {"8", 5}, {"8", 125},
+                                           {"7, 1", 125}, {"7, 1", 5}, {"7x", 125}, {"7x", 5}};
+    static const struct result_write writes[] = {{.key = 7,
+                                                  .version = 2,
+                                                  .begun_us = MADE_BEGIN_US + 100000, /* 100 ms */
+                                                  .over_us = MADE_BEGIN_US + 126000},
+                                                 {.key = 70, .version = 9, .over_us = MADE_BEGIN_US + 1}};
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
+    run.source.writes = writes;
+    run.source.write_count = 2;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_int_equal(run.result->expiries, 6); /* of 7 and "7, 1": two; of 8 and "7x": one */
+    assert_int_equal(run.result->loads, 9);
+    made_run_end(&run);
+}
+
+static void a_write_that_was_over_before_the_load_explains_nothing_more(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 200}, {"7", 210}};
+    static const struct result_write writes[] = {{.key = 7, .version = 2, .over_us = MADE_BEGIN_US + 100000}};
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
+    run.source.writes = writes;
+    run.source.write_count = 1;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_int_equal(run.result->expiries, 1);
+    made_run_end(&run);
+}
+
+static void count_without_keys(struct made_run *run, uint64_t load_count, uint32_t ttl_ms)
+{
+    made_run_begin(run, WORK_BURST, 1);
+    run->view = (struct witness_view){
+        .way = WITNESS_STATEMENTS, .load_count = load_count, .caveat = "no failed ones"};
+    run->source.view = &run->view;
+    run->source.ttl_ms = ttl_ms;
+    made_run_finish(run);
+}
+
+static void a_way_of_counting_without_keys_makes_one_expiry_and_says_so(void **state)
+{
+    (void)state;
+    struct made_run run;
+    count_without_keys(&run, 12, 0);
+    assert_true(run.result->has_loads);
+    assert_int_equal(run.result->loads, 12);
+    assert_int_equal(run.result->expiries, 1);
+    assert_near(run.result->loads_per_expiry, 12);
+    assert_non_null(strstr(run.result->caveat, "no failed ones; it knows neither keys"));
+    made_run_end(&run);
+}
+
+static void with_a_ttl_a_way_of_counting_without_instants_has_no_loads_per_expiry(void **state)
+{
+    (void)state;
+    struct made_run run;
+    count_without_keys(&run, 12, 10);
+    assert_int_equal(run.result->loads, 12);
+    assert_int_equal(run.result->expiries, 0);
+    assert_near(run.result->loads_per_expiry, 0);
+    assert_non_null(strstr(run.result->caveat, "one expiry cannot be told from the next"));
+    made_run_end(&run);
+}
+
+static void that_not_one_query_was_seen_is_said(void **state)
+{
+    (void)state;
+    struct made_run run;
+    count_without_keys(&run, 0, 0);
+    assert_non_null(strstr(run.result->caveat, "no failed ones; no query was seen"));
+    made_run_end(&run);
+}
+
+static void the_hottest_keys_are_kept_in_order(void **state)
+{
+    (void)state;
+    struct load_at loads[400];
+    char keys[40][8];
+    size_t count = 0;
+    struct made_run run;
+    for (size_t key = 0; key < 40; key++) {
+        snprintf(keys[key], sizeof keys[key], "%zu", key);
+        for (size_t i = 0; i <= key * 7 % 40 / 4; i++)
+            loads[count++] = (struct load_at){keys[key], 0};
+    }
+    made_run_begin(&run, WORK_BURST, 1);
+    make_loads(&run, loads, count, 0, 0);
+    assert_int_equal(run.result->loaded_keys, 40);
+    assert_int_equal(run.result->hot_count, RESULT_HOT_MAX);
+    for (size_t i = 0; i < RESULT_HOT_MAX; i++)
+        assert_int_equal(run.result->hot[i].loads, i < 4 ? 10 : i < 8 ? 9 : 8);
+    made_run_end(&run);
+}
+
+static void too_many_expiries_are_counted_and_not_marked(void **state)
+{
+    (void)state;
+    struct load_at loads[RESULT_MARKS_MAX / 2 + 1];
+    char keys[RESULT_MARKS_MAX / 2 + 1][8];
+    struct made_run run;
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+        snprintf(keys[i], sizeof keys[i], "%zu", i);
+        loads[i] = (struct load_at){keys[i], (uint32_t)i};
+    }
+    made_run_begin(&run, WORK_BURST, 1);
+    MAKE_LOADS(&run, loads, 0, 0);
+    assert_int_equal(run.result->expiries, RESULT_MARKS_MAX / 2 + 1);
+    assert_int_equal(run.result->mark_count, 0);
+    made_run_end(&run);
+}
+
+static void foreign_keys_become_text_that_anybody_can_read(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"a\033[31m\xff\xe2\x80\xae", 0}, {"\xe7\xa9\xbf", 1}};
+    struct made_run run;
+    made_run_begin(&run, WORK_BURST, 1);
+    MAKE_LOADS(&run, loads, 0, 0);
+    assert_string_equal(run.result->hot[0].key, "a?[31m??");
+    assert_string_equal(run.result->hot[1].key, "\xe7\xa9\xbf");
+    assert_string_equal(run.result->marks[0].text, "key a?[31m??: 1 load");
+    made_run_end(&run);
+}
+
+/* ---- writes ---- */
+
+static void an_answer_older_than_a_finished_write_is_stale(void **state)
+{
+    (void)state;
+    static const struct result_write writes[] = {
+        {.key = 7, .version = 4, .over_us = MADE_BEGIN_US + 300},
+        {.key = 7, .version = 2, .over_us = MADE_BEGIN_US + 100},
+        {.key = 7, .version = 3, .over_us = MADE_BEGIN_US + 400}, /* began earlier, ended later */
+        {.key = 6, .version = 9, .over_us = MADE_BEGIN_US},
+    };
+    static const struct {
+        uint32_t key, version, sent_us;
+        uint8_t outcome;
+        bool is_stale;
+    } requests[] = {
+        {7, 1, 50, RECORD_ANSWERED, false},  {7, 1, 100, RECORD_ANSWERED, false}, /* not after, but at */
+        {7, 1, 101, RECORD_ANSWERED, true},  {7, 2, 101, RECORD_ANSWERED, false},
+        {7, 3, 350, RECORD_ANSWERED, true},  {7, 3, 500, RECORD_ANSWERED, true},
+        {7, 4, 500, RECORD_ANSWERED, false}, {7, 0, 500, RECORD_ANSWERED, false},
+        {8, 1, 500, RECORD_ANSWERED, false}, {7, 1, 500, RECORD_RESET, false},
+    };
+    struct made_run run;
+    uint64_t expected = 0;
+    made_run_begin(&run, WORK_BURST, sizeof requests / sizeof *requests);
+    for (size_t i = 0; i < run.count; i++) {
+        run.at[i].key = requests[i].key;
+        run.at[i].version = requests[i].version;
+        run.at[i].sent_us = requests[i].sent_us;
+        run.at[i].outcome = requests[i].outcome;
+        expected += requests[i].is_stale;
+    }
+    run.source.writes = writes;
+    run.source.write_count = 4;
+    made_run_finish(&run);
+    assert_true(run.result->has_writes);
+    assert_int_equal(run.result->stale_answers, expected);
+    made_run_end(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loads_of_a_key_within_its_life_are_one_expiry),
+        cmocka_unit_test(jitter_lets_a_value_expire_earlier),
+        cmocka_unit_test(a_key_without_a_known_life_is_one_expiry),
+        cmocka_unit_test(a_write_explains_one_load_of_its_key),
+        cmocka_unit_test(a_write_that_was_over_before_the_load_explains_nothing_more),
+        cmocka_unit_test(a_way_of_counting_without_keys_makes_one_expiry_and_says_so),
+        cmocka_unit_test(with_a_ttl_a_way_of_counting_without_instants_has_no_loads_per_expiry),
+        cmocka_unit_test(that_not_one_query_was_seen_is_said),
+        cmocka_unit_test(the_hottest_keys_are_kept_in_order),
+        cmocka_unit_test(too_many_expiries_are_counted_and_not_marked),
+        cmocka_unit_test(foreign_keys_become_text_that_anybody_can_read),
+        cmocka_unit_test(an_answer_older_than_a_finished_write_is_stale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
