@@ -376,8 +376,8 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     return GUARD_OK;
 }
 
-static void refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                    const struct guard_policy *policy, const char *filler, bool together)
+static void refresh_key(struct core *core, uint64_t now_us, const struct core_key *key,
+                        const struct guard_policy *policy, const char *filler, bool together)
 {
     begin(core);
     if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
@@ -393,13 +393,13 @@ static void refresh(struct core *core, uint64_t now_us, const struct core_key *k
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler)
 {
-    refresh(core, now_us, key, policy, filler, false);
+    refresh_key(core, now_us, key, policy, filler, false);
 }
 
 void core_refresh_together(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, const char *filler)
 {
-    refresh(core, now_us, key, policy, filler, true);
+    refresh_key(core, now_us, key, policy, filler, true);
 }
 
 bool core_turn_due(const struct core *core)

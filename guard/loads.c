@@ -122,7 +122,7 @@ static struct flight *next_to_start(const struct core *core, bool turn_over)
     return flight;
 }
 
-static void start(struct core *core, uint64_t now_us, struct flight *flight)
+static void start_queued(struct core *core, uint64_t now_us, struct flight *flight)
 {
     loads_dequeue(core, flight);
     flight_start_load(core, now_us, flight);
@@ -151,7 +151,7 @@ static void start_batch(struct core *core, uint64_t now_us, const struct guard_p
         next = at->queue_next;
         if (!at->gathers || at->policy != policy || !is_gathered(core, at))
             continue;
-        start(core, now_us, at);
+        start_queued(core, now_us, at);
         count++;
     }
     core->batch = 0;
@@ -167,7 +167,7 @@ void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
         if (flight->gathers)
             start_batch(core, now_us, flight->policy);
         else
-            start(core, now_us, flight);
+            start_queued(core, now_us, flight);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
-struct part {
+struct many_part {
     struct many *many;
     struct get *get; /* NULL: called back */
 };
@@ -20,7 +20,7 @@ struct many {
     uint32_t looking;             /* lookups that are outstanding */
     size_t left, count;           /* not called back, all */
     struct guard_result *results; /* in the same allocation; their values are ours */
-    struct part parts[];
+    struct many_part parts[];
 };
 
 static bool is_own(const struct guard_loop *loop)
@@ -35,21 +35,15 @@ void many_looking(struct many *many)
     many->looking++;
 }
 
-/* The caller holds the guard's mutex. */
-static void release_held(struct many *many)
-{
-    struct get *list = many->held;
-    many->held = NULL;
-    if (list != NULL)
-        shell_add_gets(many->loop->guard, list);
-}
-
+/* No lookup is outstanding: on with those that were no hits. */
 static void looked(struct many *many)
 {
-    if (--many->looking > 0 || many->held == NULL)
+    struct get *list = many->held;
+    if (--many->looking > 0 || list == NULL)
         return;
+    many->held = NULL;
     pthread_mutex_lock(&many->loop->guard->mutex);
-    release_held(many);
+    shell_add_gets(many->loop->guard, list);
     pthread_mutex_unlock(&many->loop->guard->mutex);
 }
 
@@ -65,14 +59,13 @@ void many_answered_here(struct get *get)
     looked(get->many);
 }
 
-/* A loop that is being detached cancels all the others, too. */
+/* Those that are held stay so until they are cancelled themselves: all are, or none. */
 void many_cancelled_here(struct get *get)
 {
-    struct many *many = get->many;
     if (get->stage == GET_HELD)
-        DL_DELETE(many->held, get);
-    else if (--many->looking == 0 && !many->loop->detaching)
-        release_held(many);
+        DL_DELETE(get->many->held, get);
+    else
+        get->many->looking--;
 }
 
 /* ---- answering ---- */
@@ -86,7 +79,7 @@ static void free_many(struct many *many)
 }
 
 /* From here on no ticket leads to it. */
-static void forget_ticket(struct many *many)
+static void forget_stand_in(struct many *many)
 {
     struct guard_loop *loop = many->loop;
     if (is_own(loop))
@@ -99,7 +92,7 @@ static void forget_ticket(struct many *many)
 
 static void part_answered(void *context, const struct guard_result *result)
 {
-    struct part *part = context;
+    struct many_part *part = context;
     struct many *many = part->many;
     struct guard_result *own = &many->results[part - many->parts];
     *own = *result;
@@ -107,14 +100,14 @@ static void part_answered(void *context, const struct guard_result *result)
         guard_value_ref(result->value);
     if (--many->left > 0)
         return;
-    forget_ticket(many);
+    forget_stand_in(many);
     many->answered(many->context, many->results, many->count);
     free_many(many);
 }
 
 void many_forget(struct get *get)
 {
-    ((struct part *)get->context)->get = NULL;
+    ((struct many_part *)get->context)->get = NULL;
 }
 
 void many_cancel(struct many *many)
@@ -138,7 +131,7 @@ static enum guard_status check_request(const struct guard_many_request *request)
 }
 
 /* Before anybody knows of its gets. */
-static void discard(struct many *many)
+static void discard_many(struct many *many)
 {
     for (size_t i = 0; i < many->count; i++)
         free(many->parts[i].get);
@@ -147,7 +140,7 @@ static void discard(struct many *many)
 
 static enum guard_status make_get(struct many *many, const struct guard_many_request *request, size_t i)
 {
-    struct part *part = &many->parts[i];
+    struct many_part *part = &many->parts[i];
     const struct guard_request one = {
         .kind = request->kind,
         .key = request->keys[i],
@@ -166,7 +159,7 @@ static enum guard_status make_get(struct many *many, const struct guard_many_req
 
 static struct many *new_many(struct guard_loop *loop, const struct guard_many_request *request)
 {
-    size_t parts_bytes = sizeof(struct many) + request->count * sizeof(struct part);
+    size_t parts_bytes = sizeof(struct many) + request->count * sizeof(struct many_part);
     struct many *many = calloc(1, parts_bytes + request->count * sizeof *many->results);
     if (many == NULL)
         return NULL;
@@ -185,11 +178,11 @@ static struct many *new_many(struct guard_loop *loop, const struct guard_many_re
     return many;
 }
 _Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
-                   sizeof(struct part) % _Alignof(struct guard_result) == 0,
+                   sizeof(struct many_part) % _Alignof(struct guard_result) == 0,
                "the results follow the parts");
 
-static enum guard_status make(struct guard_loop *loop, const struct guard_many_request *request,
-                              struct many **out)
+static enum guard_status make_many(struct guard_loop *loop, const struct guard_many_request *request,
+                                   struct many **out)
 {
     enum guard_status status = check_request(request);
     if (status != GUARD_OK)
@@ -200,7 +193,7 @@ static enum guard_status make(struct guard_loop *loop, const struct guard_many_r
     for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
         status = make_get(many, request, i);
     if (status != GUARD_OK)
-        discard(many);
+        discard_many(many);
     else
         *out = many;
     return status;
@@ -208,7 +201,7 @@ static enum guard_status make(struct guard_loop *loop, const struct guard_many_r
 
 /* ---- accepting ---- */
 
-static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
+static enum guard_status take_one_ticket(struct guard_loop *loop, struct get *get)
 {
     get->ticket = tickets_add(&loop->tickets, get);
     return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
@@ -224,9 +217,9 @@ static enum guard_status take_tickets(struct many *many)
         return GUARD_SHED;
     }
     size_t taken = 0;
-    enum guard_status status = take_ticket(loop, many->stand_in);
+    enum guard_status status = take_one_ticket(loop, many->stand_in);
     while (taken < many->count && status == GUARD_OK) {
-        status = take_ticket(loop, many->parts[taken].get);
+        status = take_one_ticket(loop, many->parts[taken].get);
         taken += status == GUARD_OK;
     }
     loop->many_count += status == GUARD_OK;
@@ -240,7 +233,7 @@ static enum guard_status take_tickets(struct many *many)
 }
 
 /* Under the mutex. */
-static enum guard_status admit(struct guard *guard, struct many *many)
+static enum guard_status admit_many(struct guard *guard, struct many *many)
 {
     if (guard->draining)
         return GUARD_CLOSING;
@@ -256,16 +249,16 @@ enum guard_status guard_get_many(struct guard *guard, const struct guard_many_re
                                  guard_ticket *ticket)
 {
     struct many *many = NULL;
-    enum guard_status status = make(guard->own, request, &many);
+    enum guard_status status = make_many(guard->own, request, &many);
     if (status != GUARD_OK)
         return status;
     pthread_mutex_lock(&guard->mutex);
-    status = admit(guard, many);
+    status = admit_many(guard, many);
     if (status == GUARD_OK && ticket != NULL)
         *ticket = many->stand_in->ticket;
     pthread_mutex_unlock(&guard->mutex);
     if (status != GUARD_OK)
-        discard(many);
+        discard_many(many);
     return status;
 }
 
@@ -275,12 +268,12 @@ enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guar
     struct many *many = NULL;
     if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
         return GUARD_CLOSING;
-    enum guard_status status = make(loop, request, &many);
+    enum guard_status status = make_many(loop, request, &many);
     if (status != GUARD_OK)
         return status;
     status = take_tickets(many);
     if (status != GUARD_OK) {
-        discard(many);
+        discard_many(many);
         return status;
     }
     if (ticket != NULL)
@@ -292,7 +285,7 @@ enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guar
 
 /* ---- the blocking form ---- */
 
-struct blocking {
+struct many_blocking {
     pthread_mutex_t mutex;
     pthread_cond_t done;
     bool is_done;
@@ -302,7 +295,7 @@ struct blocking {
 
 static void got_many(void *context, const struct guard_result *results, size_t count)
 {
-    struct blocking *blocking = context;
+    struct many_blocking *blocking = context;
     pthread_mutex_lock(&blocking->mutex);
     for (size_t i = 0; i < count; i++) {
         blocking->results[blocking->places[i]] = results[i];
@@ -315,7 +308,7 @@ static void got_many(void *context, const struct guard_result *results, size_t c
 }
 
 static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct blocking *blocking)
+                                      struct many_blocking *blocking)
 {
     pthread_mutex_init(&blocking->mutex, NULL);
     pthread_cond_init(&blocking->done, NULL);
@@ -334,7 +327,7 @@ enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_ma
 {
     const char *keys[GUARD_MANY_MAX];
     size_t places[GUARD_MANY_MAX], count = 0;
-    struct blocking blocking = {.results = results, .places = places};
+    struct many_blocking blocking = {.results = results, .places = places};
     if (request == NULL || request->keys == NULL || request->count == 0 || request->count > GUARD_MANY_MAX)
         return GUARD_INVALID;
     memset(results, 0, request->count * sizeof *results);

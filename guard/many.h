@@ -25,7 +25,7 @@ void many_looking(struct many *many);
 void many_missed(struct get *get);
 /* It was a hit. */
 void many_answered_here(struct get *get);
-/* Looked up or held, and cancelled. The caller holds the guard's mutex. */
+/* Looked up or held, and cancelled, as all the others are. */
 void many_cancelled_here(struct get *get);
 /* This one is about to be called back. */
 void many_forget(struct get *get);

@@ -188,17 +188,25 @@ static void worker_over(void *context)
     report(context, true);
 }
 
+static size_t list_batch(struct guard_load *first, struct guard_load *loads[GUARD_MANY_MAX])
+{
+    size_t count = 0;
+    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+        assert(count < GUARD_MANY_MAX);
+        loads[count++] = load;
+    }
+    return count;
+}
+
 /* A batch has one limit, the earliest of its keys'. */
 static void run_batch(struct guard_load *first)
 {
     struct guard_load *loads[GUARD_MANY_MAX];
-    size_t count = 0;
-    uint64_t start_us = clock_now_us(), deadline_us = UINT64_MAX;
-    for (struct guard_load *load = first; load != NULL; load = load->mate) {
-        assert(count < GUARD_MANY_MAX);
-        loads[count++] = load;
-        deadline_us = load->deadline_us < deadline_us ? load->deadline_us : deadline_us;
-    }
+    size_t count = list_batch(first, loads);
+    uint64_t start_us = clock_now_us(), deadline_us = first->deadline_us;
+    for (size_t i = 1; i < count; i++)
+        if (loads[i]->deadline_us < deadline_us)
+            deadline_us = loads[i]->deadline_us;
     for (size_t i = 0; i < count; i++) {
         loads[i]->start_us = start_us;
         loads[i]->deadline_us = deadline_us;
@@ -323,7 +331,7 @@ static struct guard_load *new_load(const struct job *job)
 }
 
 /* Under the mutex. */
-static void commit(struct workers *workers)
+static void commit_batch(struct workers *workers)
 {
     struct guard_load *open = workers->open;
     if (open == NULL)
@@ -336,7 +344,7 @@ static void commit(struct workers *workers)
 void workers_commit(struct workers *workers)
 {
     pthread_mutex_lock(&workers->mutex);
-    commit(workers);
+    commit_batch(workers);
     pthread_mutex_unlock(&workers->mutex);
 }
 
@@ -350,14 +358,14 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct g
         workers->open_last = load;
         return true;
     }
-    commit(workers);
+    commit_batch(workers);
     DL_COUNT(workers->queued, each, queued);
     if (!staff(workers, (uint32_t)queued + 1))
         return false;
     workers->open = workers->open_last = load;
     workers->open_batch = job->batch;
     if (job->batch == 0)
-        commit(workers);
+        commit_batch(workers);
     return true;
 }
 

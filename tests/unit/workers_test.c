@@ -29,8 +29,9 @@ struct bench {
     struct workers *workers;
     struct guard_policy policy;
     const char *previous_validator; /* of the next job; NULL: none */
+    uint64_t batch;                 /* of the next job */
     int gate;                       /* an eventfd; readable: open */
-    atomic_uint begun, over, cancelled;
+    atomic_uint begun, over, cancelled, wrong;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -42,8 +43,10 @@ static void on_done(void *context, struct finished_load *finished)
 {
     struct bench *bench = context;
     pthread_mutex_lock(&bench->mutex);
-    assert_true(bench->count < MOST);
-    bench->finished[bench->count++] = finished;
+    for (; finished != NULL; finished = finished->next) {
+        assert_true(bench->count < MOST);
+        bench->finished[bench->count++] = finished;
+    }
     pthread_cond_signal(&bench->changed);
     pthread_mutex_unlock(&bench->mutex);
 }
@@ -90,6 +93,7 @@ static void bench_start_until(struct bench *bench, uint64_t load, const char *ke
         .policy = &bench->policy,
         .deadline_us = deadline_us,
         .previous_validator = bench->previous_validator,
+        .batch = bench->batch,
     };
     assert_true(workers_start(bench->workers, &job));
 }
@@ -257,6 +261,86 @@ static void a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins(void
     bench_close(&bench);
 }
 
+/* Until the gate opens or nobody wants any of it; the last one is left unfinished. */
+static void batch_at_the_gate(struct guard_load *const *loads, size_t count, void *context)
+{
+    struct bench *bench = context;
+    struct pollfd fds[] = {{bench->gate, POLLIN, 0}, {guard_load_cancel_fd(loads[0]), POLLIN, 0}};
+    atomic_fetch_add(&bench->begun, (unsigned)count);
+    while (poll(fds, 2, -1) <= 0)
+        continue;
+    for (size_t i = 0; i < count; i++) {
+        bool right = guard_load_cancel_fd(loads[i]) == guard_load_cancel_fd(loads[0]) &&
+                     guard_load_left_ms(loads[i]) <= 1000; /* the earliest limit of all */
+        atomic_fetch_add(&bench->wrong, !right);
+        atomic_fetch_add(&bench->cancelled, guard_load_cancelled(loads[i]));
+        if (i + 1 < count)
+            guard_load_done(loads[i], guard_load_key(loads[i]), strlen(guard_load_key(loads[i])), NULL);
+    }
+    atomic_fetch_add(&bench->over, (fds[1].revents & POLLIN) != 0);
+}
+
+/* Jobs 1 to 3; `over` counts descriptors that spoke. */
+static void start_batch(struct bench *bench)
+{
+    bench->policy.batch_loader = batch_at_the_gate;
+    bench->batch = 7;
+    bench_start(bench, 1, "one");
+    bench_start_until(bench, 2, "two", clock_now_us() + 1000000);
+    bench_start(bench, 3, "three");
+    assert_int_equal(bench->begun, 0); /* it may not be complete yet */
+    workers_commit(bench->workers);
+    wait_for(&bench->begun, 3);
+}
+
+static void a_batch_is_one_call_and_a_verdict_for_each(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, 1, load_at_the_gate);
+    start_batch(&bench);
+    workers_cancel(bench.workers, 2);
+    eventfd_write(bench.gate, 1);
+    wait_finished(&bench, 3);
+    assert_int_equal(bench.cancelled, 1);
+    assert_int_equal(bench.wrong, 0);
+    assert_int_equal(bench.over, 0); /* one key that is not wanted ends nothing */
+    assert_string_equal(verdict_of(&bench, 1)->value->public.body, "one");
+    assert_string_equal(verdict_of(&bench, 2)->value->public.body, "two");
+    assert_int_equal(verdict_of(&bench, 3)->failure, GUARD_FAILURE_INTERNAL);
+    bench_close(&bench);
+}
+
+static void a_batch_that_nobody_wants_is_told_so(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, 1, load_at_the_gate);
+    start_batch(&bench);
+    for (uint64_t load = 1; load <= 3; load++)
+        workers_cancel(bench.workers, load);
+    wait_finished(&bench, 3);
+    assert_int_equal(bench.cancelled, 3);
+    assert_int_equal(bench.over, 1);
+    bench_close(&bench);
+}
+
+static void batches_do_not_mix_and_one_of_one_is_a_load(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, 1, load_at_the_gate);
+    eventfd_write(bench.gate, 1);
+    for (uint64_t load = 1; load <= 3; load++) {
+        bench.batch = load;
+        bench_start(&bench, load, "k");
+    }
+    workers_commit(bench.workers);
+    wait_finished(&bench, 3);
+    assert_int_equal(bench.begun, 3);
+    bench_close(&bench);
+}
+
 static void a_broken_contract_is_an_internal_failure_and_costs_no_worker(void **state)
 {
     static const char *const WRONG[] = {"exits", "validator", "failure", "nothing"};
@@ -366,6 +450,9 @@ int main(void)
         cmocka_unit_test(no_more_jobs_run_at_a_time_than_there_are_workers),
         cmocka_unit_test(a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not),
         cmocka_unit_test(a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins),
+        cmocka_unit_test(a_batch_is_one_call_and_a_verdict_for_each),
+        cmocka_unit_test(a_batch_that_nobody_wants_is_told_so),
+        cmocka_unit_test(batches_do_not_mix_and_one_of_one_is_a_load),
         cmocka_unit_test(a_broken_contract_is_an_internal_failure_and_costs_no_worker),
         cmocka_unit_test(a_load_is_unchanged_only_if_there_was_something_to_compare_with),
         cmocka_unit_test(what_is_left_follows_the_deadline_and_ends_at_zero),
