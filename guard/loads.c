@@ -135,7 +135,7 @@ static void start_lent(struct core *core, uint64_t now_us)
     while (flight != NULL) {
         struct flight *next = flight->queue_next;
         if (loads_lender(core, flight) != NULL)
-            start(core, now_us, flight);
+            start_queued(core, now_us, flight);
         flight = next;
     }
 }
