@@ -212,6 +212,7 @@ struct core_loaded {
     uint64_t load_us;
 };
 
+/* A load whose thread is lent comes back after the one that it is lent to. */
 void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
 
 /*

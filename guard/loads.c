@@ -217,6 +217,7 @@ struct load *loads_find(const struct core *core, uint64_t id)
 
 void loads_free(struct core *core, struct load *load)
 {
+    assert(!load->lending);
     DL_DELETE(core->loads, load);
     if (load->lender != NULL) {
         load->lender->lending = false;

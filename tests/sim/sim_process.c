@@ -113,8 +113,9 @@ void process_free(struct sim *sim, struct process *process)
         core_replied(process->core, now_us, command->action.op, &(struct core_reply){.kind = REPLY_UNSENT});
         discard(process);
     }
-    for (uint32_t i = 0; i < sim->loads; i++) {
-        struct load_model *load = &sim->load[i];
+    for (uint32_t i = sim->loads; i > 0;
+         i--) { /* the youngest first: who runs on a lent thread ends before it */
+        struct load_model *load = &sim->load[i - 1];
         if (load->life != process->life || load->ended)
             continue;
         core_loaded(process->core, now_us, load->id, &(struct core_loaded){.outcome = LOAD_FAILED});
