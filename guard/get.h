@@ -20,7 +20,6 @@ enum get_stage {
     GET_LOOKUP,
     GET_HELD, /* its lookup was no hit; waits for those of the others it was asked for with */
     GET_CORE,
-    GET_MANY, /* no get: stands for all of one guard_get_many() in the tickets */
 };
 
 struct lookup;
@@ -41,6 +40,8 @@ struct get {
     struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
     struct many *many;     /* it is one of these; NULL: alone */
     enum get_stage stage;
+    bool
+        is_stand_in; /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
     bool cancelling;               /* in the guard's list of cancels; under its mutex */
     bool cancel_posted;            /* has ever been; the thread of its loop */
     bool in_core, cancelled_early; /* guard's thread */

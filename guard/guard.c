@@ -193,7 +193,7 @@ void guard_cancel(struct guard *guard, guard_ticket ticket)
 {
     pthread_mutex_lock(&guard->mutex);
     struct get *get = tickets_find(&guard->own->tickets, ticket);
-    if (get != NULL && get->stage == GET_MANY)
+    if (get != NULL && get->is_stand_in)
         many_cancel(get->many);
     else if (get != NULL)
         shell_post_cancel(guard, get);
@@ -353,7 +353,7 @@ void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
     if (get == NULL)
         return;
     pthread_mutex_lock(&loop->guard->mutex);
-    if (get->stage == GET_MANY)
+    if (get->is_stand_in)
         many_cancel(get->many);
     else
         loop_cancel(loop, get);

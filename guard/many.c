@@ -173,7 +173,7 @@ static struct many *new_many(struct guard_loop *loop, const struct guard_many_re
         free(many);
         return NULL;
     }
-    many->stand_in->stage = GET_MANY;
+    many->stand_in->is_stand_in = true;
     many->stand_in->many = many;
     return many;
 }
