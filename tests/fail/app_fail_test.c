@@ -25,31 +25,10 @@
 #include <jansson.h>
 #include <netinet/in.h>
 
-enum { SCALE = 200, RUNS_MAX = 4000, LIMIT_MS = 10000, ROWS_BYTES = 1 << 20, TEXT_BYTES = 160 };
+enum { SCALE = 200, LIMIT_MS = 10000, ROWS_BYTES = 1 << 20, TEXT_BYTES = 160 };
 
 static struct stack_redis redis;
 static struct stack_postgres postgres;
-
-/* Does its work once; with `healthy` it must succeed. */
-typedef void attempt(bool healthy);
-
-/* Again and again, until there are fewer calls than are to fail; then once more, and nothing fails. */
-static void sweep(enum failing what, attempt *attempt_one)
-{
-    unsigned first = 0;
-    bool failed = true;
-    while (failed) {
-        first++;
-        failing_prepare();
-        failing_begin(what, first, 1);
-        attempt_one(false);
-        failed = failing_end(first);
-        assert_true(first < RUNS_MAX);
-    }
-    attempt_one(true);
-    print_message("%u calls failed in turn\n", first - 1);
-    assert_true(first > 1);
-}
 
 /* ---- documents ---- */
 
@@ -112,8 +91,8 @@ static void a_document_is_whole_or_none(void **state)
     static attempt *const builds[] = {build_tree, build_category, build_product};
     (void)state;
     for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
-        sweep(FAIL_MEMORY, builds[i]);
-        sweep(FAIL_LIBRARY_MEMORY, builds[i]); /* jansson's */
+        sweep_alone(FAIL_MEMORY, builds[i]);
+        sweep_alone(FAIL_LIBRARY_MEMORY, builds[i]); /* jansson's */
     }
 }
 
@@ -175,10 +154,10 @@ static void use_pipelined(bool healthy)
 static void a_query_has_an_outcome_and_the_pool_goes_on(void **state)
 {
     (void)state;
-    sweep(FAIL_MEMORY, use_prepared);
-    sweep(FAIL_MEMORY, use_pipelined);
-    sweep(FAIL_THREAD, use_prepared);
-    sweep(FAIL_POLL_SIGNAL, use_prepared);
+    sweep_alone(FAIL_MEMORY, use_prepared);
+    sweep_alone(FAIL_MEMORY, use_pipelined);
+    sweep_alone(FAIL_THREAD, use_prepared);
+    sweep_alone(FAIL_POLL_SIGNAL, use_prepared);
 }
 
 /* ---- the catalog behind the guard ---- */
@@ -276,7 +255,7 @@ static void serve_requests(struct guard *guard, const struct catalog *catalog, u
     }
     request_all(server, run, healthy);
     failing_stop();
-    request_all(server, run + RUNS_MAX, true);
+    request_all(server, run + SWEEP_RUNS_MAX, true);
     server_stop(server, 1000);
     server_close(&server);
 }
@@ -309,7 +288,7 @@ static void serve(struct guard *guard, const struct settings *settings, unsigned
     ask_catalog(guard, catalog, run, healthy);
     serve_requests(guard, catalog, run, healthy);
     failing_stop();
-    ask_catalog(guard, catalog, run + 2 * RUNS_MAX, true);
+    ask_catalog(guard, catalog, run + 2 * SWEEP_RUNS_MAX, true);
     assert_int_equal(guard_close(&guard, 1000), GUARD_OK);
     catalog_close(&catalog);
 }
@@ -330,12 +309,12 @@ static void live(bool healthy)
 static void the_service_answers_and_recovers(void **state)
 {
     (void)state;
-    sweep(FAIL_MEMORY, live);
-    sweep(FAIL_LIBRARY_MEMORY, live); /* and jansson's */
-    sweep(FAIL_THREAD, live);
-    sweep(FAIL_DESCRIPTOR, live);
-    sweep(FAIL_SOCKET, live);
-    sweep(FAIL_LISTEN, live);
+    sweep_alone(FAIL_MEMORY, live);
+    sweep_alone(FAIL_LIBRARY_MEMORY, live); /* and jansson's */
+    sweep_alone(FAIL_THREAD, live);
+    sweep_alone(FAIL_DESCRIPTOR, live);
+    sweep_alone(FAIL_SOCKET, live);
+    sweep_alone(FAIL_LISTEN, live);
 }
 
 /* Whether it hits accept() beside another connection or alone is a matter of timing. */
@@ -344,7 +323,7 @@ static void a_server_out_of_descriptors_accepts_again(void **state)
     enum { TIMES = 5 };
     (void)state;
     for (int i = 0; i < TIMES; i++)
-        sweep(FAIL_ACCEPT, live);
+        sweep_alone(FAIL_ACCEPT, live);
 }
 
 /* ---- the program ---- */

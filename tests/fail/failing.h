@@ -333,4 +333,29 @@ static inline bool failing_take_over_libuv(void)
            uv_loop_init(&loop) == 0 && uv_loop_close(&loop) == 0;
 }
 
+/* ---- the sweep ---- */
+
+enum { SWEEP_RUNS_MAX = 4000 };
+
+/* Does its work once; with `healthy` it must succeed. */
+typedef void attempt(bool healthy);
+
+/* Again and again, until there are fewer calls than are to fail; then once more, and nothing fails. */
+static inline void sweep_alone(enum failing what, attempt *attempt_one)
+{
+    unsigned first = 0;
+    bool failed = true;
+    while (failed) {
+        first++;
+        failing_prepare();
+        failing_begin(what, first, 1);
+        attempt_one(false);
+        failed = failing_end(first);
+        assert_true(first < SWEEP_RUNS_MAX);
+    }
+    attempt_one(true);
+    print_message("%u calls failed in turn\n", first - 1);
+    assert_true(first > 1);
+}
+
 #endif

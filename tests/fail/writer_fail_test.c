@@ -11,30 +11,10 @@
 #include <semaphore.h>
 #include <time.h>
 
-enum { SCALE = 200, RUNS_MAX = 600, LIMIT_S = 20, TEXT_BYTES = 200, PRODUCT = 7 };
+enum { SCALE = 200, LIMIT_S = 20, TEXT_BYTES = 200, PRODUCT = 7 };
 
 static struct stack_redis redis;
 static struct stack_postgres postgres;
-
-typedef void attempt(bool healthy);
-
-/* As in app_fail_test: until there are fewer calls than are to fail; then once more, and nothing fails. */
-static void sweep(enum failing what, attempt *attempt_one)
-{
-    unsigned first = 0;
-    bool failed = true;
-    while (failed) {
-        first++;
-        failing_prepare();
-        failing_begin(what, first, 1);
-        attempt_one(false);
-        failed = failing_end(first);
-        assert_true(first < RUNS_MAX);
-    }
-    attempt_one(true);
-    print_message("%u calls failed in turn\n", first - 1);
-    assert_true(first > 1);
-}
 
 static void done(struct write_job *job)
 {
@@ -115,10 +95,10 @@ static void a_write_has_an_outcome_and_the_next_one_is_made(void **state)
 {
     char value[32];
     (void)state;
-    sweep(FAIL_MEMORY, write_some);
-    sweep(FAIL_DESCRIPTOR, write_some);
-    sweep(FAIL_THREAD, write_some);
-    sweep(FAIL_POLL_SIGNAL, write_some);
+    sweep_alone(FAIL_MEMORY, write_some);
+    sweep_alone(FAIL_DESCRIPTOR, write_some);
+    sweep_alone(FAIL_THREAD, write_some);
+    sweep_alone(FAIL_POLL_SIGNAL, write_some);
     /* every purchase that was remembered took one piece, and no other did */
     assert_true(stack_postgres_query(postgres.url,
                                      "SELECT 100000 - stock = (SELECT count(*) FROM purchases) "

@@ -98,30 +98,35 @@ static void step_clock(struct sim *sim, int64_t direction)
 
 /* ---- one after another ---- */
 
+static void to_one_that_runs(struct sim *sim, void (*happens)(struct sim *sim, struct process *process))
+{
+    struct process *process = victim(sim);
+    if (process_runs(process))
+        happens(sim, process);
+}
+
+/* A state of Redis that passes. */
+static void hamper(struct sim *sim, enum fault fault, bool *state, uint32_t most_ms)
+{
+    *state = true;
+    recover_after(sim, fault, 50, most_ms);
+}
+
 static void befall(struct sim *sim, enum fault fault)
 {
     switch (fault) {
-    case FAULT_CONNECTION: {
-        struct process *process = victim(sim);
-        if (process_runs(process))
-            net_break(sim, process);
+    case FAULT_CONNECTION:
+        to_one_that_runs(sim, net_break);
         break;
-    }
-    case FAULT_SUBSCRIPTION: {
-        struct process *process = victim(sim);
-        if (process_runs(process))
-            net_unsubscribe(sim, process);
+    case FAULT_SUBSCRIPTION:
+        to_one_that_runs(sim, net_unsubscribe);
         break;
-    }
     case FAULT_CRASH:
         crash(sim, victim(sim));
         break;
-    case FAULT_SHUTDOWN: {
-        struct process *process = victim(sim);
-        if (process_runs(process))
-            process_shut_down(sim, process);
+    case FAULT_SHUTDOWN:
+        to_one_that_runs(sim, process_shut_down);
         break;
-    }
     case FAULT_STALL:
         stall(sim, victim(sim));
         break;
@@ -141,8 +146,7 @@ static void befall(struct sim *sim, enum fault fault)
         fail_over(sim);
         break;
     case FAULT_REDIS_HANG:
-        sim->redis.hung = true;
-        recover_after(sim, fault, 50, 3000);
+        hamper(sim, fault, &sim->redis.hung, 3000);
         break;
     case FAULT_CLOCK_FORWARD:
         step_clock(sim, 1);
@@ -151,12 +155,10 @@ static void befall(struct sim *sim, enum fault fault)
         step_clock(sim, -1);
         break;
     case FAULT_OOM:
-        sim->redis.oom = true;
-        recover_after(sim, fault, 50, 2000);
+        hamper(sim, fault, &sim->redis.oom, 2000);
         break;
     case FAULT_READONLY:
-        sim->redis.readonly = true;
-        recover_after(sim, fault, 50, 2000);
+        hamper(sim, fault, &sim->redis.readonly, 2000);
         break;
     case FAULT_COMMAND_LOST:
     case FAULT_COMMAND_LATE:
