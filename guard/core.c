@@ -33,12 +33,17 @@ uint64_t core_stamp(struct core *core)
     return ++core->last_stamp;
 }
 
-void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us)
+size_t core_histogram_bucket(uint64_t span_us)
 {
     size_t bucket = 0;
     while (bucket < GUARD_HISTOGRAM_BUCKETS - 1 && span_us > HISTOGRAM_BOUNDS_US[bucket])
         bucket++;
-    histogram->count[bucket]++;
+    return bucket;
+}
+
+void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us)
+{
+    histogram->count[core_histogram_bucket(span_us)]++;
     histogram->sum_us += span_us;
 }
 

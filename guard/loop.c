@@ -17,8 +17,6 @@ enum {
     ASK_AGAIN_US = 20000,     /* for a refresh of the same key */
 };
 
-static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
-
 /* One PTTL and GET on their way; who asks before they are written shares them. */
 struct lookup {
     UT_hash_handle hh; /* only while joinable */
@@ -68,9 +66,7 @@ void loop_count(struct guard_loop *loop, const struct get *get)
 {
     struct loop_counters *counters = &loop->counters;
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
-    size_t bucket = 0;
-    while (bucket < GUARD_HISTOGRAM_BUCKETS - 1 && span_us > BOUNDS_US[bucket])
-        bucket++;
+    size_t bucket = core_histogram_bucket(span_us);
     bump(counter_of(counters, &get->waiter.result), 1);
     bump(&counters->duration_count[bucket], 1);
     bump(&counters->duration_sum_us, span_us);
