@@ -48,7 +48,6 @@ MINUTES ?= 60
 SEED ?= 1
 PREFIX ?= /usr/local
 TEST_LIMIT_S ?= 180
-SECONDS ?= 60
 CFLAGS ?= -O2 -g
 T ?=
 
