@@ -9,6 +9,9 @@
  * before a drop is not put in after it: the token has the epoch of the key's slot, which every drop moves on.
  * Slots are shared by keys; a drop of one may cost a neighbour an insert, never the other way round.
  *
+ * A tag is dropped (near_drop_tag()) in constant time, however many entries have it: its slot of another table is
+ * stamped, and an entry whose lookup left before that is gone for whoever asks for it. Tags share those slots, too.
+ *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares who was asked for since it last came by, and evicts the
  * first who was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU and
@@ -34,6 +37,9 @@ struct near_entry {
     struct value *value;     /* NULL: there is no such row */
     uint64_t born_us;        /* when it was filled, no later */
     uint64_t fresh_until_us; /* its end in Redis */
+    const char *tags;        /* near_put() only: as in tags.h */
+    size_t tags_bytes;
+    uint64_t stamp; /* near_put() only, with tags: near_stamp() */
 };
 
 struct near_counters {
@@ -56,6 +62,9 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
 /* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */
 uint64_t near_token(struct near *near, const char *key, size_t key_bytes);
 
+/* Likewise before the lookup leaves: which drops of tags it comes after. */
+uint64_t near_stamp(const struct near *near);
+
 /* Keeps it for until_us at the longest; refers to the value. Nothing happens if the token is of another epoch, or
  * if the value is larger than a quarter of its shard. */
 void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
@@ -63,6 +72,9 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
 
 /* Invalidated: an entry goes, an insert under way comes too late. */
 void near_drop(struct near *near, const char *key, size_t key_bytes);
+
+/* Invalidated: all entries with this tag, encoded. */
+void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes);
 
 void near_count(struct near *near, struct near_counters *out);
 
