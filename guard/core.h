@@ -20,6 +20,7 @@
 #include "guard.h"
 #include "key.h"
 #include "table.h"
+#include "tags.h"
 #include "value.h"
 
 enum {
@@ -65,15 +66,18 @@ struct core_waiter {
     struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
     struct flight *flight;           /* NULL once answered */
     struct alarm deadline;
-    uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
-    uint64_t start_us;          /* set by the owner, on the core's clock: when the caller asked */
-    bool looked_up_in_vain;     /* by the owner: Redis did not answer a lookup of this get within its limit */
-    uint64_t asker;             /* set by the owner: the load whose loader asks, nested; 0: none */
-    uint64_t alone_us;          /* a nested one's: from here on it does not wait for other processes */
-    uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
-    bool impatient;             /* past its soft limit */
-    bool together;              /* set by the owner: asked with others, may be loaded in a batch with them */
-    uint32_t first_round;       /* of the flight when it joined */
+    uint64_t joined;        /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t start_us;      /* set by the owner, on the core's clock: when the caller asked */
+    bool looked_up_in_vain; /* by the owner: Redis did not answer a lookup of this get within its limit */
+    uint64_t asker;         /* set by the owner: the load whose loader asks, nested; 0: none */
+    uint64_t alone_us;      /* a nested one's: from here on it does not wait for other processes */
+    uint64_t deadline_us;   /* the hard one; the alarm rings at the soft one first */
+    bool impatient;         /* past its soft limit */
+    bool together;          /* set by the owner: asked with others, may be loaded in a batch with them */
+    uint32_t first_round;   /* of the flight when it joined */
+    char refused[TOKEN_UUID_BYTES +
+                 1];            /* by the owner: head of an entry that a lookup of this get found out of
+                                           date; "": none */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
 
@@ -105,6 +109,7 @@ struct core_invalidation {
     bool unlisted; /* no memory for the table */
     uint64_t id;
     struct core_key key;      /* lent until it is answered */
+    bool of_tag;              /* set by the owner: the key is a tag */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
     uint64_t op, deadline_us; /* op 0: none under way */
     uint16_t attempts;
@@ -120,10 +125,10 @@ struct core_invalidation *core_next_invalidated(struct core *core);
 enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted */
     CORE_RENEW,      /* script renew: key, token, lease_ms */
-    CORE_FILL,       /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
+    CORE_FILL,       /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,      /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE, /* script invalidate, hard: key */
+    CORE_INVALIDATE, /* script invalidate, hard: key; of_tag: script tag_invalidate */
     CORE_LOAD,       /* run the loader: key, policy, load, deadline_us, previous */
     CORE_CANCEL,     /* tell the loader that its result is no longer wanted: load */
 };
@@ -144,7 +149,10 @@ struct core_action {
     const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
     enum core_lookup lookup;
     uint32_t lease_ms;
-    const struct value *value;    /* FILL: NULL when absent; TOUCH: the old one */
+    const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
+    bool absent;
+    struct tags_clock born; /* FILL, TOUCH: known if value has tags */
+    bool of_tag;
     const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
     uint64_t load_us;
     uint32_t fresh_ms, stale_ms; /* FILL: jittered already */
@@ -189,7 +197,15 @@ struct core_reply {
     int64_t code;
     struct value *value; /* lent */
     bool absent;
-    bool damaged;     /* FRESH, STALE: something is there, but not a sound entry of this key */
+    bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
+    /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
+     * invalidated before it was sent, or nobody knows. The owner has looked: the core never sees a value unchecked. */
+    bool outdated;
+    struct tags_clock
+        clock;        /* to ACQUIRE, tagged: what the tags' clock showed, read before it was answered */
+    const char *tags; /* for the owner: what is to be checked, lent; when that was born */
+    size_t tags_bytes;
+    struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
     enum core_turn turn;
     uint32_t age_ms, left_ms;
@@ -207,7 +223,7 @@ enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED };
 
 struct core_loaded {
     enum core_load_outcome outcome;
-    struct value *value; /* LOAD_OK; lent */
+    struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
 };

@@ -35,7 +35,7 @@ struct envelope {
     uint64_t load_us;                     /* how long the load took */
     const char *key;                      /* the application's key, whole; not NUL-terminated after read */
     size_t key_bytes;
-    const char *tags;                     /* encoded, a space between; see tags.h */
+    const char *tags; /* encoded, a space between; see tags.h */
     size_t tags_bytes;
     struct tags_clock born; /* with tags: read before the load */
     const char *validator;

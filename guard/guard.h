@@ -448,7 +448,7 @@ GUARD_API bool guard_near(struct guard *guard, const struct guard_kind *kind, co
 struct guard_invalidated {
     enum guard_status status; /* OK; UNKNOWN: not confirmed, do it again; CLOSING */
     bool value_dropped;       /* there was a value or an absent entry; of a tag: there may have been some */
-    bool load_voided;         /* a load was running somewhere; its result will not be stored; of a tag: false */
+    bool load_voided; /* a load was running somewhere; its result will not be stored; of a tag: false */
 };
 typedef void guard_invalidate_done(void *context, const struct guard_invalidated *result);
 
@@ -474,8 +474,8 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                                  guard_invalidate_done *done, void *context);
-GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag, uint32_t deadline_ms,
-                                                      struct guard_invalidated *result);
+GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag,
+                                                      uint32_t deadline_ms, struct guard_invalidated *result);
 
 /* ---- watching ---- */
 

@@ -273,7 +273,8 @@ static size_t bytes_of(const struct near_entry *entry, size_t key_bytes)
     size_t bytes = TABLE_BYTES + allocated(sizeof(struct item) + key_bytes + 1);
     const struct value *value = entry->value;
     if (value != NULL)
-        bytes += allocated(sizeof *value + value->public.body_bytes + value->validator_bytes + value->tags_bytes + 3);
+        bytes += allocated(sizeof *value + value->public.body_bytes + value->validator_bytes +
+                           value->tags_bytes + 3);
     return bytes;
 }
 

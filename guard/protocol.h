@@ -6,7 +6,8 @@
  * own; used on the guard's thread.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
- * (invalidated; tag "-"); or "c <process> <number>", the canary.
+ * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or
+ * "c <process> <number>", the canary.
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -37,10 +38,18 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes, enum redis_outcome outcome,
                    const struct redisReply *reply, struct core_reply *out, struct value **value);
 
-enum message_kind { MESSAGE_NONE, MESSAGE_FILLED, MESSAGE_RELEASED, MESSAGE_INVALIDATED, MESSAGE_CANARY };
+enum message_kind {
+    MESSAGE_NONE,
+    MESSAGE_FILLED,
+    MESSAGE_RELEASED,
+    MESSAGE_INVALIDATED,
+    MESSAGE_TAG,
+    MESSAGE_CANARY
+};
 struct message {
     enum message_kind kind;
-    const char *subject; /* encoded key, or the canary's "<process> <number>"; points into the payload */
+    const char
+        *subject; /* encoded key or tag, or the canary's "<process> <number>"; points into the payload */
     size_t subject_bytes;
 };
 /* Anything that is not one of ours is MESSAGE_NONE. */

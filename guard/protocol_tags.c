@@ -34,7 +34,8 @@ static void add_clock_name(struct words *words, const struct protocol *protocol)
     add_word_of(words, name, key_tag_clock(protocol->name_space, name));
 }
 
-static void add_tag_names(struct words *words, const struct protocol *protocol, const char *text, size_t bytes)
+static void add_tag_names(struct words *words, const struct protocol *protocol, const char *text,
+                          size_t bytes)
 {
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(text, bytes, tags);
@@ -59,8 +60,9 @@ bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, r
     return redis_run(redis, SCRIPT_TAG_CLOCK, 1, words.count, words.at, words.bytes, replied, context);
 }
 
-bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags, size_t tags_bytes,
-                        const struct tags_clock *born, redis_replied *replied, void *context)
+bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
+                        size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
+                        void *context)
 {
     char most_ms[16], born_text[TAGS_CLOCK_BYTES + 1];
     struct words words = {.count = 0};
@@ -117,15 +119,13 @@ bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *rep
     return outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 }
 
-enum tag_verdict protocol_read_check(enum redis_outcome outcome, const struct redisReply *reply,
-                                     const struct tags_clock *born)
+struct tags_epochs protocol_read_epochs(enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct tags_clock epochs[GUARD_TAGS_MAX];
-    if (outcome != REDIS_REPLIED)
-        return TAG_UNANSWERED;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 || reply->elements > GUARD_TAGS_MAX)
-        return TAG_OUTDATED;
-    for (size_t i = 0; i < reply->elements; i++)
-        epochs[i] = clock_of(reply->element[i]);
-    return tags_good(born, epochs, reply->elements) ? TAG_GOOD : TAG_OUTDATED;
+    struct tags_epochs epochs = {.answered = outcome == REDIS_REPLIED};
+    if (!epochs.answered || reply->type != REDIS_REPLY_ARRAY || reply->elements > GUARD_TAGS_MAX)
+        return epochs;
+    epochs.count = reply->elements;
+    for (size_t i = 0; i < epochs.count; i++)
+        epochs.of[i] = clock_of(reply->element[i]);
+    return epochs;
 }

@@ -15,8 +15,9 @@
 /* Each sends one command. False: it could not be sent. Tags as in tags.h, sound and at least one. */
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context);
-bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags, size_t tags_bytes,
-                        const struct tags_clock *born, redis_replied *replied, void *context);
+bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
+                        size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
+                        void *context);
 bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
                          size_t tags_bytes, redis_replied *replied, void *context);
 /* Script tag_invalidate; `tag` is encoded. */
@@ -28,13 +29,7 @@ struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct r
 /* True: no tag was invalidated since it was born, as far as its keeping. */
 bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply);
 
-enum tag_verdict {
-    TAG_GOOD,
-    TAG_OUTDATED,
-    TAG_UNANSWERED,
-};
-/* Of what was born then. An answer that is none of ours makes it outdated: Redis answers, but cannot say. */
-enum tag_verdict protocol_read_check(enum redis_outcome outcome, const struct redisReply *reply,
-                                     const struct tags_clock *born);
+/* The answer to a check. */
+struct tags_epochs protocol_read_epochs(enum redis_outcome outcome, const struct redisReply *reply);
 
 #endif

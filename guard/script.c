@@ -13,10 +13,14 @@ static const struct {
     const char *source;
     size_t source_bytes;
 } scripts[SCRIPT_COUNT] = {
-    SCRIPT_ENTRY(SCRIPT_ACQUIRE, acquire), SCRIPT_ENTRY(SCRIPT_RENEW, renew),
-    SCRIPT_ENTRY(SCRIPT_FILL, fill),       SCRIPT_ENTRY(SCRIPT_TOUCH, touch),
-    SCRIPT_ENTRY(SCRIPT_RELEASE, release), SCRIPT_ENTRY(SCRIPT_INVALIDATE, invalidate),
-    SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock), SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
+    SCRIPT_ENTRY(SCRIPT_ACQUIRE, acquire),
+    SCRIPT_ENTRY(SCRIPT_RENEW, renew),
+    SCRIPT_ENTRY(SCRIPT_FILL, fill),
+    SCRIPT_ENTRY(SCRIPT_TOUCH, touch),
+    SCRIPT_ENTRY(SCRIPT_RELEASE, release),
+    SCRIPT_ENTRY(SCRIPT_INVALIDATE, invalidate),
+    SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock),
+    SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
     SCRIPT_ENTRY(SCRIPT_TAG_INVALIDATE, tag_invalidate),
 };
 

@@ -104,8 +104,11 @@ void shell_on_turn_over(uv_check_t *check)
 void shell_on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
-    if (message->kind == MESSAGE_INVALIDATED)
-        shell_drop_near(guard, message->subject, message->subject_bytes);
+    bool of_tag = message->kind == MESSAGE_TAG;
+    if (of_tag || message->kind == MESSAGE_INVALIDATED)
+        shell_drop_near(guard, message->subject, message->subject_bytes, of_tag);
+    if (of_tag)
+        return; /* no key: nobody waits for it */
     core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
                message->kind == MESSAGE_INVALIDATED);
     shell_after_events(guard);

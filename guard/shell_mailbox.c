@@ -38,7 +38,8 @@ static enum guard_status admit_invalidation(const struct guard *guard)
 
 enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation)
 {
-    shell_drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
+    const struct core_invalidation *core = &invalidation->core;
+    shell_drop_near(guard, core->key.encoded, core->key.encoded_bytes, core->of_tag);
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = admit_invalidation(guard);
     if (status == GUARD_OK) {

@@ -5,6 +5,7 @@
  *   shell.c          the turn; messages, the link
  *   shell_mailbox.c  what other threads hand over
  *   shell_perform.c  what the core wants done
+ *   shell_send.c     scripts on their way
  *   shell_answer.c   whom it has answered
  *   shell_life.c     start and end
  *
@@ -37,6 +38,11 @@ void shell_perform_all(struct guard *guard);
 /* The same for what only the shadow's core wants. */
 void shell_perform_shadow(struct guard *guard);
 
+/* ---- shell_send.c ---- */
+
+/* The script of an action with an op; the core will be told. False: it could not be sent. */
+bool shell_send(struct guard *guard, const struct core_action *action);
+
 /* ---- shell_answer.c ---- */
 
 void shell_tell_answered(struct guard *guard);
@@ -45,8 +51,8 @@ void shell_tell_invalidated(struct guard *guard);
 void shell_return_get(struct get *get);
 void shell_end_invalidation(struct guard *guard, struct invalidation *invalidation,
                             const struct guard_invalidated *result);
-/* Any thread. */
-void shell_drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes);
+/* What an invalidation makes out of date here. Any thread. */
+void shell_drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes, bool of_tag);
 
 /* ---- shell_life.c ---- */
 

@@ -38,17 +38,26 @@ void tags_clock_write(const struct tags_clock *clock, char out[TAGS_CLOCK_BYTES 
 {
     /* both have come out of so many digits */
     char text[48];
-    snprintf(text, sizeof text, "%0*" PRIu64 ".%0*" PRIu64, ERA_DIGITS, clock->era, COUNT_DIGITS, clock->count);
+    snprintf(text, sizeof text, "%0*" PRIu64 ".%0*" PRIu64, ERA_DIGITS, clock->era, COUNT_DIGITS,
+             clock->count);
     memcpy(out, text, TAGS_CLOCK_BYTES);
     out[TAGS_CLOCK_BYTES] = '\0';
 }
 
-bool tags_good(const struct tags_clock *born, const struct tags_clock *epochs, size_t count)
+static bool is_good(const struct tags_clock *epoch, const struct tags_clock *born)
 {
-    for (size_t i = 0; i < count; i++)
-        if (epochs[i].era == 0 || epochs[i].era != born->era || epochs[i].count > born->count)
-            return false;
-    return true;
+    return epoch->era != 0 && epoch->era == born->era && epoch->count <= born->count;
+}
+
+enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
+                             const struct tags_clock *born)
+{
+    if (!epochs->answered)
+        return TAGS_UNANSWERED;
+    bool good = epochs->count == tag_count;
+    for (size_t i = 0; i < tag_count && good; i++)
+        good = is_good(&epochs->of[i], born);
+    return good ? TAGS_GOOD : TAGS_OUTDATED;
 }
 
 /* ---- the tags of one entry ---- */
@@ -63,7 +72,7 @@ static bool tag_known(const char *text, size_t bytes, const char *tag, size_t ta
     return false;
 }
 
-static size_t tag_count(const char *text, size_t bytes)
+size_t tags_count(const char *text, size_t bytes)
 {
     size_t count = bytes > 0;
     for (size_t i = 0; i < bytes; i++)
@@ -80,7 +89,7 @@ bool tags_add(char *text, size_t *bytes, const char *tag)
     size_t encoded_bytes = key_encode(tag, plain_bytes, encoded);
     if (tag_known(text, *bytes, encoded, encoded_bytes))
         return true;
-    if (tag_count(text, *bytes) == GUARD_TAGS_MAX)
+    if (tags_count(text, *bytes) == GUARD_TAGS_MAX)
         return false;
     if (*bytes > 0)
         text[(*bytes)++] = ' ';

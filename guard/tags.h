@@ -39,8 +39,22 @@ struct tags_clock {
 bool tags_clock_read(const char *text, size_t bytes, struct tags_clock *out);
 void tags_clock_write(const struct tags_clock *clock, char out[TAGS_CLOCK_BYTES + 1]);
 
-/* Is an entry good that was born then and whose `count` tags have these epochs? */
-bool tags_good(const struct tags_clock *born, const struct tags_clock *epochs, size_t count);
+/* What Redis says about the tags of an entry. */
+struct tags_epochs {
+    bool answered;
+    size_t count;
+    struct tags_clock of[GUARD_TAGS_MAX];
+};
+
+enum tags_verdict {
+    TAGS_GOOD,
+    TAGS_OUTDATED,
+    TAGS_UNANSWERED,
+};
+/* On an entry with so many tags that was born then. An answer that does not fit makes it outdated: Redis is there, and
+ * cannot say that it is good. */
+enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
+                             const struct tags_clock *born);
 
 /* ---- the tags of one entry: encoded, one space between, "" for none ---- */
 
@@ -52,7 +66,9 @@ struct tag {
     const char *at; /* encoded; not NUL-terminated */
     size_t bytes;
 };
-/* How many there are, or -1: no such text. */
+/* How many there are in a text that is one. */
+size_t tags_count(const char *text, size_t bytes);
+/* The same, or -1: no such text. */
 int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX]);
 
 #endif

@@ -203,7 +203,7 @@ static void store(struct run *run, const struct command *command)
     struct stored_value *value = &run->slot->value;
     *value = (struct stored_value){
         .there = true,
-        .absent = action->value == NULL,
+        .absent = action->absent,
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
