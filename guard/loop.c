@@ -329,7 +329,7 @@ static void answer_found(struct lookup *lookup, const struct found *found)
 }
 
 /* False: no entry of ours, too old to be judged here, or no memory. */
-static bool read_found(const struct lookup *lookup, const struct redisReply *entry, struct found *found)
+static bool judge_entry(const struct lookup *lookup, const struct redisReply *entry, struct found *found)
 {
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
@@ -355,7 +355,7 @@ static bool read_found(const struct lookup *lookup, const struct redisReply *ent
 
 /* ---- its tags ---- */
 
-static uint64_t hash_of(const struct lookup *lookup)
+static uint64_t hash_of_lookup(const struct lookup *lookup)
 {
     return digest_siphash(lookup->loop->guard->hash_key, lookup->encoded, lookup->encoded_bytes);
 }
@@ -365,7 +365,7 @@ static void remember_tags(const struct lookup *lookup, const char *tags, size_t 
     struct guard_loop *loop = lookup->loop;
     if (loop->tag_memory == NULL)
         loop->tag_memory = tag_memory_new();
-    tag_memory_put(loop->tag_memory, hash_of(lookup), tags, bytes);
+    tag_memory_put(loop->tag_memory, hash_of_lookup(lookup), tags, bytes);
 }
 
 static void judge_tags(struct lookup *lookup, struct found *found)
@@ -414,7 +414,7 @@ static bool epochs_are_here(const struct lookup *lookup, const struct value *val
 static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 {
     struct found found;
-    if (!read_found(lookup, entry, &found))
+    if (!judge_entry(lookup, entry, &found))
         return;
     bool untagged = found.value == NULL || found.value->tags_bytes == 0;
     if (untagged && lookup->check != NULL)
@@ -490,7 +490,7 @@ static void send_remembered(struct lookup *lookup)
     struct guard_loop *loop = lookup->loop;
     const char *tags = NULL;
     bool tagged = lookup->gets->kind->policy.tagged && loop->tag_memory != NULL;
-    size_t bytes = tagged ? tag_memory_get(loop->tag_memory, hash_of(lookup), &tags) : 0;
+    size_t bytes = tagged ? tag_memory_get(loop->tag_memory, hash_of_lookup(lookup), &tags) : 0;
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL)
