@@ -4,9 +4,9 @@
  *
  *   <uuid> <px_ms> <stale_ms> csg1 <v|a> <load_us> <key_bytes> <validator_bytes> <body_bytes> <tags_bytes> <born>\n
  *   <key>\n
- *   <tags>\n
  *   <validator>\n
  *   <body>\n
+ *   <tags>\n
  *   <checksum>
  *
  * The checksum comes last, so that what was cut off or overwritten in part never has one.
@@ -41,7 +41,7 @@ static const char frame[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 
 
 enum {
     HEAD_BYTES = ENVELOPE_HEAD_BYTES,
-    LINE_ENDS = 4, /* after key, tags, validator and body */
+    LINE_ENDS = 4, /* after key, validator, body and tags */
     CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES,
     DIGITS_MAX = 16
 };
@@ -149,9 +149,9 @@ void envelope_write(const struct envelope *envelope, char *out)
     put_head(envelope, out);
     char *at = out + HEAD_BYTES;
     at = put_line(at, envelope->key, envelope->key_bytes);
-    at = put_line(at, envelope->tags, envelope->tags_bytes);
     at = put_line(at, envelope->validator, envelope->validator_bytes);
     at = put_line(at, envelope->body, envelope->body_bytes);
+    at = put_line(at, envelope->tags, envelope->tags_bytes);
     put_checksum(out, (size_t)(at - out), at);
 }
 
@@ -169,12 +169,12 @@ static bool split(const char *data, size_t data_bytes, struct envelope *envelope
     /* None is larger than data_bytes, so each fits a size_t. */
     envelope->key = data + HEAD_BYTES;
     envelope->key_bytes = (size_t)key_bytes;
-    envelope->tags = envelope->key + envelope->key_bytes + 1;
-    envelope->tags_bytes = (size_t)tags_bytes;
-    envelope->validator = envelope->tags + envelope->tags_bytes + 1;
+    envelope->validator = envelope->key + envelope->key_bytes + 1;
     envelope->validator_bytes = (size_t)validator_bytes;
     envelope->body = envelope->validator + envelope->validator_bytes + 1;
     envelope->body_bytes = (size_t)body_bytes;
+    envelope->tags = envelope->body + envelope->body_bytes + 1;
+    envelope->tags_bytes = (size_t)tags_bytes;
     return true;
 }
 

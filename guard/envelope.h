@@ -3,7 +3,7 @@
  * envelope.h - what stands in Redis under a value key: who filled it, for how long, for which key.
  *
  * A text head of fixed width, readable with redis-cli and by the scripts with string.sub, then the full
- * key, the tags, the validator and the body, each closed by a newline, then 16 hex digits of checksum over all before
+ * key, the validator, the body and the tags, each closed by a newline, then 16 hex digits of checksum over all before
  * it. The checksum tells damage, not forgery: who may write to this Redis is believed.
  *
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)

@@ -468,7 +468,7 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
 /*
  * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
  * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
- * stores does not count. In mode LOCAL and OFF like in FLEET, for their values are in Redis, too; in mode SHADOW OK at
+ * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values are in Redis, too; in mode SHADOW OK at
  * once. Entries are out of date also when Redis has evicted what it knows of their tags: a tag costs some 120 bytes
  * there, and needs them for max_value_ms after its last entry was stored. INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */

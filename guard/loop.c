@@ -92,6 +92,26 @@ void loop_count(struct guard_loop *loop, const struct get *get)
     bump(&counters->duration_sum_us, span_us);
 }
 
+/* ---- which tags a key had ---- */
+
+static void remember_tags(struct guard_loop *loop, const char *encoded, size_t encoded_bytes,
+                          const char *tags, size_t bytes)
+{
+    if (loop->tag_memory == NULL)
+        loop->tag_memory = tag_memory_new();
+    tag_memory_put(loop->tag_memory, digest_siphash(loop->guard->hash_key, encoded, encoded_bytes), tags,
+                   bytes);
+}
+
+static size_t recall_tags(const struct lookup *lookup, const char **tags)
+{
+    const struct guard_loop *loop = lookup->loop;
+    if (loop->tag_memory == NULL)
+        return 0;
+    uint64_t hash = digest_siphash(loop->guard->hash_key, lookup->encoded, lookup->encoded_bytes);
+    return tag_memory_get(loop->tag_memory, hash, tags);
+}
+
 /* ---- gets ---- */
 
 static uint32_t deadline_of(const struct guard_request *request)
@@ -143,6 +163,15 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
         pthread_mutex_unlock(&loop->guard->mutex);
 }
 
+/* The next lookup of it finds them there. */
+static void remember_loaded(struct guard_loop *loop, const struct get *get)
+{
+    const struct core_key key = get_key(get);
+    const struct value *value = (const struct value *)(const void *)get->waiter.result.value;
+    if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
+        remember_tags(loop, key.encoded, key.encoded_bytes, value->tags, value->tags_bytes);
+}
+
 static void call_back(struct guard_loop *loop, struct get *get)
 {
     struct guard_result result = get->waiter.result;
@@ -150,6 +179,7 @@ static void call_back(struct guard_loop *loop, struct get *get)
     if (loop->detaching && result.status == GUARD_CANCELLED)
         result.status = GUARD_CLOSING;
     forget_ticket(loop, get);
+    remember_loaded(loop, get);
     get->answered(get->context, &result);
     guard_value_unref(&value);
     free(get);
@@ -355,19 +385,6 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
 
 /* ---- its tags ---- */
 
-static uint64_t hash_of_lookup(const struct lookup *lookup)
-{
-    return digest_siphash(lookup->loop->guard->hash_key, lookup->encoded, lookup->encoded_bytes);
-}
-
-static void remember_tags(const struct lookup *lookup, const char *tags, size_t bytes)
-{
-    struct guard_loop *loop = lookup->loop;
-    if (loop->tag_memory == NULL)
-        loop->tag_memory = tag_memory_new();
-    tag_memory_put(loop->tag_memory, hash_of_lookup(lookup), tags, bytes);
-}
-
 static void judge_tags(struct lookup *lookup, struct found *found)
 {
     size_t count = tags_count(found->value->tags, found->value->tags_bytes);
@@ -391,7 +408,8 @@ static void on_late_epochs(void *context, enum redis_outcome outcome, const stru
 static bool ask_for_epochs(struct lookup *lookup, struct found *found)
 {
     const struct guard *guard = lookup->loop->guard;
-    remember_tags(lookup, found->value->tags, found->value->tags_bytes);
+    remember_tags(lookup->loop, lookup->encoded, lookup->encoded_bytes, found->value->tags,
+                  found->value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL ||
@@ -418,7 +436,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
         return;
     bool untagged = found.value == NULL || found.value->tags_bytes == 0;
     if (untagged && lookup->check != NULL)
-        remember_tags(lookup, "", 0);
+        remember_tags(lookup->loop, lookup->encoded, lookup->encoded_bytes, "", 0);
     if (untagged)
         answer_found(lookup, &found);
     else if (epochs_are_here(lookup, found.value))
@@ -489,8 +507,7 @@ static void send_remembered(struct lookup *lookup)
 {
     struct guard_loop *loop = lookup->loop;
     const char *tags = NULL;
-    bool tagged = lookup->gets->kind->policy.tagged && loop->tag_memory != NULL;
-    size_t bytes = tagged ? tag_memory_get(loop->tag_memory, hash_of_lookup(lookup), &tags) : 0;
+    size_t bytes = lookup->gets->kind->policy.tagged ? recall_tags(lookup, &tags) : 0;
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL)

@@ -7,6 +7,7 @@
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
+ *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
@@ -32,6 +33,7 @@
 enum {
     SIM_PROCESSES = 4,
     SIM_KEYS = 3,
+    SIM_TAGS = 2,
     SIM_VERSIONS = 256,
     SIM_REQUESTS = 1024,
     SIM_WRITES = 1024,
@@ -70,6 +72,8 @@ enum fault {
     FAULT_CANCEL_IGNORED, /* the loader does not hear of its cancellation */
     FAULT_REQUEST_LEAVES, /* core_cancel() */
     FAULT_WRITER_DIES,    /* between commit and invalidation */
+    FAULT_EPOCH_GONE,     /* what Redis knows of a tag is evicted; these two only where there are tags */
+    FAULT_CLOCK_GONE,     /* the clock of the tags is */
     FAULTS,
 };
 
@@ -96,6 +100,13 @@ enum mutant {
     MUTANT_STALE_STAYS,       /* an invalidation leaves the value, as a stale one */
     MUTANT_STALE_FOR_EVER,    /* a value is given the TTL of the namespace's limit */
     MUTANT_UNCHANGED_BLIND,   /* a loader says "unchanged" without having compared */
+    MUTANT_TAGS_BLIND,        /* an entry is good whatever its tags' epochs are */
+    MUTANT_EPOCH_LOST_GOOD,   /* a tag without an epoch is taken for one that was never invalidated */
+    MUTANT_CLOCK_LATE,        /* the clock is read when the load is over */
+    MUTANT_CLOCK_RESTARTS,    /* a clock that was lost begins where it began before */
+    MUTANT_CLOCK_STANDS,      /* an invalidation of a tag does not move it on */
+    MUTANT_KEEP_BACKDATES,    /* a tag without an epoch is given that of the value being stored */
+    MUTANT_FULL_KEEPS_EPOCH,  /* without memory, an invalidation of a tag changes nothing */
     MUTANTS,
 };
 
@@ -116,6 +127,8 @@ enum seen {
     SEEN_LENT,      /* loads on the thread of one that waits */
     SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
     SEEN_BATCHED,   /* loads that joined another's query */
+    SEEN_TAGGED,    /* invalidations of tags */
+    SEEN_OUTDATED,  /* entries found older than one */
     SEENS,
 };
 
@@ -144,7 +157,10 @@ enum event_kind {
     EVENT_CLOSE,      /* process: its drain is over */
     EVENT_RESTART,    /* process after a crash or its close */
     EVENT_REPLICATE,
-    EVENT_TURN, /* process: all that was to be read has been read */
+    EVENT_TURN,      /* process: all that was to be read has been read */
+    EVENT_COMPANION, /* what goes beside a command reaches Redis */
+    EVENT_CHECK,     /* the question after the tags of what a command found reaches Redis */
+    EVENT_CHECKED,   /* its answer reaches the command's process */
     EVENT_KINDS,
 };
 
@@ -176,6 +192,19 @@ struct stored_value {
     char filler[TOKEN_UUID_BYTES + 1];
     uint64_t px_ms, stale_ms, load_us;
     int64_t expires_ms; /* on Redis's clock */
+    bool tagged;
+    struct tags_clock born;
+};
+
+/* The clock of the tags, or the epoch of one. */
+struct stored_clock {
+    bool there;
+    struct tags_clock clock;
+    int64_t expires_ms;
+};
+
+struct stored_tags {
+    struct stored_clock clock, epoch[SIM_TAGS];
 };
 
 struct stored_lease {
@@ -199,6 +228,8 @@ struct slot {
 
 struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
+    struct stored_tags tags, tags_replica;
+    uint64_t eras; /* begun so far; no two are ever the same */
     int64_t clock_offset_ms;
     bool down, hung, oom, readonly;
     uint32_t epoch; /* one more with every end of a Redis */
@@ -267,8 +298,11 @@ struct request {
 
 struct write {
     struct core_invalidation invalidation; /* first */
-    uint32_t process, life, key, version, attempts;
+    uint32_t process, life, key, attempts;
     bool open, probe;
+    bool of_tag; /* invalidates that instead: all keys that have it */
+    uint32_t tag;
+    uint32_t versions[SIM_KEYS]; /* of all, when it was sent */
 };
 
 struct load_model {
@@ -293,8 +327,14 @@ struct command {
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
     uint32_t version; /* of the row when it was sent */
-    uint64_t sent_us;
+    uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
+    /* tags */
+    struct tags_clock clock; /* ACQUIRE: what its companion has read */
+    bool kept;               /* FILL, TOUCH: what its companion has found */
+    bool checking;           /* its reply waits for the epochs of what it found */
+    uint32_t check_epoch;    /* of the Redis that was asked */
+    struct tags_epochs epochs;
 };
 
 struct process {
@@ -329,6 +369,7 @@ struct params {
     uint32_t lookup_percent;   /* of the gets: looked up on a server loop before the core is asked */
     uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
     bool conditional;          /* loaders compare with the value that is refreshed */
+    bool tagged;               /* loaders name tags, and some writes invalidate one */
     uint32_t nested;           /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
@@ -410,6 +451,9 @@ void net_execute(struct sim *sim, uint32_t command);
 void net_reply(struct sim *sim, uint32_t command);
 void net_unsent(struct sim *sim, uint32_t command);
 void net_limit(struct sim *sim, uint32_t command);
+void net_companion(struct sim *sim, uint32_t command);
+void net_check(struct sim *sim, uint32_t command);
+void net_checked(struct sim *sim, uint32_t command);
 void net_break(struct sim *sim, struct process *process);
 void net_connect(struct sim *sim, struct process *process);
 void net_unsubscribe(struct sim *sim, struct process *process);
@@ -419,6 +463,25 @@ void net_publish(struct sim *sim, uint32_t key, bool gone);
 void net_forget(struct sim *sim, const struct process *process);
 /* What Redis's end takes with it: all connections, and the commands in its sockets. */
 void net_redis_gone(struct sim *sim);
+
+/* ---- sim_tags.c ---- */
+
+/* The tags of a key as guard/tags.h writes them; "": none in this run. */
+const char *tags_of_key(const struct sim *sim, uint32_t key);
+bool tags_has(uint32_t key, uint32_t tag);
+struct core_key tags_name(uint32_t tag);
+/* Whether something goes beside this command. */
+bool tags_companion(const struct sim *sim, const struct command *command);
+void tags_run_companion(struct sim *sim, struct command *command);
+/* What Redis says about the tags of this key; what that means for the entry there. */
+struct tags_epochs tags_ask(const struct sim *sim, uint32_t key);
+enum tags_verdict tags_verdict_of(const struct sim *sim, const struct stored_value *value,
+                                  const struct tags_epochs *epochs);
+bool tags_good_now(const struct sim *sim, uint32_t key);
+/* The script. False: Redis refuses. */
+bool tags_invalidate(struct sim *sim, uint32_t tag);
+/* What is read when a fill is sent. */
+struct tags_clock tags_born(const struct sim *sim, const struct core_action *action);
 
 /* ---- sim_fault.c ---- */
 

@@ -22,6 +22,13 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_STALE_STAYS] = "stale-stays",
     [MUTANT_STALE_FOR_EVER] = "stale-for-ever",
     [MUTANT_UNCHANGED_BLIND] = "unchanged-blind",
+    [MUTANT_TAGS_BLIND] = "tags-blind",
+    [MUTANT_EPOCH_LOST_GOOD] = "epoch-lost-good",
+    [MUTANT_CLOCK_LATE] = "clock-late",
+    [MUTANT_CLOCK_RESTARTS] = "clock-restarts",
+    [MUTANT_CLOCK_STANDS] = "clock-stands",
+    [MUTANT_KEEP_BACKDATES] = "keep-backdates",
+    [MUTANT_FULL_KEEPS_EPOCH] = "full-keeps-epoch",
 };
 
 const char *const seen_names[SEENS] = {
@@ -36,6 +43,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_LENT] = "threads lent",
     [SEEN_CIRCLES] = "circles refused",
     [SEEN_BATCHED] = "loads in another's batch",
+    [SEEN_TAGGED] = "tags invalidated",
+    [SEEN_OUTDATED] = "entries out of date",
 };
 
 const char *const fault_names[FAULTS] = {
@@ -52,7 +61,8 @@ const char *const fault_names[FAULTS] = {
     [FAULT_READONLY] = "redis read-only",      [FAULT_LOAD_FAILS] = "load failed",
     [FAULT_LOAD_SLOW] = "load slow",           [FAULT_LOAD_HANGS] = "load hung",
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
-    [FAULT_WRITER_DIES] = "writer died",
+    [FAULT_WRITER_DIES] = "writer died",       [FAULT_EPOCH_GONE] = "epoch evicted",
+    [FAULT_CLOCK_GONE] = "tag clock evicted",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

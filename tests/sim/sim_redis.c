@@ -208,6 +208,8 @@ static void store(struct run *run, const struct command *command)
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
         .load_us = action->load_us,
+        .tagged = action->value != NULL && action->value->tags_bytes > 0,
+        .born = tags_born(run->sim, action),
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
     };
     if (run->sim->mutant == MUTANT_STALE_FOR_EVER)
@@ -299,6 +301,12 @@ static void release(struct run *run, const struct command *command, struct redis
     out->code = 1;
 }
 
+static void invalidate_tag(struct run *run, uint32_t tag, struct redis_answer *out)
+{
+    run->refused = !tags_invalidate(run->sim, tag);
+    out->code = 1;
+}
+
 static void invalidate(struct run *run, struct redis_answer *out)
 {
     struct slot *slot = run->slot;
@@ -337,7 +345,10 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         release(&run, command, out);
         break;
     case CORE_INVALIDATE:
-        invalidate(&run, out);
+        if (command->action.of_tag)
+            invalidate_tag(&run, command->key, out);
+        else
+            invalidate(&run, out);
         break;
     case CORE_LOAD:
     case CORE_CANCEL:

@@ -113,6 +113,7 @@ static void choose_policy(struct sim *sim)
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
     }
+    params->tagged = policy->tagged = sim->seed % 4 == 0; /* no dice, either */
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -166,8 +167,10 @@ static void choose_params(struct sim *sim)
     params->queue = between(sim, 0, 8);
     params->max_waiters = between(sim, 10, 300);
     choose_policy(sim);
-    for (int fault = 0; fault < FAULTS; fault++)
+    for (int fault = 0; fault <= FAULT_WRITER_DIES; fault++)
         params->enabled[fault] = sim_one_in(sim, 3);
+    params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->seed % 5 < 2;
+    params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->seed % 5 % 2 == 1;
     params->chaos_us = sim_between(sim, 1500000, 6000000);
     params->bursts = between(sim, 3, 25);
     params->writes = between(sim, 0, 15);
@@ -249,7 +252,10 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_LEAVE:
     case EVENT_CLOSE:
     case EVENT_TURN:
+    case EVENT_CHECKED:
         return true;
+    case EVENT_COMPANION:
+    case EVENT_CHECK:
     case EVENT_EXECUTE:
     case EVENT_LOAD_READ:
     case EVENT_WRITE:
@@ -301,6 +307,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_REPLY:
         net_reply(sim, event->subject);
         break;
+    case EVENT_CHECKED:
+        net_checked(sim, event->subject);
+        break;
     case EVENT_LIMIT:
         net_limit(sim, event->subject);
         break;
@@ -342,8 +351,14 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
 static void happen(struct sim *sim, const struct event *event)
 {
     switch (event->kind) {
+    case EVENT_COMPANION:
+        net_companion(sim, event->subject);
+        break;
     case EVENT_EXECUTE:
         net_execute(sim, event->subject);
+        break;
+    case EVENT_CHECK:
+        net_check(sim, event->subject);
         break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);
@@ -365,6 +380,7 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_REPLICATE:
         memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
+        sim->redis.tags_replica = sim->redis.tags;
         break;
     default:
         break;

@@ -86,10 +86,10 @@ static void the_layout_is_the_published_one(void **state)
     static const char head[] = "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg1 v "
                                "0000000151234 0009 004 0000000008 0020 1763777777000000.000000000042\n"
                                "product:7\n"
-                               "category:7 listing:7\n"
                                "\"v3\"\n"
                                "{\"id\":7}\n"
-                               "396c9eaa07b8dc19";
+                               "category:7 listing:7\n"
+                               "5fd4bc049335d3af";
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
@@ -287,45 +287,45 @@ static void a_sound_envelope_that_no_filler_writes_is_foreign(void **state)
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg1 v 0000000151234 0009 004 "
         "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
-        "\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "9e3789f185f416c0",
+        "\n"
+        "be03317292d51742",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg1 v 0000000151234 0009 004 "
         "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
-        "\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "4a6f000b85e33da9",
+        "\n"
+        "816ab12cb819aa8a",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 a 0000000151234 0009 000 "
         "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\n"
-        "\n"
         "{\"id\":7}\n"
-        "0ee9335e43a05395",
+        "\n"
+        "34dfdbd4ee8d24da",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
         "0000000008 0010 0000000000000000.000000000000\n"
         "product:7\n"
-        "category:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "fea0cfab70bb4d46",
+        "category:7\n"
+        "fe16e68446dccceb",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
         "0000000008 0004 1763777777000000.000000000042\n"
         "product:7\n"
-        "a  b\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "269a5ca56053493b",
+        "a  b\n"
+        "950d0d73fbd26d03",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
         "0000000008 0017 1763777777000000.000000000042\n"
         "product:7\n"
-        "a b c d e f g h i\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "2e526483d7cff615",
+        "a b c d e f g h i\n"
+        "2d6a63ef9e0d1507",
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(read_exactly(wrong[i], strlen(wrong[i])), ENVELOPE_FOREIGN);
