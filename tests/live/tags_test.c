@@ -283,6 +283,32 @@ static void a_stale_value_is_not_served_once_its_tag_is_invalidated(void **state
     fleet_close(&fleet);
 }
 
+/* The refresh began before the invalidation: what it brings is not for him either. */
+static void who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    tags_init(&fleet);
+    fleet.policy.stale_ms = LONG_MS;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    freeReplyObject(
+        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    source_shut(&fleet.source);
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(fleet.source.begun == 2);
+    change(&fleet, 0, "a");
+    uint64_t found = stats_of(fleet.guards[0]).entry_outdated;
+    ask_start(&fleet, 0, &ask, "a1");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 && stats_of(fleet.guards[0]).entry_outdated > found);
+    source_open(&fleet.source);
+    ask_wait(&ask);
+    assert_row(&ask.result, "a1 v2");
+    ask_clear(&ask);
+    fleet_close(&fleet);
+}
+
 /* ---- what Redis loses ---- */
 
 static void an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good(void **state)
@@ -677,6 +703,7 @@ int main(void)
         cmocka_unit_test(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated),
         cmocka_unit_test(what_is_found_unchanged_is_born_again_and_keeps_its_tags),
         cmocka_unit_test(a_stale_value_is_not_served_once_its_tag_is_invalidated),
+        cmocka_unit_test(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it),
         cmocka_unit_test(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good),
         cmocka_unit_test(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be),
         cmocka_unit_test(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count),

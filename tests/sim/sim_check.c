@@ -93,6 +93,9 @@ void check_stored(struct sim *sim, const struct command *command, bool fenced)
 {
     const struct stored_value *value = &sim->redis.slot[command->key].value;
     uint32_t loaded = check_version_loaded(sim, command->token);
+    if (value->tagged && value->born.era == 0)
+        sim_fail(sim, "p%u stores k%u with tags, and nobody knows when it was born", command->process,
+                 command->key);
     if (!fenced)
         sim_fail(sim, "p%u stores v%u of k%u without the lease", command->process, value->version,
                  command->key);
