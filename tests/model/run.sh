@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh - checks guard.pml in every configuration of the table below; needs spin and a C compiler.
+# run.sh - checks guard.pml, or the model that a row names first, in every configuration of the table below; needs
+# spin and a C compiler.
 #
 #   sh run.sh WORKDIR
 #
@@ -54,6 +55,24 @@ fails | bug: an invalidation that leaves the value as stale  | -DBUG_INVSTALE -D
 fails | bug: a stale hit answers who joined after the lookup | -DBUG_JOINSTALE -DSX=1 -DNP=1 -DNR=3
 fails | bug: a touch that does not look at the lease         | -DBUG_TOUCHUNFENCED -DSX=2 -DXP=1 -DNR=2
 fails | bug: an early refresh of whatever is there           | -DBUG_EARLYANY -DEA=2 -DNP=3
+holds | tags: nothing goes wrong                             | tags.pml
+holds | tags: one process, three requests, two invalidations | tags.pml -DNP=1 -DNR=3 -DMAXV=2
+holds | tags: two requests in each process                   | tags.pml -DNR=2
+holds | tags: two invalidations, epoch and clock are lost    | tags.pml -DMAXV=2 -DTX=1 -DCX=1
+holds | tags: epoch, clock and value are lost                | tags.pml -DTX=1 -DCX=1 -DVX=1
+holds | tags: epoch and clock are lost twice                 | tags.pml -DTX=2 -DCX=2
+holds | tags: the lease is lost, keeping the tag fails       | tags.pml -DXP=1 -DKL=1 -DTX=1
+holds | tags: no memory, then epoch and clock are lost       | tags.pml -DOM=1 -DTX=1 -DCX=1
+holds | tags: one process, three requests, all of these      | tags.pml -DNP=1 -DNR=3 -DOM=1 -DTX=1 -DCX=1 -DVX=1
+fails | tags: a hit after an invalidation is reached         | tags.pml -DREACHED
+fails | tags, bug: epochs are not compared                   | tags.pml -DBUG_BLIND
+fails | tags, bug: a lost epoch is taken for a good one      | tags.pml -DBUG_LOSTGOOD -DTX=1
+fails | tags, bug: the clock is read after the query         | tags.pml -DBUG_LATECLOCK
+fails | tags, bug: every fill answers who came meanwhile     | tags.pml -DBUG_FILLSTAMP -DNR=2
+fails | tags, bug: a lost clock begins the same era again    | tags.pml -DBUG_SAMEERA -DCX=1
+fails | tags, bug: an invalidation leaves the clock          | tags.pml -DBUG_NOADVANCE
+fails | tags, bug: a lost epoch becomes that of the value    | tags.pml -DBUG_BACKDATE -DTX=1
+fails | tags, bug: without memory the clock stays            | tags.pml -DBUG_FULLKEEPS -DOM=1
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
 TABLE
@@ -62,12 +81,16 @@ TABLE
 # verdict FLAGS...: builds and runs one configuration; prints holds, fails or an error
 verdict() {
     rm -rf "$work/run" && mkdir -p "$work/run" && cd "$work/run" || return
+    file=$model
+    case ${1:-} in
+    *.pml) file=$(dirname "$model")/$1 && shift ;;
+    esac
     case " $* " in
     *" -DLIVE "*) safety=-DNFAIR=3 search='-a -f' ;; # fair: every process moves on
     *) safety=-DSAFETY search= ;;
     esac
     # shellcheck disable=SC2086
-    if ! spin "$@" -a "$model" >spin.log 2>&1 || ! ${CC:-cc} -O2 -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
+    if ! spin "$@" -a "$file" >spin.log 2>&1 || ! ${CC:-cc} -O2 -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
         echo "does not build: $(cat spin.log cc.log 2>/dev/null | head -n 3)"
         return
     fi
