@@ -25,7 +25,7 @@ enum contender { CONSTANT, HIT, MANY_HITS, NEAR, MANY_NEAR, NGINX, CONTENDER_COU
 
 struct contest {
     struct stack_catalogd catalogd, near;
-    struct nginx nginx;
+    struct rival nginx;
     char path[BURST_PATH_BYTES];
     uint32_t first; /* of the thousand products */
     struct samples rates[CONTENDER_COUNT], cpu_us[CONTENDER_COUNT], redis_us[CONTENDER_COUNT];
@@ -191,7 +191,7 @@ bool measure_hits(struct bench *bench)
     static struct contest contest;
     progress_begin("hits, beside a constant and nginx:");
     bool good = start(bench, &contest) && repeat(bench, &contest);
-    nginx_stop(&contest.nginx);
+    rival_stop(&contest.nginx);
     stack_catalogd_stop(&contest.near);
     stack_catalogd_stop(&contest.catalogd);
     if (good)

@@ -14,7 +14,6 @@
  *     stage.c         the servers that all peers share, meters, counting
  *     contest_*.c     one kind of work each; paced.c: what two of them have in common
  *     figures.c       which figures there are, medians, who is better
- *     server.c        a peer's process: its port, its folder, when it answers
  *     outcome.c       the tables and the sentences below them
  *     outcome_json.c  the same as a file
  *
