@@ -2,7 +2,7 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters; all without any
+ *     bench [MEASUREMENT ...]     which ones, all without any: see `measurements`
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx from the distribution beside it on the same
  * body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -39,9 +39,9 @@ static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
 } measurements[] = {
-    {"hits", measure_hits},   {"burst", measure_burst},   {"thirty", measure_thirty},
-    {"tail", measure_tail},   {"misses", measure_misses}, {"waiters", measure_waiters},
-    {"early", measure_early},
+    {"hits", measure_hits},     {"burst", measure_burst},   {"thirty", measure_thirty},
+    {"tail", measure_tail},     {"misses", measure_misses}, {"waiters", measure_waiters},
+    {"parked", measure_parked}, {"early", measure_early},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 

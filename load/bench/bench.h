@@ -8,6 +8,7 @@
  *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
+ *     bench_parked.c    hits beside nine thousand who wait
  *     bench_early.c     a hot product that expires again and again
  *     bench_report.c    samples, rows, verdicts
  *
@@ -91,6 +92,7 @@ bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);
 bool measure_misses(struct bench *bench);
 bool measure_waiters(struct bench *bench);
+bool measure_parked(struct bench *bench);
 bool measure_early(struct bench *bench);
 
 #endif
