@@ -138,7 +138,7 @@ void rival_stop(struct rival *rival)
     *rival = (struct rival){.pid = 0};
 }
 
-bool first_line_of(const char *command, char *line, size_t line_bytes)
+bool rival_first_line(const char *command, char *line, size_t line_bytes)
 {
     char whole[1024];
     snprintf(whole, sizeof whole, "{ %s; } 2>&1", command);

@@ -38,6 +38,6 @@ bool rival_start(struct rival *server, const struct rival_plan *plan);
 void rival_stop(struct rival *server);
 
 /* The first line that a shell command prints, stderr included; false: it failed, the line says why. */
-bool first_line_of(const char *command, char *line, size_t line_bytes);
+bool rival_first_line(const char *command, char *line, size_t line_bytes);
 
 #endif

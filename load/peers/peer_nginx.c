@@ -18,7 +18,7 @@ static struct rival instances[PEER_INSTANCES];
 static bool look(struct peer *peer)
 {
     char line[PEER_TEXT_BYTES];
-    if (!first_line_of("PATH=$PATH:/usr/sbin nginx -v", line, sizeof line))
+    if (!rival_first_line("PATH=$PATH:/usr/sbin nginx -v", line, sizeof line))
         return peer_fail(peer, "not installed (Debian: nginx): %.100s", line);
     const char *version = strchr(line, '/');
     snprintf(peer->version, sizeof peer->version, "nginx %.60s", version != NULL ? version + 1 : line);

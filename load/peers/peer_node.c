@@ -37,13 +37,13 @@ static bool why_not(struct peer *peer, const char *package)
 static bool look_for(struct peer *peer, const char *package)
 {
     char command[512], line[PEER_TEXT_BYTES];
-    if (!first_line_of("node --version", line, sizeof line))
+    if (!rival_first_line("node --version", line, sizeof line))
         return peer_fail(peer, "no Node.js (Debian: nodejs, npm): %.100s", line);
     snprintf(command, sizeof command,
              "cd '%.150s' && node -p \"'Node ' + process.version + ', %s ' + "
              "require('./node_modules/%s/package.json').version\"",
              folder(), package, package);
-    if (!first_line_of(command, peer->version, sizeof peer->version)) {
+    if (!rival_first_line(command, peer->version, sizeof peer->version)) {
         peer->version[0] = '\0';
         return why_not(peer, package);
     }

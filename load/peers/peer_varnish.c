@@ -13,7 +13,7 @@ static struct rival instances[PEER_INSTANCES];
 static bool look(struct peer *peer)
 {
     char line[PEER_TEXT_BYTES];
-    if (!first_line_of("PATH=$PATH:/usr/sbin varnishd -V", line, sizeof line))
+    if (!rival_first_line("PATH=$PATH:/usr/sbin varnishd -V", line, sizeof line))
         return peer_fail(peer, "not installed (Debian: varnish): %.100s", line);
     const char *version = strstr(line, "varnish-");
     version = version != NULL ? version + strlen("varnish-") : "";

@@ -105,6 +105,11 @@ bool stack_postgres_query(const char *url, const char *statement, char *value, s
 uint64_t stack_postgres_mark(const struct stack_postgres *postgres);
 uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text);
 
+/* How often the value of one key had to be loaded since: statements that started less than the TTL after the first of
+ * them are for the same expiry. */
+uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                                 uint32_t ttl_ms);
+
 /* Waits until at least `wanted` of them started; false after limit_ms. */
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms);

@@ -211,21 +211,45 @@ uint64_t stack_postgres_mark(const struct stack_postgres *postgres)
     return stat(postgres->log_path, &now) == 0 ? (uint64_t)now.st_size : 0;
 }
 
-uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text)
+/* Yours to clear, whatever comes. */
+static void read_log(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                     struct witness_log *log)
 {
     char chunk[CHUNK_BYTES];
-    struct witness_log log;
     const struct witness_clock no_matter = {.wall_us = 0};
+    witness_log_init(log, text);
     FILE *file = fopen(postgres->log_path, "re");
     if (file == NULL)
-        return 0;
-    witness_log_init(&log, text);
+        return;
     bool good = fseek(file, (long)mark, SEEK_SET) == 0;
     for (size_t got; good && (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
-        witness_log_feed(&log, chunk, got, no_matter);
+        witness_log_feed(log, chunk, got, no_matter);
+    fclose(file);
+}
+
+uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text)
+{
+    struct witness_log log;
+    read_log(postgres, mark, text, &log);
     uint32_t count = (uint32_t)log.load_count;
     witness_log_clear(&log);
-    fclose(file);
+    return count;
+}
+
+uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                                 uint32_t ttl_ms)
+{
+    struct witness_log log;
+    uint64_t first_us = 0;
+    uint32_t count = 0;
+    read_log(postgres, mark, text, &log);
+    for (size_t i = 0; i < log.load_count; i++) {
+        if (count > 0 && log.loads[i].at_us < first_us + (uint64_t)ttl_ms * 1000)
+            continue;
+        first_us = log.loads[i].at_us;
+        count++;
+    }
+    witness_log_clear(&log);
     return count;
 }
 
