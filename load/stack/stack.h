@@ -94,7 +94,7 @@ void stack_postgres_pause(struct stack_postgres *postgres);
 void stack_postgres_resume(struct stack_postgres *postgres);
 void stack_postgres_stop(struct stack_postgres *postgres);
 
-/* Loads sql/schema.sql and, with a scale above 0, sql/seed.sql; the working directory is the project's. */
+/* Loads the project's sql/schema.sql and, with a scale above 0, sql/seed.sql. */
 bool stack_postgres_load(const char *url, uint32_t scale);
 
 /* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
@@ -125,9 +125,11 @@ struct stack_catalogd {
 
 /*
  * The service with these settings ("NAME=value", ends with NULL), LISTEN and OPS_LISTEN added; returns when
- * /healthz answers. The program is $CATALOGD, build/catalogd without it.
+ * /healthz answers.
  */
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
+/* $CATALOGD, the project's build/catalogd without it. */
+const char *stack_catalogd_program(void);
 /* The same ports again, after SIGTERM if it still runs. */
 bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);
 void stack_catalogd_kill(struct stack_catalogd *catalogd);

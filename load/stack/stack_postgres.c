@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_postgres.c - a private PostgreSQL; see stack.h. */
+#include "load/base/home.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_log.h"
@@ -181,9 +182,11 @@ bool stack_postgres_load(const char *url, uint32_t scale)
 {
     char setting[32];
     snprintf(setting, sizeof setting, "scale=%" PRIu32, scale);
-    const char *argv[] = {
-        "psql",           url,  "-X",           "-q", "-v", "ON_ERROR_STOP=1", "-v", setting, "-f",
-        "sql/schema.sql", "-f", "sql/seed.sql", NULL};
+    char schema[HOME_PATH_BYTES], seed[HOME_PATH_BYTES];
+    const char *argv[] = {"psql", url,    "-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", setting,
+                          "-f",   schema, "-f", seed, NULL};
+    home_path("sql/schema.sql", schema);
+    home_path("sql/seed.sql", seed);
     if (scale == 0)
         argv[10] = NULL;
     const struct proc_options options = {.argv = argv};
