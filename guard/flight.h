@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flight.h - one load in progress for one key, and those who wait for it. Private to core.c,
+ * flight.h - one load in progress for one key, and those who wait for it. Private to core*.c,
  * loads.c and flight*.c (flight_parts.h says what each of those does).
  */
 #ifndef GUARD_FLIGHT_H
@@ -169,15 +169,37 @@ struct core {
     struct guard_stats stats;
 };
 
-/* ---- core.c, for the two others ---- */
+/* ---- core.c ---- */
 
+/* Every event begins with it: frees the flights that ended in the one before. */
+void core_begin(struct core *core);
 uint64_t core_stamp(struct core *core);
+void core_end_flight(struct core *core, struct flight *flight);
+
+/* ---- core_actions.c ---- */
+
+/* Room for everything one more flight or invalidation may ever ask for at once. False: no memory. */
+bool core_reserve_owner(struct core *core);
+void core_unreserve_owner(struct core *core);
 void core_emit(struct core *core, const struct core_action *action);
+
+/* ---- core_answer.c ---- */
+
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
                  const struct guard_result *result);
-void core_end_flight(struct core *core, struct flight *flight);
 void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
+
+/* ---- core_invalidate.c ---- */
+
+/* The one whose command this op is; NULL: none. */
+struct core_invalidation *core_find_invalidation(const struct core *core, uint64_t op);
+void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_invalidation *invalidation,
+                               const struct core_reply *reply);
+/* It is time for its next attempt, or over. */
+void core_invalidation_rings(struct core *core, uint64_t now_us, struct core_invalidation *invalidation);
+void core_answer_invalidation(struct core *core, struct core_invalidation *invalidation,
+                              enum guard_status status);
 
 /* ---- flight*.c: the events of one flight ---- */
 
@@ -213,6 +235,9 @@ void loads_enqueue(struct core *core, struct flight *flight);
 void loads_dequeue(struct core *core, struct flight *flight);
 /* Starts what can be started; flights that gather only when the turn is over. Called at the end of every event. */
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
+/* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
+void loads_remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter);
+void loads_forget_asker(struct core *core, struct flight *flight, const struct core_waiter *waiter);
 /* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
 struct load *loads_lender(const struct core *core, const struct flight *flight);
 /* What this flight waits for waits for that load: who waited for the flight in it would wait for himself. */

@@ -228,16 +228,15 @@ void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *f
     }
     flight->prev_token[0] = '\0';
     bool refuses_stale = flight->lookup == LOOKUP_PEEK && flight->policy->stale_ms == 0;
-    if (reply->kind == REPLY_FRESH)
-        fresh(core, now_us, flight, reply);
-    else if (reply->kind == REPLY_STALE && refuses_stale) /* its filler had another policy */
+    if (reply->kind == REPLY_FREE ||
+        (reply->kind == REPLY_STALE && refuses_stale)) /* its filler had another policy */
         unclaimed(core, now_us, flight);
+    else if (reply->kind == REPLY_FRESH)
+        fresh(core, now_us, flight, reply);
     else if (reply->kind == REPLY_STALE)
         flight_found_stale(core, now_us, flight, reply);
     else if (reply->kind == REPLY_LEASE)
         flight_granted(core, now_us, flight);
-    else if (reply->kind == REPLY_FAILED)
-        failed_recently(core, now_us, flight, reply);
     else
-        unclaimed(core, now_us, flight);
+        failed_recently(core, now_us, flight, reply);
 }

@@ -81,6 +81,24 @@ struct load *loads_lender(const struct core *core, const struct flight *flight)
     return NULL;
 }
 
+void loads_remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter)
+{
+    struct load *load = loads_find(core, waiter->asker);
+    flight->asker_count++;
+    core->asker_count++;
+    if (load != NULL)
+        load->asking = waiter;
+}
+
+void loads_forget_asker(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+{
+    struct load *load = loads_find(core, waiter->asker);
+    flight->asker_count--;
+    core->asker_count--;
+    if (load != NULL)
+        load->asking = NULL;
+}
+
 /* What its thread waits for: a batch has one thread. NULL: nothing. */
 static const struct core_waiter *asking_of(const struct core *core, const struct load *load)
 {

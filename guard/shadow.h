@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shadow.h - mode shadow: what a fleet would have done, beside gets that do without it. Private to shell.c.
+ * shadow.h - mode shadow: what a fleet would have done, beside gets that do without it. Private to shell*.c.
  *
  *     get -> core in mode off, no Redis -> its own load -> answered
  *      \                                       | what it loaded

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sim.h - a fleet in one thread: several guard cores, a model Redis, a model database, a network between them,
- * one virtual clock, one seed. The cores are guard/core.c itself.
+ * one virtual clock, one seed. The cores are those of guard/ itself.
  *
  *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* core_invalidate.c - invalidations, sent until Redis says that they have happened. See core.h. */
+#include "flight.h"
+#include <utlist.h>
+
+enum {
+    INVALIDATE_FIRST_MS = 20,
+    INVALIDATE_MOST_MS = 500,
+};
+
+static void send_invalidation(struct core *core, struct core_invalidation *invalidation)
+{
+    invalidation->op = invalidation->id << CORE_OP_BITS | ++invalidation->attempts;
+    core_emit(core, &(struct core_action){
+                        .kind = CORE_INVALIDATE, .op = invalidation->op, .key = invalidation->key});
+    alarm_set(&core->alarms, &invalidation->retry, invalidation->deadline_us);
+}
+
+void core_answer_invalidation(struct core *core, struct core_invalidation *invalidation,
+                              enum guard_status status)
+{
+    DL_DELETE(core->invalidations, invalidation);
+    HASH_DELETE(by_id, core->invalidations_by_id, invalidation);
+    alarm_unset(&core->alarms, &invalidation->retry);
+    core_unreserve_owner(core);
+    invalidation->result.status = status;
+    core->stats.invalidated += status == GUARD_OK;
+    core->stats.invalidate_unknown += status != GUARD_OK;
+    invalidation->next = NULL;
+    if (core->invalidated_last != NULL)
+        core->invalidated_last->next = invalidation;
+    else
+        core->invalidated_first = invalidation;
+    core->invalidated_last = invalidation;
+}
+
+static bool list_invalidation(struct core *core, struct core_invalidation *invalidation)
+{
+    if (!core_reserve_owner(core))
+        return false;
+    HASH_ADD_BYHASHVALUE(by_id, core->invalidations_by_id, id, sizeof invalidation->id,
+                         (unsigned)invalidation->id, invalidation);
+    if (invalidation->unlisted) {
+        core_unreserve_owner(core);
+        return false;
+    }
+    DL_APPEND(core->invalidations, invalidation);
+    return true;
+}
+
+enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct core_invalidation *invalidation)
+{
+    (void)now_us;
+    core_begin(core);
+    if (core->closed)
+        return GUARD_CLOSING;
+    invalidation->id = ++core->last_id;
+    invalidation->unlisted = false;
+    invalidation->retry = (struct alarm){.owner = ALARM_INVALIDATION};
+    invalidation->attempts = 0;
+    invalidation->result = (struct guard_invalidated){.status = GUARD_OK};
+    if (!list_invalidation(core, invalidation))
+        return GUARD_NO_MEMORY;
+    send_invalidation(core, invalidation);
+    return GUARD_OK;
+}
+
+void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_invalidation *invalidation,
+                               const struct core_reply *reply)
+{
+    invalidation->op = 0;
+    if (reply->kind == REPLY_CODE) {
+        /* an earlier attempt whose reply was lost may have done it: what that one found is not known */
+        invalidation->result.value_dropped = (reply->code & 1) != 0;
+        invalidation->result.load_voided = (reply->code & 2) != 0;
+        core_answer_invalidation(core, invalidation, GUARD_OK);
+        return;
+    }
+    uint32_t pause_ms =
+        chance_backoff(&core->chance, INVALIDATE_FIRST_MS, INVALIDATE_MOST_MS, invalidation->attempts - 1);
+    uint64_t at_us = now_us + (uint64_t)pause_ms * 1000;
+    if (at_us >= invalidation->deadline_us)
+        core_answer_invalidation(core, invalidation, GUARD_UNKNOWN);
+    else
+        alarm_set(&core->alarms, &invalidation->retry, at_us);
+}
+
+/* It is time for the next attempt, or over. */
+void core_invalidation_rings(struct core *core, uint64_t now_us, struct core_invalidation *invalidation)
+{
+    if (now_us >= invalidation->deadline_us)
+        core_answer_invalidation(core, invalidation, GUARD_UNKNOWN);
+    else
+        send_invalidation(core, invalidation);
+}
+
+struct core_invalidation *core_next_invalidated(struct core *core)
+{
+    struct core_invalidation *invalidation = core->invalidated_first;
+    if (invalidation == NULL)
+        return NULL;
+    core->invalidated_first = invalidation->next;
+    if (core->invalidated_first == NULL)
+        core->invalidated_last = NULL;
+    return invalidation;
+}
+
+struct core_invalidation *core_find_invalidation(const struct core *core, uint64_t op)
+{
+    uint64_t id = op >> CORE_OP_BITS;
+    struct core_invalidation *found = NULL;
+    HASH_FIND_BYHASHVALUE(by_id, core->invalidations_by_id, &id, sizeof id, (unsigned)id, found);
+    return found != NULL && found->op == op ? found : NULL;
+}
