@@ -120,9 +120,9 @@ struct core_invalidation *core_next_invalidated(struct core *core);
 enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
                      waits */
-    CORE_RENEW,      /* script renew: key, token, lease_ms */
-    CORE_FILL,       /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
-    CORE_TOUCH,      /* script touch: as FILL, with the value that wanted stands for */
+    CORE_RENEW,   /* script renew: key, token, lease_ms */
+    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
+    CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big */
     CORE_INVALIDATE, /* script invalidate, hard: key */
     CORE_LOAD,       /* run the loader: key, policy, load, deadline_us, previous */

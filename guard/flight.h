@@ -92,7 +92,7 @@ struct flight {
 
     /* waiting */
     uint32_t polls, wakes, unknowns, stores;
-    uint64_t waiting_since_us; /* first BUSY of this wait; 0: none */
+    uint64_t waiting_since_us;          /* first BUSY of this wait; 0: none */
     char busy_tag[TOKEN_TAG_BYTES + 1]; /* of the lease that the last lookup found; "": not known */
 
     /* join stamps: a result goes only to those who joined before what made it was sent */

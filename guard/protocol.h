@@ -20,7 +20,7 @@ struct protocol {
     char channel[KEY_CHANNEL_SIZE];
     uint32_t max_lease_ms, max_value_ms;
     uint32_t push_bytes; /* entries up to this size travel with the message; 0 after init: none */
-    char process[96]; /* "host:pid", readable in a lease */
+    char process[96];    /* "host:pid", readable in a lease */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
