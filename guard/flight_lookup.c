@@ -53,8 +53,10 @@ bool flight_awaits(const struct flight *flight, const char *tag)
            memcmp(flight->busy_tag, tag, TOKEN_TAG_BYTES) == 0;
 }
 
-/* The lease stood when our lookup ran, and its fill was accepted after that: no invalidation that anybody who joined
- * before the lookup could know of lies between. Nor can it be older than the lookup, however late the message is. */
+/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it is as new as anybody
+ * may ask who joined before that lookup was sent. The fill came after the lookup, so that bounds its age, however late
+ * the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as long as messages
+ * of the old Redis still arrive; the canary ends that.) */
 void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_pushed *pushed)
 {
