@@ -31,10 +31,10 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    SEEDS = 60,
+    SEEDS = 80,
     STEPS = 400,
     MUTANT_SEEDS = 40,
-    SEEN = 8, /* so often at least must each kind of reply and of trouble have come up */
+    SEEN = 3, /* so often at least must each kind of reply and of trouble have come up */
     HALF_MS = 50000,
     JUMP_MS = 2 * HALF_MS,
     MAX_LEASE_MS = 15 * HALF_MS,
