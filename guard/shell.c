@@ -109,8 +109,9 @@ void shell_on_message(void *context, const struct message *message)
         shell_drop_near(guard, message->subject, message->subject_bytes, of_tag);
     if (of_tag)
         return; /* no key: nobody waits for it */
-    core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
-               message->kind == MESSAGE_INVALIDATED);
+    if (!shell_take_push(guard, message))
+        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
+                   message->kind == MESSAGE_INVALIDATED);
     shell_after_events(guard);
 }
 

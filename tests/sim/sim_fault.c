@@ -176,6 +176,7 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_WRITER_DIES:
     case FAULT_EPOCH_GONE:
     case FAULT_CLOCK_GONE:
+    case FAULT_MESSAGE_LATE:
     case FAULTS:
         break;
     }

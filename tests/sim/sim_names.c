@@ -29,6 +29,7 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_CLOCK_STANDS] = "clock-stands",
     [MUTANT_KEEP_BACKDATES] = "keep-backdates",
     [MUTANT_FULL_KEEPS_EPOCH] = "full-keeps-epoch",
+    [MUTANT_PUSH_UNCHECKED] = "push-unchecked",
 };
 
 const char *const seen_names[SEENS] = {
@@ -45,6 +46,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_BATCHED] = "loads in another's batch",
     [SEEN_TAGGED] = "tags invalidated",
     [SEEN_OUTDATED] = "entries out of date",
+    [SEEN_PUSHED] = "answers pushed",
+    [SEEN_UNPUSHED] = "pushes in vain",
 };
 
 const char *const fault_names[FAULTS] = {
@@ -62,7 +65,7 @@ const char *const fault_names[FAULTS] = {
     [FAULT_LOAD_SLOW] = "load slow",           [FAULT_LOAD_HANGS] = "load hung",
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
     [FAULT_WRITER_DIES] = "writer died",       [FAULT_EPOCH_GONE] = "epoch evicted",
-    [FAULT_CLOCK_GONE] = "tag clock evicted",
+    [FAULT_CLOCK_GONE] = "tag clock evicted",  [FAULT_MESSAGE_LATE] = "message late",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

@@ -108,12 +108,13 @@ static void choose_policy(struct sim *sim)
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
     params->nested = sim_one_in(sim, 3) ? between(sim, 1, 5) : 0;
-    if (sim->seed % 3 == 0) { /* no dice: the other worlds stay what they were */
+    params->pushes = sim->seed % 4 != 0; /* no dice here and below: the other worlds stay what they were */
+    if (sim->seed % 3 == 0) {
         params->together_percent = (uint32_t)(30 + sim->seed / 3 % 71);
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
     }
-    params->tagged = policy->tagged = sim->seed % 4 == 0; /* no dice, either */
+    params->tagged = policy->tagged = sim->seed % 4 == 1 || sim->seed % 16 == 0;
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -167,7 +168,7 @@ static void choose_params(struct sim *sim)
     params->queue = between(sim, 0, 8);
     params->max_waiters = between(sim, 10, 300);
     choose_policy(sim);
-    for (int fault = 0; fault <= FAULT_WRITER_DIES; fault++)
+    for (int fault = 0; fault < FAULT_EPOCH_GONE; fault++)
         params->enabled[fault] = sim_one_in(sim, 3);
     params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->seed % 5 < 2;
     params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->seed % 5 % 2 == 1;
@@ -253,9 +254,11 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_CLOSE:
     case EVENT_TURN:
     case EVENT_CHECKED:
+    case EVENT_PUSH_CHECKED:
         return true;
     case EVENT_COMPANION:
     case EVENT_CHECK:
+    case EVENT_PUSH_CHECK:
     case EVENT_EXECUTE:
     case EVENT_LOAD_READ:
     case EVENT_WRITE:
@@ -284,16 +287,6 @@ static void turn_over(struct sim *sim, struct process *process)
     process_drain(sim, process);
 }
 
-static void message(struct sim *sim, struct process *process, const struct event *event)
-{
-    struct core_key key = process_key(event->key);
-    if (!process->subscribed)
-        return;
-    sim_trace(sim, "p%u  message k%u%s", process->index, event->key, event->gone ? " invalidated" : "");
-    core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
-    process_drain(sim, process);
-}
-
 static void happen_to(struct sim *sim, struct process *process, const struct event *event)
 {
     switch (event->kind) {
@@ -309,6 +302,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         break;
     case EVENT_CHECKED:
         net_checked(sim, event->subject);
+        break;
+    case EVENT_PUSH_CHECKED:
+        net_push_checked(sim, process, event);
         break;
     case EVENT_LIMIT:
         net_limit(sim, event->subject);
@@ -327,7 +323,7 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         net_subscribe(sim, process);
         break;
     case EVENT_MESSAGE:
-        message(sim, process, event);
+        net_message(sim, process, event);
         break;
     case EVENT_LOAD_END:
         process_load_end(sim, event->subject);
@@ -359,6 +355,9 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_CHECK:
         net_check(sim, event->subject);
+        break;
+    case EVENT_PUSH_CHECK:
+        net_push_check(sim, event);
         break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);
