@@ -98,7 +98,7 @@ bool tags_add(char *text, size_t *bytes, const char *tag)
     return true;
 }
 
-static bool is_tag(const struct tag *tag)
+static bool tag_sound(const struct tag *tag)
 {
     if (tag->bytes == 0 || tag->bytes > TAGS_ENCODED_MAX)
         return false;
@@ -115,7 +115,7 @@ int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
     while (bytes > 0) {
         const char *space = memchr(at, ' ', (size_t)(end - at));
         struct tag tag = {at, (size_t)((space != NULL ? space : end) - at)};
-        if (count == GUARD_TAGS_MAX || !is_tag(&tag))
+        if (count == GUARD_TAGS_MAX || !tag_sound(&tag))
             return -1;
         out[count++] = tag;
         if (space == NULL)

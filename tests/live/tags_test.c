@@ -225,6 +225,30 @@ static void a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated
     fleet_close(&fleet);
 }
 
+/* Its tags are looked at first: one MGET instead of another acquire. */
+static void a_value_that_comes_with_the_message_answers_who_waits_elsewhere(void **state)
+{
+    struct fleet fleet;
+    struct ask here, elsewhere;
+    (void)state;
+    tags_open(&fleet, 2);
+    expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &here, "a1");
+    WAIT_UNTIL(fleet.source.begun == 2);
+    ask_start(&fleet, 1, &elsewhere, "a1");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    source_open(&fleet.source);
+    ask_wait(&here);
+    ask_wait(&elsewhere);
+    assert_row(&elsewhere.result, "a1 v1");
+    assert_int_equal(elsewhere.result.source, GUARD_FROM_FLEET);
+    assert_int_equal(stats_of(fleet.guards[1]).push_answered, 1);
+    ask_clear(&here);
+    ask_clear(&elsewhere);
+    fleet_close(&fleet);
+}
+
 /* The rows of `source` with their version as validator; a row that is known already is unchanged. */
 static void load_if_changed(struct guard_load *load, void *context)
 {
@@ -701,6 +725,7 @@ int main(void)
         cmocka_unit_test(
             a_load_that_an_invalidation_overtakes_answers_who_asked_before_and_counts_for_no_other),
         cmocka_unit_test(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated),
+        cmocka_unit_test(a_value_that_comes_with_the_message_answers_who_waits_elsewhere),
         cmocka_unit_test(what_is_found_unchanged_is_born_again_and_keeps_its_tags),
         cmocka_unit_test(a_stale_value_is_not_served_once_its_tag_is_invalidated),
         cmocka_unit_test(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it),
