@@ -24,7 +24,7 @@ local function next_clock()
   return string.format('%016.0f.%012.0f', time[1] * 1000000 + time[2], 1)
 end
 
-local known = redis.call('EXISTS', tag_key)
+local known = redis.call('PTTL', tag_key) ~= -2 and 1 or 0
 local clock = next_clock()
 local stored = redis.pcall('SET', clock_key, clock, 'PX', max_value_ms)
 if not stored.err then stored = redis.pcall('SET', tag_key, clock, 'PX', max_value_ms) end

@@ -171,8 +171,7 @@ static void each_key_of_a_batch_has_its_own_tags(void **state)
 
 /* ---- against loads and fills ---- */
 
-static void
-a_load_that_an_invalidation_overtakes_answers_who_asked_before_and_counts_for_no_other(void **state)
+static void a_load_that_an_invalidation_overtakes_answers_only_who_asked_before(void **state)
 {
     struct fleet fleet;
     struct ask before, after, elsewhere;
@@ -450,6 +449,40 @@ static void who_may_not_ask_for_epochs_answers_nothing_that_is_cached(void **sta
     fleet_close(&fleet);
 }
 
+/* The line of guard/README.md, as a command. */
+static void make_login_of_readme(void)
+{
+    static const char start[] = "    user guard on >PASSWORD ";
+    char line[1024] = "";
+    FILE *file = fopen("guard/README.md", "r");
+    assert_non_null(file);
+    while (strncmp(line, start, strlen(start)) != 0)
+        assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    char text[sizeof line + 16];
+    snprintf(text, sizeof text, "ACL SETUSER guard %s", line + strlen("    user guard "));
+    command(text);
+}
+
+static void the_login_of_the_readme_may_do_all_that_is_needed(void **state)
+{
+    struct fleet fleet;
+    char url[64];
+    (void)state;
+    tags_init(&fleet);
+    make_login_of_readme();
+    snprintf(url, sizeof url, "redis://guard:PASSWORD@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 1, "a1", "a1 v2");
+    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
+    fleet_close(&fleet);
+}
+
 static void where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays(void **state)
 {
     struct fleet fleet;
@@ -722,8 +755,7 @@ int main(void)
         cmocka_unit_test(an_invalidation_says_whether_anything_may_have_had_the_tag),
         cmocka_unit_test(an_absent_row_has_tags_too),
         cmocka_unit_test(each_key_of_a_batch_has_its_own_tags),
-        cmocka_unit_test(
-            a_load_that_an_invalidation_overtakes_answers_who_asked_before_and_counts_for_no_other),
+        cmocka_unit_test(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before),
         cmocka_unit_test(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated),
         cmocka_unit_test(a_value_that_comes_with_the_message_answers_who_waits_elsewhere),
         cmocka_unit_test(what_is_found_unchanged_is_born_again_and_keeps_its_tags),
@@ -735,6 +767,7 @@ int main(void)
         cmocka_unit_test(after_a_flush_everything_works_on),
         cmocka_unit_test(without_memory_an_invalidation_still_holds),
         cmocka_unit_test(who_may_not_ask_for_epochs_answers_nothing_that_is_cached),
+        cmocka_unit_test(the_login_of_the_readme_may_do_all_that_is_needed),
         cmocka_unit_test(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays),
         cmocka_unit_test(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags),
         cmocka_unit_test(an_entry_whose_tags_have_changed_is_judged_by_those_it_has),
