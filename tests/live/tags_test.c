@@ -9,9 +9,11 @@
 
 enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, WRITES = 100, WRITERS = 2, READERS = 2 };
 
+static atomic_bool moved; /* then it is "m" instead */
+
 static void name_tags(struct guard_load *load)
 {
-    const char first[2] = {guard_load_key(load)[0], '\0'};
+    const char first[2] = {atomic_load(&moved) ? 'm' : guard_load_key(load)[0], '\0'};
     assert_int_equal(guard_load_tag(load, "all"), GUARD_OK);
     assert_int_equal(guard_load_tag(load, first), GUARD_OK);
 }
@@ -552,6 +554,23 @@ static void an_entry_whose_tags_have_changed_is_judged_by_those_it_has(void **st
     fleet_close(&fleet);
 }
 
+static void an_entry_that_has_moved_to_another_tag_goes_with_that_one(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated invalidated;
+    (void)state;
+    tags_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    atomic_store(&moved, true);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    expect_row(&fleet, 1, "a1", "a1 v1");
+    change(&fleet, 1, "m");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    atomic_store(&moved, false);
+    fleet_close(&fleet);
+}
+
 /* ---- near ---- */
 
 static bool is_near(struct fleet *fleet, size_t i, const char *key)
@@ -771,6 +790,7 @@ int main(void)
         cmocka_unit_test(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays),
         cmocka_unit_test(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags),
         cmocka_unit_test(an_entry_whose_tags_have_changed_is_judged_by_those_it_has),
+        cmocka_unit_test(an_entry_that_has_moved_to_another_tag_goes_with_that_one),
         cmocka_unit_test(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message),
         cmocka_unit_test(in_every_mode_that_answers_from_redis_a_tag_holds),
         cmocka_unit_test(a_shadow_has_tags_too_and_tells_its_caller_at_once),
