@@ -67,6 +67,8 @@ static const struct row COUNTERS[] = {
      GUARD(wake_messages)},
     {"guard_wakes", "by=\"poll\"", NULL, U64, GUARD(wake_polls)},
     {"guard_wakes", "by=\"resync\"", NULL, U64, GUARD(wake_resyncs)},
+    {"guard_push_answered", NULL, "Requests answered by a value that came with a wake-up message.", U64,
+     GUARD(push_answered)},
     {"guard_invalidations", "result=\"done\"", "Invalidations by what Redis confirmed.", U64,
      GUARD(invalidated)},
     {"guard_invalidations", "result=\"unknown\"", NULL, U64, GUARD(invalidate_unknown)},

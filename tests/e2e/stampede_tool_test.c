@@ -607,7 +607,7 @@ static void scenarios_of_ours_hold(void **state)
 static void scenarios_and_demo_are_found_from_any_folder(void **state)
 {
     (void)state;
-    char command[1536], absolute[PATH_MAX], catalogd[PATH_MAX];
+    char command[2 * PATH_MAX + 512], absolute[PATH_MAX], catalogd[PATH_MAX];
     assert_non_null(realpath(program, absolute));
     snprintf(
         command, sizeof command,
