@@ -13,6 +13,7 @@ enum {
     HEAL_US = 60000000, /* longer than any deadline, hung load, lease and pause of a breaker together */
     PROBE_US = 12000000,
     END_US = 2000000,
+    SOFT_MS = 500, /* not far above what a load takes, or nobody would ever wait so long */
 };
 
 /* ---- services ---- */
@@ -103,7 +104,7 @@ static void choose_policy(struct sim *sim)
     policy->load_limit_ms = between(sim, 500, policy->max_hold_ms);
     policy->deadline_ms = between(sim, 200, 6000);
     if (policy->stale_ms > 0 && sim_one_in(sim, 2))
-        policy->soft_ms = between(sim, 1, policy->deadline_ms);
+        policy->soft_ms = between(sim, 1, policy->deadline_ms < SOFT_MS ? policy->deadline_ms : SOFT_MS);
     policy->early_percent = sim_one_in(sim, 2) ? 0 : between(sim, 50, 1000);
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
