@@ -486,7 +486,7 @@ struct guard_histogram {
 
 /* Counters since guard_open() and gauges of now. */
 struct guard_stats {
-    /* answers, each get in exactly one; `shed` also counts those refused at once */
+    /* answers, each get in exactly one, near_hit below being one more; `shed` also counts those refused at once */
     uint64_t hit, stale, absent_hit, failed_hit; /* from Redis without waiting */
     uint64_t loaded, collapsed_process, collapsed_fleet;
     uint64_t failed, shed, timed_out, cancelled, closed;
@@ -494,6 +494,7 @@ struct guard_stats {
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
     uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
     uint64_t load_duplicate; /* started while another load of the key ran here under a live lease: 0 */
+    /* get_duration: every get but those refused at once; near hits as 0 us */
     struct guard_histogram load_duration, lease_wait, get_duration;
     /* the lease */
     uint64_t lease_acquired, lease_busy, lease_renewed, lease_lost, lease_released;
@@ -504,7 +505,7 @@ struct guard_stats {
     /* Redis */
     uint64_t redis_commands, redis_round_trips, redis_timeouts, redis_errors, redis_connects;
     uint64_t breaker_opened;
-    /* the near cache; near_hit is one more outcome of a get */
+    /* the near cache */
     uint64_t near_hit, near_miss, near_evicted, near_dropped, near_cleared;
     uint64_t near_entries, near_bytes; /* now */
     /* gauges */
