@@ -120,8 +120,9 @@ void check_failover(struct sim *sim, uint32_t key)
             lower(&oldest, sim->load[i].version);
     sim->row[key].floor = oldest;
     sim->row[key].failed_us = 0;
+    sim_near_failover(sim, key, oldest);
     for (uint32_t i = 0; i < sim->requests; i++)
-        if (sim->request[i].open && sim->request[i].key == key)
+        if ((sim->request[i].open || sim->request[i].looking) && sim->request[i].key == key)
             lower(&sim->request[i].floor, oldest);
 }
 
@@ -200,6 +201,14 @@ static bool is_loaded(const struct sim *sim, uint32_t key)
     return false;
 }
 
+/* Not so if it has been filled in since it was read for the answer. */
+static bool is_stale_still(struct sim *sim, uint32_t key)
+{
+    const struct stored_value *value = &sim->redis.slot[key].value;
+    redis_expire(sim, key);
+    return value->there && value->expires_ms - redis_now_ms(sim) <= (int64_t)value->stale_ms;
+}
+
 /* A stale answer leads to a load, soon, here or elsewhere. */
 static void check_refreshed(struct sim *sim, const struct request *request)
 {
@@ -207,7 +216,8 @@ static void check_refreshed(struct sim *sim, const struct request *request)
     struct row *row = &sim->row[request->key];
     bool disturbed =
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0;
-    if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed)
+    if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
+        !is_stale_still(sim, request->key))
         return;
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->now_us;
@@ -413,7 +423,7 @@ void check_stats(struct sim *sim, const struct process *process)
 void check_rest(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->requests; i++)
-        if (sim->request[i].open)
+        if (sim->request[i].open || sim->request[i].looking)
             sim_fail(sim, "#%u of k%u was never answered", i, sim->request[i].key);
     for (uint32_t i = 0; i < sim->loads; i++)
         if (!sim->load[i].ended)

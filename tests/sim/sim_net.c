@@ -8,7 +8,7 @@
 #include "sim.h"
 #include <string.h>
 
-static uint64_t latency(struct sim *sim)
+uint64_t net_latency(struct sim *sim)
 {
     return sim_between(sim, sim->params.latency_us / 4, sim->params.latency_us);
 }
@@ -81,7 +81,7 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     sim_at(sim, sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000, event);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (at_us <= process->sent_until_us)
         at_us = process->sent_until_us + 1;
     process->sent_until_us = at_us;
@@ -105,7 +105,7 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
         process->mute = true; /* nothing overtakes in a stream */
         return;
     }
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
         at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
     if (at_us <= process->answered_until_us)
@@ -140,6 +140,7 @@ void net_execute(struct sim *sim, uint32_t index)
               command->answer.turn, command->answered ? " (late)" : "");
     if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
+    sim_near_executed(sim, command);
     if (command->answer.published && !command->answer.error)
         net_publish(sim, command->key, command->answer.gone);
     if (connected_still(sim, command))
@@ -338,7 +339,9 @@ void net_unsubscribe(struct sim *sim, struct process *process)
     if (!process->subscribed)
         return;
     process->subscribed = false;
-    sim_at(sim, sim->now_us + sim_between(sim, 10000, 2000000),
+    uint64_t back_us = sim_between(sim, 10000, 2000000);
+    sim_near_lost(sim, process, back_us);
+    sim_at(sim, sim->now_us + back_us,
            (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
 }
 
@@ -350,6 +353,7 @@ void net_subscribe(struct sim *sim, struct process *process)
         return;
     }
     process->subscribed = true;
+    sim_near_heard(sim, process);
     core_resync(process->core, process_now_us(process));
     process_drain(sim, process);
 }
@@ -359,11 +363,12 @@ static void publish_to(struct sim *sim, const struct process *process, uint32_t 
     struct event event = {.kind = EVENT_MESSAGE, .process = process->index, .life = process->life};
     event.key = key;
     event.gone = gone;
+    event.version = (uint16_t)sim->row[key].gone;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
-    sim_at(sim, sim->now_us + latency(sim), event);
+    sim_at(sim, sim->now_us + net_latency(sim), event);
     if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
-        sim_at(sim, sim->now_us + latency(sim) + sim_between(sim, 0, 50000), event);
+        sim_at(sim, sim->now_us + net_latency(sim) + sim_between(sim, 0, 50000), event);
 }
 
 void net_publish(struct sim *sim, uint32_t key, bool gone)

@@ -209,6 +209,7 @@ static void store(struct run *run, const struct command *command)
         .stale_ms = action->stale_ms,
         .load_us = action->load_us,
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
+        .stored_us = run->sim->now_us,
     };
     if (run->sim->mutant == MUTANT_STALE_FOR_EVER)
         value->expires_ms += (int64_t)(value->px_ms = value->stale_ms = run->sim->redis.max_value_ms);
