@@ -82,6 +82,15 @@ static uint64_t reply_us(struct sim *sim)
     return net_latency(sim) + (busy ? sim_between(sim, 0, half_us) : 0);
 }
 
+/* What would make its answer one that must not be kept. */
+static void disturb(struct sim *sim, uint32_t index)
+{
+    const struct request *request = &sim->request[index];
+    sim_moment(sim, request->key, EVENT_WRITE);
+    if (sim_fault(sim, FAULT_SUBSCRIPTION, 40))
+        net_unsubscribe(sim, &sim->process[request->process]);
+}
+
 void lookup_get(struct sim *sim, uint32_t index)
 {
     struct lookup_model *lookup = &sim->lookup[index];
@@ -92,7 +101,7 @@ void lookup_get(struct sim *sim, uint32_t index)
     lookup->entry = sim->redis.slot[key].value;
     lookup->epoch = sim->redis.epoch;
     if (sim->params.near_ms > 0)
-        sim_moment(sim, key, EVENT_WRITE);
+        disturb(sim, index);
     answer_at(sim, index, sim->now_us + reply_us(sim), !sim_fault(sim, FAULT_REPLY_LOST, 60));
 }
 

@@ -339,7 +339,8 @@ void net_unsubscribe(struct sim *sim, struct process *process)
     if (!process->subscribed)
         return;
     process->subscribed = false;
-    uint64_t back_us = sim_between(sim, 10000, 2000000);
+    bool soon = process->near != NULL && sim_one_in(sim, 2); /* while a lookup is under way */
+    uint64_t back_us = sim_between(sim, 10000, soon ? 50000 : 2000000);
     sim_near_lost(sim, process, back_us);
     sim_at(sim, sim->now_us + back_us,
            (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
