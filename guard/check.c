@@ -12,6 +12,7 @@ enum {
     EARLY_MAX_PERCENT = 10000,
     NEAR_MAX_MS = 60000,
     NEAR_LEAST_BYTES = 65536,
+    PUSH_MOST_BYTES = 1048576,
 };
 
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
@@ -71,6 +72,8 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         {"max_value_ms", config->max_value_ms, 1, VALUE_MAX_MS, ""},
         {"near_bytes", config->near_bytes, config->near_bytes == 0 ? 0 : NEAR_LEAST_BYTES, UINT32_MAX,
          "or 0 for none"},
+        {"push_bytes", config->push_bytes, 0, PUSH_MOST_BYTES,
+         "every process of the namespace hears what travels with a message"},
     };
     return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);
 }

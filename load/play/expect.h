@@ -12,7 +12,8 @@
  *
  *     requests                 all of them; a number only
  *     answered                 a whole response came, whatever its status
- *     failed                   none came although the client stayed, or it was a 5xx
+ *     failed                   none came although the client stayed, or it was a 5xx; not known where nothing was served:
+ *                              4xx, but not one answer below 400
  *     errors                   answers with 5xx
  *     refused, unconnected, reset, timeout, rubbish, left, unsent      see record.h
  *     status 200, status 5xx   answers with this status, with one of this class

@@ -41,6 +41,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_NEAR_LATE] = "lookups too late for it",
     [SEEN_EVICTED] = "near entries evicted",
     [SEEN_CLEARED] = "near entries cleared",
+    [SEEN_PUSHED] = "answers pushed",
+    [SEEN_UNPUSHED] = "pushes in vain",
 };
 
 const char *const fault_names[FAULTS] = {
@@ -57,7 +59,7 @@ const char *const fault_names[FAULTS] = {
     [FAULT_READONLY] = "redis read-only",      [FAULT_LOAD_FAILS] = "load failed",
     [FAULT_LOAD_SLOW] = "load slow",           [FAULT_LOAD_HANGS] = "load hung",
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
-    [FAULT_WRITER_DIES] = "writer died",
+    [FAULT_WRITER_DIES] = "writer died",       [FAULT_MESSAGE_LATE] = "message late",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {
