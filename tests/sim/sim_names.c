@@ -36,6 +36,11 @@ const char *const seen_names[SEENS] = {
     [SEEN_LENT] = "threads lent",
     [SEEN_CIRCLES] = "circles refused",
     [SEEN_BATCHED] = "loads in another's batch",
+    [SEEN_NEAR] = "near hits",
+    [SEEN_NEAR_OLD] = "of them not yet up to date",
+    [SEEN_NEAR_LATE] = "lookups too late for it",
+    [SEEN_EVICTED] = "near entries evicted",
+    [SEEN_CLEARED] = "near entries cleared",
     [SEEN_PUSHED] = "answers pushed",
     [SEEN_UNPUSHED] = "pushes in vain",
 };

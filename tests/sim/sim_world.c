@@ -158,6 +158,19 @@ static void choose_room(struct params *params)
         params->workers = SIM_REQUESTS;
 }
 
+/* No dice: the other worlds stay what they are. */
+static void choose_near(struct sim *sim)
+{
+    enum { WORLDS = 4, NEAR_MOST_MS = 1500, TIGHT_BYTES = 65536 };
+    struct params *params = &sim->params;
+    uint64_t number = sim->seed / WORLDS;
+    if (sim->seed % WORLDS != 1 || params->mode == GUARD_MODE_OFF)
+        return;
+    params->near_ms = (uint32_t)(20 + number * 7 % NEAR_MOST_MS);
+    params->near_bytes = number % 2 != 0 ? TIGHT_BYTES : 1 << 20;
+    params->lookup_percent = 100;
+}
+
 static void choose_params(struct sim *sim)
 {
     struct params *params = &sim->params;
@@ -179,6 +192,22 @@ static void choose_params(struct sim *sim)
     if (sim_one_in(sim, 10))
         choose_calm(sim);
     choose_room(params);
+    choose_near(sim);
+}
+
+/* Who asks again and again, as near caches are for. */
+static void schedule_readers(struct sim *sim)
+{
+    enum { READERS = 30, READS = 4 };
+    const struct params *params = &sim->params;
+    for (uint32_t i = 0; params->near_ms > 0 && i < READERS; i++) {
+        struct event event = {.kind = EVENT_REQUEST,
+                              .process = between(sim, 0, params->processes - 1),
+                              .key = between(sim, 0, params->keys - 1)};
+        uint64_t at_us = sim_between(sim, 0, params->chaos_us);
+        for (uint32_t n = 0; n < READS; n++)
+            sim_at(sim, at_us += sim_between(sim, 0, (uint64_t)params->near_ms * 500), event);
+    }
 }
 
 static void schedule(struct sim *sim)
@@ -192,6 +221,7 @@ static void schedule(struct sim *sim)
                    (struct event){
                        .kind = EVENT_REQUEST, .process = between(sim, 0, params->processes - 1), .key = key});
     }
+    schedule_readers(sim);
     for (uint32_t i = 0; i < params->writes; i++)
         sim_at(sim, sim_between(sim, 0, params->chaos_us),
                (struct event){.kind = EVENT_WRITE, .key = between(sim, 0, params->keys - 1)});
@@ -251,8 +281,13 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_LEAVE:
     case EVENT_CLOSE:
     case EVENT_TURN:
+    case EVENT_LOOKUP_REPLY:
+    case EVENT_LOOKUP_LIMIT:
+    case EVENT_UNHEARD:
         return true;
     case EVENT_EXECUTE:
+    case EVENT_LOOKUP_PTTL:
+    case EVENT_LOOKUP_GET:
     case EVENT_LOAD_READ:
     case EVENT_WRITE:
     case EVENT_INVALIDATE:
@@ -323,6 +358,15 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_LEAVE:
         process_leave(sim, event->subject);
         break;
+    case EVENT_LOOKUP_REPLY:
+        lookup_reply(sim, process, event->subject);
+        break;
+    case EVENT_LOOKUP_LIMIT:
+        lookup_limit(sim, process, event->subject);
+        break;
+    case EVENT_UNHEARD:
+        sim_near_unheard(sim, process);
+        break;
     case EVENT_CLOSE:
         process_close(sim, process);
         break;
@@ -336,6 +380,12 @@ static void happen(struct sim *sim, const struct event *event)
     switch (event->kind) {
     case EVENT_EXECUTE:
         net_execute(sim, event->subject);
+        break;
+    case EVENT_LOOKUP_PTTL:
+        lookup_pttl(sim, event->subject);
+        break;
+    case EVENT_LOOKUP_GET:
+        lookup_get(sim, event->subject);
         break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);
