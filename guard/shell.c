@@ -106,8 +106,11 @@ void shell_on_message(void *context, const struct message *message)
     struct guard *guard = context;
     if (message->kind == MESSAGE_INVALIDATED)
         shell_drop_near(guard, message->subject, message->subject_bytes);
-    core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
-               message->kind == MESSAGE_INVALIDATED);
+    if (message->kind == MESSAGE_PERMIT)
+        core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
+    else
+        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
+                   message->kind == MESSAGE_INVALIDATED);
     shell_after_events(guard);
 }
 
