@@ -12,7 +12,7 @@ enum {
     PERMIT_RETURNS_MAX = 3,
     PERMIT_POLL_FIRST_MS = 20,
     PERMIT_POLL_MOST_MS = 500, /* and half of that for jitter: well below PERMIT_WAIT_MS */
-    PERMIT_POLL_GRACE_MS = 5,  /* ask this long after one has run out, not just before */
+    PERMIT_POLL_GRACE_MS = 6,  /* ask this long after one has run out, not just before */
     PERMIT_RESYNC_MS = 100,
 };
 
@@ -241,7 +241,7 @@ static void want_permits(struct core *core, uint64_t now_us, uint32_t wanted)
     uint32_t have = permits->in_state[PERMIT_READY] + permits->in_state[PERMIT_ASKING];
     for (; have < wanted && may_ask(permits); have++)
         ask_for_permit(core, now_us, have + 1 < wanted);
-    if (permits->refused && permits->poll.place == 0)
+    if (permits->refused && permits->in_state[PERMIT_ASKING] == 0 && permits->poll.place == 0)
         set_permit_poll(core, now_us);
 }
 
@@ -262,7 +262,7 @@ void permits_balance(struct core *core, uint64_t now_us)
 
 /* ---- what came back ---- */
 
-static void permit_granted(struct core *core, uint64_t now_us, struct permit *permit, uint64_t further)
+static void permit_granted(struct core *core, uint64_t now_us, struct permit *permit, uint32_t further)
 {
     struct permits *permits = &core->permits;
     uint64_t life_us = (uint64_t)core->config.permit_ms * 1000;
@@ -276,19 +276,27 @@ static void permit_granted(struct core *core, uint64_t now_us, struct permit *pe
         return;
     }
     if (permits->chances < further)
-        permits->chances = (uint32_t)further;
+        permits->chances = further;
     core->stats.permit_granted++;
     move_permit(core, permit, PERMIT_READY);
     set_permit_alarm(core, permit);
 }
 
-static void permit_refused(struct core *core, uint64_t now_us, struct permit *permit, uint64_t earliest_ms)
+static void permit_refused(struct core *core, uint64_t now_us, struct permit *permit, uint32_t earliest_ms)
 {
     struct permits *permits = &core->permits;
     core->stats.permit_refused++;
     permits->refused = permits->in_queue = true;
-    permits->earliest_us = now_us + (earliest_ms + PERMIT_POLL_GRACE_MS) * 1000;
+    permits->earliest_us = now_us + ((uint64_t)earliest_ms + PERMIT_POLL_GRACE_MS) * 1000;
     move_permit(core, permit, PERMIT_FREE);
+}
+
+/* Whatever Redis says. */
+static uint32_t at_most(int64_t number, uint32_t most)
+{
+    if (number < 0)
+        return 0;
+    return number < most ? (uint32_t)number : most;
 }
 
 /* What may have run, or may yet, is given back. */
@@ -307,9 +315,9 @@ static void acquire_replied(struct core *core, uint64_t now_us, struct permit *p
     if (reply->kind == REPLY_UNKNOWN)
         permit->doubtful = core->permits.in_queue = true;
     if (reply->kind == REPLY_CODE && reply->code > 0)
-        permit_granted(core, now_us, permit, (uint64_t)reply->code - 1);
+        permit_granted(core, now_us, permit, at_most(reply->code - 1, core->config.load_workers));
     else if (reply->kind == REPLY_CODE)
-        permit_refused(core, now_us, permit, (uint64_t)-reply->code);
+        permit_refused(core, now_us, permit, at_most(-1 - reply->code, core->config.permit_ms));
     else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ASKS_MAX || core->closed ||
              !permits_apply(core))
         do_without(core, now_us, permit);

@@ -339,6 +339,9 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
     case CORE_INVALIDATE:
         invalidate(&run, out);
         break;
+    case CORE_PERMIT_ACQUIRE:
+    case CORE_PERMIT_RENEW:
+    case CORE_PERMIT_RELEASE:
     case CORE_LOAD:
     case CORE_CANCEL:
         break;
