@@ -152,12 +152,13 @@ static bool permits_apply(const struct core *core)
     return core->permits.all != NULL && core->breaker.state == BREAKER_CLOSED;
 }
 
+/* A grant may have taken long to come, or we were stopped since. */
 bool permits_allow(struct core *core, uint64_t now_us)
 {
     if (!permits_apply(core))
         return true;
     struct permit *permit = permit_in(core, PERMIT_READY);
-    while (permit != NULL && now_us >= permit->valid_until_us) { /* we were stopped for long */
+    while (permit != NULL && now_us >= permit->valid_until_us) {
         permits_give_back(core, now_us, permit);
         permit = permit_in(core, PERMIT_READY);
     }
@@ -262,7 +263,7 @@ void permits_balance(struct core *core, uint64_t now_us)
 
 /* ---- what came back ---- */
 
-static void permit_granted(struct core *core, uint64_t now_us, struct permit *permit, uint32_t further)
+static void permit_granted(struct core *core, struct permit *permit, uint32_t further)
 {
     struct permits *permits = &core->permits;
     uint64_t life_us = (uint64_t)core->config.permit_ms * 1000;
@@ -271,10 +272,6 @@ static void permit_granted(struct core *core, uint64_t now_us, struct permit *pe
     alarm_unset(&core->alarms, &permits->poll);
     permit->valid_until_us = permit->sent_us + life_us;
     permit->renew_at_us = permit->sent_us + life_us / 3;
-    if (now_us >= permit->valid_until_us) {
-        permits_give_back(core, now_us, permit);
-        return;
-    }
     if (permits->chances < further)
         permits->chances = further;
     core->stats.permit_granted++;
@@ -315,7 +312,7 @@ static void acquire_replied(struct core *core, uint64_t now_us, struct permit *p
     if (reply->kind == REPLY_UNKNOWN)
         permit->doubtful = core->permits.in_queue = true;
     if (reply->kind == REPLY_CODE && reply->code > 0)
-        permit_granted(core, now_us, permit, at_most(reply->code - 1, core->config.load_workers));
+        permit_granted(core, permit, at_most(reply->code - 1, core->config.load_workers));
     else if (reply->kind == REPLY_CODE)
         permit_refused(core, now_us, permit, at_most(-1 - reply->code, core->config.permit_ms));
     else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ASKS_MAX || core->closed ||
