@@ -63,15 +63,52 @@ static void plan_next_turn(struct server_loop *loop)
         uv_timer_start(&loop->look, look_again, LOOK_AGAIN_MS, 0);
 }
 
+/* Reads, answers and writes for everybody who is not suspended. */
+static void serve(struct server_loop *loop)
+{
+    const bool answers = has(loop, CLIENT_ANSWERED);
+
+    MHD_run(loop->daemon);
+    if (answers)
+        MHD_run(loop->daemon); /* the first run queued the responses, this one writes them */
+}
+
+/* How many are woken in this turn: few while others ask for something else, since each step of theirs waits for
+ * a batch, but not so few that the walk over the suspended costs more than answering. */
+static unsigned wake_count(const struct server_loop *loop)
+{
+    const unsigned walked =
+        atomic_load_explicit(&loop->clients.count[CLIENT_PARKED], memory_order_relaxed) / LOOP_WALKED_FOR_ONE;
+
+    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
+        return LOOP_WAKE_BATCH;
+    return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
+}
+
+/* Whoever asks for something else goes ahead of those who are woken together: what was looked up is answered, and
+ * what is looked up is on its way to Redis, before the next batch. True: lookups are to leave first; not twice in a
+ * row, or they would hold up the woken for ever. */
+static bool serve_others(struct server_loop *loop)
+{
+    const bool left_before = loop->lookups_leave;
+
+    serve(loop);
+    if (has(loop, CLIENT_ASKED))
+        loop->asked_ms = uv_now(&loop->uv);
+    loop->lookups_leave = has(loop, CLIENT_ASKED) && !left_before;
+    return loop->lookups_leave;
+}
+
 static void turn(struct server_loop *loop)
 {
     loop->due = false;
     uv_idle_stop(&loop->idle);
-    client_wake(loop, has(loop, CLIENT_ASKED) ? LOOP_WAKE_FEW : LOOP_WAKE_BATCH);
-    const bool answers = has(loop, CLIENT_ANSWERED);
-    MHD_run(loop->daemon);
-    if (answers)
-        MHD_run(loop->daemon); /* the first run queued the responses, this one writes them */
+    if (!has(loop, CLIENT_WAKING)) {
+        serve(loop);
+    } else if (!serve_others(loop)) {
+        client_wake(loop, wake_count(loop));
+        serve(loop);
+    }
     plan_next_turn(loop);
 }
 

@@ -6,8 +6,8 @@
  * once a turn, after libuv has delivered everything else, if anything made it due:
  *
  *     uv_run: I/O callbacks ---------------------------------------------------> check: turn
- *               its epoll fd is readable -> due                                    wake some
- *               the guard answered a client -> due                                 MHD_run
+ *               its epoll fd is readable -> due                                    MHD_run
+ *               the guard answered a client -> due                                 wake some, MHD_run
  *               the look timer, the drain -> due                                   still due? do not block
  *
  *     RUNNING --stop--> DRAINING --nobody busy, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
@@ -32,7 +32,9 @@
 
 enum {
     LOOP_WAKE_BATCH = 128,
-    LOOP_WAKE_FEW = 24, /* while others await a lookup: each turn is a step of theirs */
+    LOOP_WAKE_FEW = 24,       /* while others ask for something else */
+    LOOP_ALONE_MS = 20,       /* since somebody else has asked: nobody will mind a whole batch */
+    LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one woken */
     LOOP_TICK_MS = 250,
     LOOP_FLUSH_MS = 1000
 };
@@ -72,6 +74,8 @@ struct server_loop {
     enum loop_phase phase;
     uint64_t phase_ends_ms;
     size_t upload_bytes; /* of all jobs that clients hold */
+    uint64_t asked_ms;   /* when requests were last ASKED while others were to be woken */
+    bool lookups_leave;  /* in the latest turn that had somebody to wake */
     bool due;
 
     pthread_mutex_t written_lock;

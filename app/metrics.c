@@ -21,7 +21,9 @@ struct row {
 #define SERVER(field) offsetof(struct metrics, server.field)
 
 static const struct row COUNTERS[] = {
-    {"guard_gets", "outcome=\"hit\"", "Requests to the guard by how they were answered.", U64, GUARD(hit)},
+    {"guard_gets", "outcome=\"hit\"", "Requests to the guard, each in one outcome: how it was answered.", U64,
+     GUARD(hit)},
+    {"guard_gets", "outcome=\"near\"", NULL, U64, GUARD(near_hit)},
     {"guard_gets", "outcome=\"stale\"", NULL, U64, GUARD(stale)},
     {"guard_gets", "outcome=\"absent_hit\"", NULL, U64, GUARD(absent_hit)},
     {"guard_gets", "outcome=\"failed_hit\"", NULL, U64, GUARD(failed_hit)},
@@ -65,6 +67,8 @@ static const struct row COUNTERS[] = {
      GUARD(wake_messages)},
     {"guard_wakes", "by=\"poll\"", NULL, U64, GUARD(wake_polls)},
     {"guard_wakes", "by=\"resync\"", NULL, U64, GUARD(wake_resyncs)},
+    {"guard_push_answered", NULL, "Requests answered by a value that came with a wake-up message.", U64,
+     GUARD(push_answered)},
     {"guard_invalidations", "result=\"done\"", "Invalidations by what Redis confirmed.", U64,
      GUARD(invalidated)},
     {"guard_invalidations", "result=\"unknown\"", NULL, U64, GUARD(invalidate_unknown)},
@@ -136,7 +140,8 @@ static const struct {
     const char *name, *help;
     size_t offset;
 } HISTOGRAMS[] = {
-    {"guard_get_duration_seconds", "From asking the guard to its answer.", GUARD(get_duration)},
+    {"guard_get_duration_seconds", "From asking the guard to its answer; near hits count as 0.",
+     GUARD(get_duration)},
     {"guard_load_duration_seconds", "From the start of a loader to its end.", GUARD(load_duration)},
     {"guard_lease_wait_seconds", "Waiting for the lease of another process.", GUARD(lease_wait)},
 };

@@ -284,6 +284,9 @@ static const struct setting table[] = {
      "such a value is answered without asking Redis for this long; other processes' changes may be seen so "
      "late",
      false},
+    {"PUSH_BYTES", &number, offsetof(struct settings, push_bytes), "16384", 0, 1 << 20, "bytes",
+     "cache entries up to this size travel with the message that wakes other processes' requests; 0: none",
+     false},
     {"SERVER_LOOPS", &number, offsetof(struct settings, server_loops), "0", 0, 256, "threads",
      "event loops that serve HTTP; 0: one per core", false},
     {"DRAIN_MS", &number, offsetof(struct settings, drain_ms), "5000", 0, HOUR_MS, "ms",

@@ -44,6 +44,7 @@ struct settings {
     bool prepare;                 /* off: for a pooler that cannot keep prepared statements */
     const char *ops_token_file;   /* "": the operations listener asks for no token */
     uint32_t near_bytes, near_ms; /* the near cache; 0 bytes: none */
+    uint32_t push_bytes;          /* entries that travel with wake-ups; 0: none */
     uint32_t load_delay_ms;       /* PostgreSQL sleeps this long inside every load */
 };
 

@@ -12,6 +12,7 @@ enum {
     EARLY_MAX_PERCENT = 10000,
     NEAR_MAX_MS = 60000,
     NEAR_LEAST_BYTES = 65536,
+    PUSH_MOST_BYTES = 1048576,
     PERMITS_MOST = 100000,
 };
 
@@ -73,6 +74,8 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         {"max_value_ms", config->max_value_ms, 1, VALUE_MAX_MS, ""},
         {"near_bytes", config->near_bytes, config->near_bytes == 0 ? 0 : NEAR_LEAST_BYTES, UINT32_MAX,
          "or 0 for none"},
+        {"push_bytes", config->push_bytes, 0, PUSH_MOST_BYTES,
+         "every process of the namespace hears what travels with a message"},
         {"load_permits", config->load_permits, 0, PERMITS_MOST, "or 0 for no limit"},
         {"permit_ms", config->permit_ms, least_permit_ms > 10 ? least_permit_ms : 10, LEASE_MAX_MS,
          "at least three times redis_limit_ms, so that an unanswered renewal can be repeated"},

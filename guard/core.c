@@ -318,6 +318,26 @@ void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t 
     end_event(core, now_us);
 }
 
+void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
+                 const struct core_pushed *pushed)
+{
+    core_begin(core);
+    core->stats.wake_messages++;
+    struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    if (flight != NULL && flight_awaits(flight, pushed->tag))
+        flight_pushed(core, now_us, flight, pushed);
+    else if (flight != NULL)
+        flight_woken(core, now_us, flight, false);
+    end_event(core, now_us);
+}
+
+const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
+                                   const char *tag)
+{
+    const struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    return flight != NULL && flight_awaits(flight, tag) ? &flight->key : NULL;
+}
+
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)
 {
     core_begin(core);

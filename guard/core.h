@@ -124,10 +124,11 @@ struct core_invalidation *core_next_invalidated(struct core *core);
 /* ---- actions ---- */
 
 enum core_action_kind {
-    CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted */
-    CORE_RENEW,          /* script renew: key, token, lease_ms */
-    CORE_FILL,           /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
-    CORE_TOUCH,          /* script touch: as FILL, with the value that wanted stands for */
+    CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
+                     waits */
+    CORE_RENEW,   /* script renew: key, token, lease_ms */
+    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
+    CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
     CORE_INVALIDATE,     /* script invalidate, hard: key */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, behind, more */
@@ -144,6 +145,13 @@ enum core_lookup {
     LOOKUP_PEEK = 'p',  /* look, but never take the lease */
 };
 
+/* What its sender will wait for if another process has the lease: whoever fills learns of it. */
+enum core_wait {
+    WAIT_NOT = 0,
+    WAIT_BUSY = 'b',    /* a missing value */
+    WAIT_REFRESH = 's', /* that, or the refresh of a stale one */
+};
+
 /* What it points to lives until the next event. */
 struct core_action {
     enum core_action_kind kind;
@@ -152,6 +160,7 @@ struct core_action {
     const char *token, *prev, *refused;
     const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
     enum core_lookup lookup;
+    enum core_wait waits; /* ACQUIRE */
     uint32_t lease_ms;
     const struct value *value;    /* FILL: NULL when absent; TOUCH: the old one */
     const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
@@ -184,7 +193,7 @@ enum core_reply_kind {
     REPLY_FRESH,  /* value or absent, age_ms, left_ms */
     REPLY_STALE,  /* likewise, and turn */
     REPLY_LEASE,  /* granted */
-    REPLY_BUSY,   /* pttl_ms of somebody else's lease */
+    REPLY_BUSY,   /* pttl_ms and tag of somebody else's lease */
     REPLY_FAILED, /* failure or too_big, pttl_ms */
     REPLY_FREE,   /* to a peek: nothing there and nobody loads */
     /* to the others */
@@ -205,6 +214,7 @@ struct core_reply {
     bool damaged;     /* FRESH, STALE: something is there, but not a sound entry of this key */
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
     enum core_turn turn;
+    const char *tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;
     uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
     uint32_t cool_ms; /* STALE and COOLING: for how long */
@@ -246,6 +256,23 @@ void core_turn_over(struct core *core, uint64_t now_us);
 
 /* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
+/*
+ * The same of a fill whose message brought what it has stored. A flight that waits, and whose last lookup found the
+ * lease with this tag, answers with it who joined before that lookup was sent; for everybody else it is a wake-up
+ * like any other.
+ */
+struct core_pushed {
+    const char *tag;     /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
+    struct value *value; /* lent; NULL when absent */
+    bool absent;
+    uint32_t fresh_ms; /* for how long it was fresh when it was stored */
+};
+void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
+                 const struct core_pushed *pushed);
+/* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: nobody does, and
+ * what its fill has brought need not be read. */
+const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
+                                   const char *tag);
 /* A load permit is free for the process of this name (the `waiter` of its actions). */
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
 /* Messages may have been lost: everybody who waits for one looks again, spread over 100 ms. */

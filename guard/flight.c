@@ -37,8 +37,12 @@
  * Lease      Valid from the instant its command was sent. Renewed at a third, never once fill or release
  *            was sent, never beyond hold_until_us. An unanswered renewal does not lose it; a "no" or the
  *            end of its validity does.
- * Push       Wake-ups are hints. One that overtakes the BUSY reply on the other connection is latched. The
- *            capped poll is what guarantees progress when messages are lost or a holder dies.
+ * Wake-up    A hint. One that overtakes the BUSY reply on the other connection is latched. The capped poll is
+ *            what guarantees progress when messages are lost or a holder dies.
+ * Push       A wake-up may bring what was filled: no other question is needed. It answers only a flight that waits,
+ *            whose last lookup found the very lease of that fill, and there only who joined before that lookup was
+ *            sent. The lease stood from the lookup to the fill, so that no invalidation came in between, whenever
+ *            the message arrives; who joined later may know of one that came after the fill.
  */
 #include "flight_parts.h"
 #include <assert.h>
@@ -147,6 +151,14 @@ static enum core_lookup claim(struct core *core, struct flight *flight)
     return flight->policy->stale_ms == 0 ? LOOKUP_NO_STALE : LOOKUP_NORMAL;
 }
 
+/* What this question will lead to waiting for. */
+static enum core_wait wait_of(const struct core *core, const struct flight *flight)
+{
+    if (core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
+        return WAIT_NOT;
+    return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
+}
+
 static void send_acquire(struct core *core, uint64_t now_us, struct flight *flight)
 {
     bool waited = flight->state == FLIGHT_WAITING;
@@ -159,6 +171,7 @@ static void send_acquire(struct core *core, uint64_t now_us, struct flight *flig
     flight->sent_us = now_us;
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
     action.lookup = flight->lookup = claim(core, flight);
+    action.waits = wait_of(core, flight);
     action.op = flight->op = flight_next_op(flight);
     core_emit(core, &action);
 }

@@ -102,7 +102,8 @@ struct flight {
 
     /* waiting */
     uint32_t polls, wakes, unknowns, stores;
-    uint64_t waiting_since_us; /* first BUSY of this wait; 0: none */
+    uint64_t waiting_since_us;          /* first BUSY of this wait; 0: none */
+    char busy_tag[TOKEN_TAG_BYTES + 1]; /* of the lease that the last lookup found; "": not known */
 
     /* join stamps: a result goes only to those who joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
@@ -222,6 +223,11 @@ void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, u
 void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_loaded *loaded);
 void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone);
+/* It waits, for the lease with this tag. */
+bool flight_awaits(const struct flight *flight, const char *tag);
+/* Only if flight_awaits(). */
+void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
+                   const struct core_pushed *pushed);
 void flight_resync(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_close(struct core *core, uint64_t now_us, struct flight *flight);

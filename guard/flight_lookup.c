@@ -47,13 +47,55 @@ void flight_wake(struct core *core, uint64_t now_us, struct flight *flight)
     flight_wait_until(core, flight, now_us + us(slow_ms));
 }
 
-void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms)
+bool flight_awaits(const struct flight *flight, const char *tag)
+{
+    return flight->state == FLIGHT_WAITING && flight->busy_tag[0] != '\0' &&
+           memcmp(flight->busy_tag, tag, TOKEN_TAG_BYTES) == 0;
+}
+
+/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it is as new as anybody
+ * may ask who joined before that lookup was sent. The fill came after the lookup, so that bounds its age, however late
+ * the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as long as messages
+ * of the old Redis still arrive; the canary ends that.) */
+void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
+                   const struct core_pushed *pushed)
+{
+    uint32_t age_ms = ms_until(flight->sent_us, now_us);
+    uint32_t waiters = core->stats.waiters;
+    if (age_ms >= pushed->fresh_ms || flight->first->joined >= flight->lookup_stamp) {
+        flight_wake(core, now_us, flight);
+        return;
+    }
+    flight_waited(core, now_us, flight);
+    flight_deliver(core, now_us, flight, flight->lookup_stamp,
+                   (struct guard_result){
+                       .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
+                       .source = GUARD_FROM_FLEET,
+                       .value = pushed->value != NULL ? &pushed->value->public : NULL,
+                       .age_ms = age_ms,
+                       .left_ms = pushed->fresh_ms - age_ms,
+                       .stored = true,
+                   });
+    core->stats.push_answered += waiters - core->stats.waiters;
+    flight_settle(core, now_us, flight);
+}
+
+static void remember_tag(struct flight *flight, const char *tag)
+{
+    memset(flight->busy_tag, '\0', sizeof flight->busy_tag);
+    if (tag != NULL)
+        memcpy(flight->busy_tag, tag, TOKEN_TAG_BYTES);
+}
+
+void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms,
+                  const char *tag)
 {
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
     loads_give_place(core, flight);
     flight->busy_stamp = flight->lookup_stamp;
+    remember_tag(flight, tag);
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
     flight_move(core, flight, FLIGHT_WAITING);
@@ -77,10 +119,10 @@ static bool goes_alone(const struct flight *flight, uint64_t now_us)
 }
 
 /* Only a fleet waits for others. */
-static void busy(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms)
+static void busy(struct core *core, uint64_t now_us, struct flight *flight, const struct core_reply *reply)
 {
     if (core->config.mode == GUARD_MODE_FLEET && !goes_alone(flight, now_us)) {
-        flight_await(core, now_us, flight, pttl_ms);
+        flight_await(core, now_us, flight, reply->pttl_ms, reply->tag);
         return;
     }
     flight_waited(core, now_us, flight);
@@ -177,7 +219,7 @@ void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *f
         flight_bypass(core, now_us, flight);
         return;
     case REPLY_BUSY:
-        busy(core, now_us, flight, reply->pttl_ms);
+        busy(core, now_us, flight, reply);
         return;
     case REPLY_FRESH:
     case REPLY_STALE:

@@ -300,9 +300,9 @@ struct guard_config {
     guard_log *log;            /* NULL: silent */
     void *log_context;         /* lent until guard_close() has returned */
     uint32_t near_bytes;       /* bound of the near cache, its overhead included; 0 = there is none */
-    uint32_t load_permits; /* S: loads at a time in the whole namespace, see below; 0: only B per process */
-    uint32_t permit_ms;    /* a permit whose holder died comes back after so long; as load_permits, the same
-                                  in the whole namespace */
+    uint32_t push_bytes;       /* entries up to this size travel with wake-ups, see below; 0 = none */
+    uint32_t load_permits;     /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
+    uint32_t permit_ms;        /* a dead process keeps its permits for so long; likewise the same for all */
 };
 
 /*
@@ -328,8 +328,16 @@ struct guard_config {
         .name_space = "default", .mode = GUARD_MODE_FLEET, .redis_limit_ms = 250, .connect_limit_ms = 1000,  \
         .load_workers = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,             \
         .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL, .near_bytes = 0,  \
-        .load_permits = 0, .permit_ms = 3000                                                                 \
+        .push_bytes = 16384, .load_permits = 0, .permit_ms = 3000                                            \
     }
+
+/*
+ * push_bytes. Who waits for another process's load leaves a mark beside its lease, and the fill then sends what it
+ * stores with its wake-up message: those who wait are answered without another round trip. The size is that of the
+ * entry, some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value
+ * travels as often as there are processes, once per load that somebody elsewhere waits for; larger ones are looked up
+ * by those who need them. With 0 this process neither asks for such messages nor sends any.
+ */
 
 /*
  * Starts the guard's threads. Does not wait for Redis: a guard whose Redis is away works, uncached, with
@@ -497,7 +505,7 @@ struct guard_histogram {
 
 /* Counters since guard_open() and gauges of now. */
 struct guard_stats {
-    /* answers, each get in exactly one; `shed` also counts those refused at once */
+    /* answers, each get in exactly one, near_hit below being one more; `shed` also counts those refused at once */
     uint64_t hit, stale, absent_hit, failed_hit; /* from Redis without waiting */
     uint64_t loaded, collapsed_process, collapsed_fleet;
     uint64_t failed, shed, timed_out, cancelled, closed;
@@ -505,6 +513,7 @@ struct guard_stats {
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
     uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
     uint64_t load_duplicate; /* started while another load of the key ran here under a live lease: 0 */
+    /* get_duration: every get but those refused at once; near hits as 0 us */
     struct guard_histogram load_duration, lease_wait, get_duration;
     /* the lease */
     uint64_t lease_acquired, lease_busy, lease_renewed, lease_lost, lease_released;
@@ -515,7 +524,7 @@ struct guard_stats {
     /* Redis */
     uint64_t redis_commands, redis_round_trips, redis_timeouts, redis_errors, redis_connects;
     uint64_t breaker_opened;
-    /* the near cache; near_hit is one more outcome of a get */
+    /* the near cache */
     uint64_t near_hit, near_miss, near_evicted, near_dropped, near_cleared;
     uint64_t near_entries, near_bytes; /* now */
     /* gauges */
@@ -536,6 +545,8 @@ struct guard_stats {
     uint64_t shadow_hits;  /* gets that would have been answered from the cache, stale and failed ones too */
     uint64_t shadow_waits; /* gets that would have waited for the load of another */
     uint64_t shadow_loads; /* loads that it would have made */
+    /* of the answers counted in collapsed_fleet: with a value that came with the wake-up message */
+    uint64_t push_answered;
     /* fleet-wide load permits: of this process */
     uint32_t permits_held;    /* now */
     uint32_t permits_waiting; /* loads that a worker is free for and that wait for a permit, now */
@@ -543,7 +554,7 @@ struct guard_stats {
     uint64_t permit_lost;   /* not renewed in time, or forgotten by Redis, while their loads ran */
     uint64_t permit_spared; /* loads that began without, because Redis could not be asked */
     uint64_t
-        refresh_yielded; /* refreshes that gave their place in the queue up, to a user or after lease_ms */
+        refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -26,6 +26,7 @@ enum key_role {
     KEY_VALUE = 'v',
     KEY_LEASE = 'l',
     KEY_FAILURE = 'e',
+    KEY_WAITING = 'w',
     KEY_PERMITS = 'p', /* these three of PERMIT_KEY */
     KEY_QUEUE = 'q',
     KEY_ALIVE = 'a',

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 enum {
-    ARGS_MAX = 11,
+    ALL_KEYS = 4, /* what most scripts are given: add_all_keys() */
+    ARGS_MAX = 13,
     NUMBER_SIZE = 24,
     MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8,
 };
@@ -25,6 +26,7 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
     protocol->name_space = name_space;
     protocol->max_lease_ms = max_lease_ms;
     protocol->max_value_ms = max_value_ms;
+    protocol->push_bytes = 0;
     key_channel(name_space, database, protocol->channel);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "?");
@@ -56,7 +58,7 @@ struct arguments {
     const char *at[ARGS_MAX];
     size_t bytes[ARGS_MAX];
     size_t count;
-    char names[3][KEY_NAME_SIZE];
+    char names[ALL_KEYS][KEY_NAME_SIZE];
     char numbers[3][NUMBER_SIZE];
     char message[MESSAGE_SIZE];
     size_t name_count, number_count;
@@ -78,6 +80,14 @@ static void add_key(struct arguments *args, const struct protocol *protocol, con
 {
     char *name = args->names[args->name_count++];
     add_argument(args, name, key_name(protocol->name_space, key->encoded, role, name));
+}
+
+static void add_all_keys(struct arguments *args, const struct protocol *protocol, const struct core_key *key)
+{
+    add_key(args, protocol, key, KEY_VALUE);
+    add_key(args, protocol, key, KEY_LEASE);
+    add_key(args, protocol, key, KEY_FAILURE);
+    add_key(args, protocol, key, KEY_WAITING);
 }
 
 static void add_number(struct arguments *args, uint64_t number)
@@ -109,9 +119,8 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
 {
     struct arguments args = {.count = 0};
     char mode[2] = {(char)action->lookup, '\0'};
-    add_key(&args, protocol, &action->key, KEY_VALUE);
-    add_key(&args, protocol, &action->key, KEY_LEASE);
-    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    char waits[2] = {protocol->push_bytes > 0 ? (char)action->waits : '\0', '\0'};
+    add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     add_text(&args, action->prev);
     add_number(&args, action->lease_ms);
@@ -119,7 +128,8 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     add_number(&args, protocol->max_value_ms);
     add_argument(&args, mode, 1);
     add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
-    return run_script(redis, SCRIPT_ACQUIRE, 3, &args, replied, context);
+    add_text(&args, waits);
+    return run_script(redis, SCRIPT_ACQUIRE, ALL_KEYS, &args, replied, context);
 }
 
 static bool run_renew(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
@@ -175,9 +185,7 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
         return false;
     envelope_write(&envelope, text);
     struct arguments args = {.count = 0};
-    add_key(&args, protocol, &action->key, KEY_VALUE);
-    add_key(&args, protocol, &action->key, KEY_LEASE);
-    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     if (touch)
         add_ends(&args, action, text, bytes);
@@ -185,7 +193,8 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
         add_argument(&args, text, bytes);
     add_number(&args, envelope.px_ms);
     add_message(&args, protocol, 'f', action);
-    bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 3, &args, replied, context);
+    add_number(&args, protocol->push_bytes);
+    bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, ALL_KEYS, &args, replied, context);
     free(text);
     return sent;
 }
@@ -203,24 +212,23 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     struct arguments args = {.count = 0};
     add_key(&args, protocol, &action->key, KEY_LEASE);
     add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
     add_message(&args, protocol, 'r', action);
     add_text(&args, failure_code(action));
     add_number(&args, action->failure_ms);
-    return run_script(redis, SCRIPT_RELEASE, 2, &args, replied, context);
+    return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
 }
 
 static bool send_invalidate(const struct protocol *protocol, struct redis *redis,
                             const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
-    add_key(&args, protocol, &action->key, KEY_VALUE);
-    add_key(&args, protocol, &action->key, KEY_LEASE);
-    add_key(&args, protocol, &action->key, KEY_FAILURE);
+    add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, 'i', action);
     add_text(&args, "h");
     add_number(&args, 0);
-    return run_script(redis, SCRIPT_INVALIDATE, 3, &args, replied, context);
+    return run_script(redis, SCRIPT_INVALIDATE, ALL_KEYS, &args, replied, context);
 }
 
 static void add_permit_keys(struct arguments *args, const struct protocol *protocol,
@@ -357,6 +365,21 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
             out->failure = (enum guard_failure)failure;
 }
 
+static bool is_tag(const char *text, size_t bytes)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    size_t at = 0;
+    while (at < bytes && text[at] != '\0' && strchr(DIGITS, text[at]) != NULL)
+        at++;
+    return bytes == TOKEN_TAG_BYTES && at == bytes;
+}
+
+static const char *tag_in(const struct redisReply *reply, size_t at)
+{
+    const struct redisReply *tag = element(reply, at, REDIS_REPLY_STRING);
+    return tag != NULL && is_tag(tag->str, tag->len) ? tag->str : NULL;
+}
+
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
                        struct core_reply *out, struct value **value)
 {
@@ -367,6 +390,7 @@ static void read_found(char what, const char *key, size_t key_bytes, const struc
     out->turn = turn_of(number(reply, 3));
     out->pttl_ms = span(number(reply, 2));
     out->cool_ms = span(number(reply, 4));
+    out->tag = tag_in(reply, 4);
     read_entry(entry, number(reply, 2), key, key_bytes, out, value);
 }
 
@@ -388,6 +412,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
     case 'B':
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
+        out->tag = tag_in(reply, 2);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));
@@ -434,18 +459,59 @@ static enum message_kind message_kind(char operation)
     return MESSAGE_NONE;
 }
 
+/* The key, and what travels behind it. No encoded key has a space. */
+static void split_entry(struct message *message)
+{
+    const char *space = memchr(message->subject, ' ', message->subject_bytes);
+    if (space == NULL)
+        return;
+    size_t key_bytes = (size_t)(space - message->subject);
+    message->entry = space + 1;
+    message->entry_bytes = message->subject_bytes - key_bytes - 1;
+    message->subject_bytes = key_bytes;
+}
+
 struct message protocol_message(const char *payload, size_t payload_bytes)
 {
     struct message none = {.kind = MESSAGE_NONE};
     if (payload_bytes < 3 || payload[1] != ' ')
         return none;
-    struct message message = {message_kind(payload[0]), payload + 2, payload_bytes - 2};
+    struct message message = {
+        .kind = message_kind(payload[0]), .subject = payload + 2, .subject_bytes = payload_bytes - 2};
     if (message.kind == MESSAGE_CANARY || message.kind == MESSAGE_NONE)
         return message;
     const char *space = memchr(message.subject, ' ', message.subject_bytes);
     if (space == NULL)
         return none;
+    if (is_tag(message.subject, (size_t)(space - message.subject)))
+        message.tag = message.subject;
     message.subject_bytes -= (size_t)(space + 1 - message.subject);
     message.subject = space + 1;
+    if (message.kind == MESSAGE_FILLED)
+        split_entry(&message);
     return message.subject_bytes > 0 ? message : none;
+}
+
+/* What may be answered without a look at Redis. */
+static bool may_travel(const struct protocol *protocol, const struct envelope *envelope)
+{
+    return envelope->px_ms <= protocol->max_value_ms; /* above it, acquire clamps the TTL */
+}
+
+bool protocol_pushed(const struct protocol *protocol, const struct message *message,
+                     const struct core_key *key, struct core_pushed *out, struct value **value)
+{
+    struct envelope envelope;
+    *value = NULL;
+    if (envelope_read(message->entry, message->entry_bytes, key->plain, key->plain_bytes, &envelope) !=
+            ENVELOPE_OK ||
+        !may_travel(protocol, &envelope))
+        return false;
+    if (!envelope.absent)
+        *value = value_new(envelope.body, envelope.body_bytes, envelope.validator, envelope.validator_bytes);
+    *out = (struct core_pushed){.tag = message->tag,
+                                .value = *value,
+                                .absent = envelope.absent,
+                                .fresh_ms = span((int64_t)(envelope.px_ms - envelope.stale_ms))};
+    return envelope.absent || *value != NULL;
 }

@@ -6,7 +6,9 @@
  * own; used on the guard's thread.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
- * (invalidated; tag "-"); or "p - <waiter>", a load permit is free for that process; or "c <process> <number>", the canary.
+ * (invalidated; tag "-"); or "p - <waiter>", a load permit is free for that process; or "c <process> <number>", the
+ * canary. Behind an f, after a space, the entry may follow
+ * that was stored, as it stands in Redis: if somebody waits for that lease and it has at most push_bytes.
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -18,7 +20,8 @@ struct protocol {
     const char *name_space;
     char channel[KEY_CHANNEL_SIZE];
     uint32_t max_lease_ms, max_value_ms, permits, permit_ms;
-    char process[96]; /* "host:pid", readable in a lease */
+    uint32_t push_bytes; /* entries up to this size travel with the message; 0 after init: none */
+    char process[96];    /* "host:pid", readable in a lease */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
@@ -50,10 +53,18 @@ enum message_kind {
 struct message {
     enum message_kind kind;
     const char
-        *subject; /* encoded key, the waiter, or the canary's "<process> <number>"; points into the payload */
+        *subject; /* encoded key, waiter, or the canary's "<process> <number>"; points into the payload */
     size_t subject_bytes;
+    const char *tag;   /* of the lease: TOKEN_TAG_BYTES hex digits; NULL: there is none */
+    const char *entry; /* FILLED: what was stored; NULL: it did not travel */
+    size_t entry_bytes;
 };
 /* Anything that is not one of ours is MESSAGE_NONE. */
 struct message protocol_message(const char *payload, size_t payload_bytes);
+
+/* Reads the entry of a message that has a tag and one. *value as in protocol_read(). False: it is damaged, of another
+ * key or not to be believed without asking Redis; the message is worth no more than one without. */
+bool protocol_pushed(const struct protocol *protocol, const struct message *message,
+                     const struct core_key *key, struct core_pushed *out, struct value **value);
 
 #endif

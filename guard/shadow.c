@@ -253,6 +253,7 @@ void shadow_stats(const struct shadow *shadow, struct guard_stats *stats)
     stats->wake_messages = s.wake_messages;
     stats->wake_polls = s.wake_polls;
     stats->wake_resyncs = s.wake_resyncs;
+    stats->push_answered = s.push_answered;
     stats->invalidated = s.invalidated;
     stats->invalidate_unknown = s.invalidate_unknown;
     stats->lease_wait = s.lease_wait;

@@ -13,7 +13,8 @@ struct wake {
     struct redis *subscriber; /* owned */
     struct wake_hooks hooks;
     struct canary canary;
-    enum guard_redis_state state;
+    enum guard_redis_state state; /* of the subscription */
+    bool mute; /* we may not publish: nobody hears us, and no canary tells whether we hear */
     uv_timer_t timer;
     uint32_t flying; /* canaries whose PUBLISH has not been answered */
     bool timer_closed, subscriber_closed;
@@ -62,15 +63,31 @@ static void on_wake_message(void *context, const char *payload, size_t payload_b
         wake->hooks.message(wake->hooks.context, &message);
 }
 
+/* It is `was` no longer. */
+static void tell_state(struct wake *wake, enum guard_redis_state was, const char *text)
+{
+    wake->hooks.state(wake->hooks.context, text);
+    if (was != GUARD_REDIS_UP && wake_state(wake) == GUARD_REDIS_UP)
+        wake->hooks.resync(wake->hooks.context);
+}
+
 static void on_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct wake *wake = context;
-    bool came_up = state == GUARD_REDIS_UP && wake->state != GUARD_REDIS_UP;
+    enum guard_redis_state was = wake_state(wake);
     wake->state = state;
     canary_forget(&wake->canary);
-    wake->hooks.state(wake->hooks.context, text);
-    if (came_up)
-        wake->hooks.resync(wake->hooks.context);
+    tell_state(wake, was, text);
+}
+
+static void set_mute(struct wake *wake, bool mute, const char *text)
+{
+    enum guard_redis_state was = wake_state(wake);
+    if (mute == wake->mute)
+        return;
+    wake->mute = mute;
+    if (wake_state(wake) != was)
+        tell_state(wake, was, text);
 }
 
 static void wake_part_closed(struct wake *wake)
@@ -86,9 +103,12 @@ static void on_published(void *context, enum redis_outcome outcome, const struct
 {
     struct wake *wake = context;
     bool heard = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER;
+    bool refused = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR;
     if (!heard)
         canary_forget(&wake->canary); /* it never flew: that says nothing about the subscription */
     wake->flying--;
+    if ((heard || refused) && !uv_is_closing((uv_handle_t *)&wake->timer))
+        set_mute(wake, refused, refused ? reply->str : "may publish again");
     wake_part_closed(wake);
 }
 
@@ -168,5 +188,5 @@ void wake_close(struct wake *wake, void (*closed)(void *context), void *context)
 
 enum guard_redis_state wake_state(const struct wake *wake)
 {
-    return wake->state;
+    return wake->mute && wake->state == GUARD_REDIS_UP ? GUARD_REDIS_DENIED : wake->state;
 }

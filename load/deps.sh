@@ -49,8 +49,9 @@ gcc  gcc
 spin spin
 '
 bench_needs='
-nginx nginx
-wrk   wrk
+nginx   nginx
+varnish varnishd
+wrk     wrk
 '
 page_needs='
 gnuplot-nox gnuplot

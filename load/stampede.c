@@ -7,6 +7,7 @@
  *     run.h           one run
  *     work.h, herd.h  the clients; witness.h the database's view; result.h, page.h the report
  */
+#include "load/base/home.h"
 #include "load/base/interrupt.h"
 #include "load/base/proc.h"
 #include "load/base/progress.h"
@@ -22,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAD_USAGE = 2, COMMAND_BYTES = 512, PATH_BYTES = 512 };
+enum { BAD_USAGE = 2, COMMAND_BYTES = 512, PATH_BYTES = HOME_PATH_BYTES };
 
 static char command_line[COMMAND_BYTES]; /* as the shell would have it again */
 
@@ -91,14 +92,21 @@ static void keep_command_line(int argc, char **argv)
 
 /* ---- scenarios ---- */
 
-/* A plain name is one of ours. */
-static void find_file(const char *given, char path[static PATH_BYTES])
+/* A plain name is one of ours, wherever we are. False: it said why. */
+static bool find_file(const char *given, char path[static PATH_BYTES])
 {
+    char name[PATH_BYTES / 2];
     snprintf(path, PATH_BYTES, "%s", given);
-    if (access(path, F_OK) != 0 && strchr(given, '/') == NULL)
-        snprintf(path, PATH_BYTES, "load/scenarios/%s.scenario", given);
-    if (access(path, F_OK) != 0)
-        snprintf(path, PATH_BYTES, "%s", given);
+    if (access(path, F_OK) == 0 || strchr(given, '/') != NULL)
+        return true; /* what is wrong with it is told by who reads it */
+    if (!home_is_found())
+        return false;
+    snprintf(name, sizeof name, "load/scenarios/%.128s.scenario", given);
+    if (access(home_path(name, path), F_OK) == 0)
+        return true;
+    fprintf(stderr, "stampede: %s: neither a file nor one of the scenarios in %s\n", given,
+            home_path("load/scenarios", path));
+    return false;
 }
 
 static bool make_folder(const char *path)
@@ -181,8 +189,8 @@ static int run_scenarios(const struct options *options)
     struct scenario **scenarios = calloc(options->file_count, sizeof *scenarios);
     for (size_t i = 0; scenarios != NULL && i < options->file_count; i++) {
         char path[PATH_BYTES];
-        find_file(options->files[i], path);
-        count += scenario_read(path, options->sets, options->set_count, stderr, &scenarios[count]);
+        count += find_file(options->files[i], path) &&
+                 scenario_read(path, options->sets, options->set_count, stderr, &scenarios[count]);
     }
     if (count == options->file_count)
         status = make_folder(options->json) && make_folder(options->html) ? run_all(scenarios, count, options)
@@ -196,7 +204,10 @@ static int run_scenarios(const struct options *options)
 static int demo(const struct options *options)
 {
     char scale[16], requests[16], delay[16], workers[16];
+    char file[PATH_BYTES], json[PATH_BYTES], html[PATH_BYTES];
     struct scenario *scenario = NULL;
+    if (!home_is_found())
+        return BAD_USAGE;
     snprintf(scale, sizeof scale, "%u", (unsigned)options->scale);
     snprintf(requests, sizeof requests, "%u", (unsigned)options->requests);
     snprintf(delay, sizeof delay, "%u", (unsigned)options->delay_ms);
@@ -204,11 +215,12 @@ static int demo(const struct options *options)
              (unsigned)(options->requests + 1) / 2); /* half of the herd each */
     const struct scenario_set sets[] = {
         {"PRODUCTS", scale}, {"REQUESTS", requests}, {"DELAY_MS", delay}, {"WORKERS", workers}};
-    if (!scenario_read("load/scenarios/demo.scenario", sets, sizeof sets / sizeof *sets, stderr, &scenario))
+    if (!scenario_read(home_path("load/scenarios/demo.scenario", file), sets, sizeof sets / sizeof *sets,
+                       stderr, &scenario))
         return BAD_USAGE;
     const struct scenario_outputs outputs = {
-        .json_path = options->json != NULL ? options->json : "build/demo.json",
-        .html_path = options->html != NULL ? options->html : "build/demo.html",
+        .json_path = options->json != NULL ? options->json : home_path("build/demo.json", json),
+        .html_path = options->html != NULL ? options->html : home_path("build/demo.html", html),
         .html_is_optional = true,
         .command = command_line};
     int status = (int)scenario_run(scenario, &outputs);
@@ -278,7 +290,7 @@ static int carry_out(const struct options *options)
         return demo(options);
     case OPTIONS_SERVE:
         proc_clean_on_signals();
-        return serve(options->scale);
+        return home_is_found() ? serve(options->scale) : BAD_USAGE;
     case OPTIONS_REPORT:
         return show_report(options);
     case OPTIONS_COMPARE:

@@ -1,6 +1,6 @@
 -- acquire: looks a key up and, if it must be loaded and nobody does, grants the lease, in one step.
 --
--- KEYS  value, lease, failure
+-- KEYS  value, lease, failure, waiting
 -- ARGV  1 token         "<uuid> <tag> <lease_ms>", bytes as below; used in one acquire only
 --       2 prev          token of an attempt of mine whose reply never came, or ""
 --       3 lease_ms      4 max_lease_ms      5 max_value_ms
@@ -12,11 +12,14 @@
 --                       p  peek: as n, but never take the lease
 --       7 refused       optional, not with r: the first 36 bytes of a value I found damaged or of another key;
 --                       as long as that one stands there, it counts as missing
+--       8 waits         optional: what I shall wait for, if another has the lease
+--                       b  a missing value
+--                       s  that, or the refresh of a stale one
 --
 -- Replies
 --   {H, value, ttl_ms}                     fresh
 --   {S, value, ttl_ms, 1}                  stale (r: or fresh); the lease is mine, I refresh it
---   {S, value, ttl_ms, 0}                  stale; not mine to refresh: someone does (p: or nobody)
+--   {S, value, ttl_ms, 0, tag}             stale; not mine to refresh: someone does (p: or nobody, tag "")
 --   {S, value, ttl_ms, -1, failure_ttl_ms} stale; the last load failed, cooling down
 --   {L, lease_ms}                          missing; the lease is mine, I load it
 --   {B, lease_ttl_ms, tag}                 missing; someone else loads it
@@ -29,11 +32,15 @@
 -- Why prev: the same token sent twice could arrive twice, the second time after an invalidation has voided
 -- it, and would make its stale fill acceptable again. A new token that removes the old one cannot.
 --
+-- Why the waiting mark: it holds the tag of the lease that is waited for, and tells the fill under that lease
+-- that its message should carry the value. A mark of another lease says nothing. Who waits asks again before
+-- it runs out.
+--
 -- Why clamps: no client's clock takes part, but Redis's own may step back, which lengthens every TTL, and
 -- a key may have lost its TTL by hand. Each key carries the longest TTL it can rightly have.
 
-local value_key, lease_key, failure_key = KEYS[1], KEYS[2], KEYS[3]
-local token, prev, mode, named = ARGV[1], ARGV[2], ARGV[6], ARGV[7] or ''
+local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, prev, mode, named, waits = ARGV[1], ARGV[2], ARGV[6], ARGV[7] or '', ARGV[8] or ''
 local max_lease_ms, max_value_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 -- The string under a key; nil if there is none or something of another type, which our next SET overwrites.
@@ -78,10 +85,11 @@ end
 -- The lease: bytes 1-36 UUID, 38-53 tag, 55-61 lease_ms, then what people may want to know.
 local lease, lease_ttl_ms = get(lease_key), 0
 if lease and prev ~= '' and lease == prev then
-  redis.call('DEL', lease_key)
+  redis.call('DEL', lease_key, waiting_key)
   lease = nil
 end
-if lease then lease_ttl_ms = clamp(lease_key, ttl(lease, 55, 61) or max_lease_ms) end
+local lease_own_ms = lease and ttl(lease, 55, 61) or max_lease_ms
+if lease then lease_ttl_ms = clamp(lease_key, lease_own_ms) end
 
 -- The failure lease, as release writes it: bytes 1-10 its own TTL, from 12 the code.
 local failure, failure_ttl_ms = get(failure_key), 0
@@ -91,19 +99,29 @@ if failure then
   if own_ms then failure = string.sub(failure, 12) end
 end
 
+-- The tag of the lease that I wait for, and the mark that I do: a hint, so it may fail alone.
+local function wait_for_lease()
+  local tag = string.match(string.sub(lease, 38, 53), '^%x+$') or ''
+  if tag ~= '' and (waits == 's' or (waits == 'b' and not value)) then
+    redis.pcall('SET', waiting_key, tag, 'PX', lease_own_ms)
+  end
+  return tag
+end
+
 local early = mode == 'r' and (is_named or named == '')
 if is_fresh and (not early or lease or failure) then return {'H', value, value_ttl_ms} end
 
 if lease then
-  if value then return {'S', value, value_ttl_ms, 0} end
-  return {'B', lease_ttl_ms, string.match(string.sub(lease, 38, 53), '^%x+$') or ''}
+  local tag = wait_for_lease()
+  if value then return {'S', value, value_ttl_ms, 0, tag} end
+  return {'B', lease_ttl_ms, tag}
 end
 if failure then
   if value then return {'S', value, value_ttl_ms, -1, failure_ttl_ms} end
   return {'E', failure, failure_ttl_ms}
 end
 if mode == 'p' then
-  if value then return {'S', value, value_ttl_ms, 0} end
+  if value then return {'S', value, value_ttl_ms, 0, ''} end
   return {'M'}
 end
 

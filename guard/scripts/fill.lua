@@ -1,7 +1,9 @@
 -- fill: stores a loaded value if the lease it was loaded under still stands, and gives the lease back.
 --
--- KEYS  value, lease, failure
+-- KEYS  value, lease, failure, waiting
 -- ARGV  1 token    2 envelope    3 px (ms)    4 channel    5 message
+--       6 push_bytes   an envelope up to this long travels behind the message, after a space, if somebody
+--                      waits for this lease
 --
 -- Replies
 --    1  stored, lease gone, waiters told
@@ -15,9 +17,11 @@
 -- Why the store may fail alone: a lease left behind would keep everyone waiting for a value that will never
 -- be there. It comes before the deletions because Redis no longer refuses memory to a script that has
 -- already written something.
+--
+-- Why only if somebody waits: every process of the namespace hears every message.
 
-local value_key, lease_key, failure_key = KEYS[1], KEYS[2], KEYS[3]
-local token = ARGV[1]
+local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, message = ARGV[1], ARGV[5]
 
 if redis.pcall('GET', lease_key) ~= token then
   local uuid = string.sub(token, 1, 36)
@@ -26,7 +30,9 @@ if redis.pcall('GET', lease_key) ~= token then
 end
 
 local stored = redis.pcall('SET', value_key, ARGV[2], 'PX', ARGV[3])
-redis.call('DEL', lease_key, failure_key)
-redis.pcall('PUBLISH', ARGV[4], ARGV[5]) -- a hint: waiters also poll
+local awaited = redis.pcall('GET', waiting_key) == string.sub(token, 38, 53)
+if awaited and not stored.err and #ARGV[2] <= tonumber(ARGV[6]) then message = message .. ' ' .. ARGV[2] end
+redis.call('DEL', lease_key, failure_key, waiting_key)
+redis.pcall('PUBLISH', ARGV[4], message) -- a hint: waiters also poll
 if stored.err then return -1 end
 return 1

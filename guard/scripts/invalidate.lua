@@ -1,6 +1,6 @@
 -- invalidate: what is cached is out of date, and so is what a running load has read.
 --
--- KEYS  value, lease, failure
+-- KEYS  value, lease, failure, waiting
 -- ARGV  1 channel    2 message
 --       3 mode       h  hard: the value goes
 --                    s  soft: it becomes stale now, for at most stale_ms and its own stale time
@@ -14,7 +14,7 @@
 --
 -- A value that has no stale time (an absent entry, or nothing of ours) goes in either mode.
 
-local value_key, lease_key, failure_key = KEYS[1], KEYS[2], KEYS[3]
+local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 -- How long the value may go on as a stale one: bytes 52-64 of it, see acquire.
 local function stale_limit()
@@ -38,6 +38,6 @@ else
   result = redis.call('DEL', value_key)
 end
 result = result + 2 * redis.call('DEL', lease_key)
-redis.call('DEL', failure_key)
+redis.call('DEL', failure_key, waiting_key)
 redis.pcall('PUBLISH', ARGV[1], ARGV[2]) -- a hint: waiters also poll
 return result

@@ -1,6 +1,6 @@
 -- release: gives the lease back without a value; after a failed load it leaves the failure lease.
 --
--- KEYS  lease, failure
+-- KEYS  lease, failure, waiting
 -- ARGV  1 token    2 channel    3 message    4 code of the failure or ""    5 failure_ms (unless 4 is "")
 --
 -- Replies  1 released, waiters told    0 lost; nothing changed
@@ -12,11 +12,11 @@
 -- Why compare and delete: a plain DEL by a process that was paused past its lease would free the lease of
 -- the one that came after it.
 
-local lease_key, failure_key = KEYS[1], KEYS[2]
+local lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3]
 local code = ARGV[4]
 
 if redis.pcall('GET', lease_key) ~= ARGV[1] then return 0 end
-redis.call('DEL', lease_key)
+redis.call('DEL', lease_key, waiting_key)
 if code ~= '' then
   local failure_ms = tonumber(ARGV[5])
   redis.pcall('SET', failure_key, string.format('%010d %s', failure_ms, code), 'PX', failure_ms)

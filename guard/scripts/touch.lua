@@ -1,13 +1,13 @@
 -- touch: gives a value that its refresh found unchanged a new life, if the lease still stands, and gives the
 -- lease back. The body does not travel again.
 --
--- KEYS  value, lease, failure
+-- KEYS  value, lease, failure, waiting
 -- ARGV  1 token
 --       2 filler     the first 36 bytes of the value that was found unchanged
 --       3 head       the first 106 bytes of its new envelope (new filler, TTLs, load time)
 --       4 checksum   its last 16 bytes
 --       5 bytes      its length, which is that of the old one
---       6 px (ms)    7 channel    8 message
+--       6 px (ms)    7 channel    8 message    9 push_bytes, as in fill
 --
 -- Replies  as fill: 1 stored, 2 stored already by me, 0 the lease is lost, -1 Redis refused to store; and
 --   -2  another value stands there, or none; nothing changed, the lease is still mine: fill
@@ -15,8 +15,8 @@
 -- Why the filler: what was compared with the source is that very value. Under my lease nobody can have put
 -- another one there, but it may have run out, been evicted or been damaged.
 
-local value_key, lease_key, failure_key = KEYS[1], KEYS[2], KEYS[3]
-local token = ARGV[1]
+local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, message = ARGV[1], ARGV[8]
 
 if redis.pcall('GET', lease_key) ~= token then
   local uuid = string.sub(token, 1, 36)
@@ -29,7 +29,9 @@ if type(old) ~= 'string' or #old ~= tonumber(ARGV[5]) or string.sub(old, 1, 36) 
 
 local new = ARGV[3] .. string.sub(old, 107, -17) .. ARGV[4]
 local stored = redis.pcall('SET', value_key, new, 'PX', ARGV[6])
-redis.call('DEL', lease_key, failure_key)
-redis.pcall('PUBLISH', ARGV[7], ARGV[8]) -- a hint: waiters also poll
+local awaited = redis.pcall('GET', waiting_key) == string.sub(token, 38, 53)
+if awaited and not stored.err and #new <= tonumber(ARGV[9]) then message = message .. ' ' .. new end
+redis.call('DEL', lease_key, failure_key, waiting_key)
+redis.pcall('PUBLISH', ARGV[7], message) -- a hint: waiters also poll
 if stored.err then return -1 end
 return 1

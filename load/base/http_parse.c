@@ -95,7 +95,7 @@ static bool read_status_line(struct http_parse *parse)
     parse->status = (uint16_t)strtoul(line + 9, NULL, 10);
     parse->keeps_alive = line[7] == '1' ? !header_has(parse, "Connection", "close")
                                         : header_has(parse, "Connection", "keep-alive");
-    return parse->status >= 100;
+    return parse->status >= 100 && parse->status != 101; /* who asked for another protocol? */
 }
 
 static bool has_no_body(const struct http_parse *parse)
@@ -158,7 +158,7 @@ static size_t feed_head(struct http_parse *parse, const char *bytes, size_t coun
     if (!head_is_complete(parse))
         return used;
     parse->state = state_after_head(parse);
-    if (parse->status >= 100 && parse->status < 200 && parse->status != 101 && parse->state != HTTP_PARSE_BAD)
+    if (parse->status >= 100 && parse->status < 200 && parse->state != HTTP_PARSE_BAD)
         start_head(parse);
     return used;
 }

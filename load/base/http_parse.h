@@ -26,7 +26,7 @@ enum http_parse_state {
     HTTP_PARSE_TRAILER,     /* lines after the last chunk */
     HTTP_PARSE_UNTIL_CLOSE, /* body that ends with the connection */
     HTTP_PARSE_DONE,        /* the response is complete */
-    HTTP_PARSE_BAD,         /* not HTTP, or cut short */
+    HTTP_PARSE_BAD,         /* not HTTP, or cut short; also a 101: what follows it is not HTTP */
 };
 
 /* `bytes` are lent until it returns. */

@@ -2,16 +2,17 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters; all without any
+ *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters, parked, rolling, early; all without any
  *
- * Private Redis and PostgreSQL, catalogd as it is shipped, nginx from the distribution beside it on the same
- * body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
+ * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
+ * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
  * with 0 also when a goal is missed: it reports. Anything else: something did not work.
  */
 #include "load/bench/bench.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
+#include "load/bench/rival.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,9 +40,9 @@ static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
 } measurements[] = {
-    {"hits", measure_hits},   {"burst", measure_burst},   {"thirty", measure_thirty},
-    {"tail", measure_tail},   {"misses", measure_misses}, {"waiters", measure_waiters},
-    {"early", measure_early},
+    {"hits", measure_hits},     {"burst", measure_burst},     {"thirty", measure_thirty},
+    {"tail", measure_tail},     {"misses", measure_misses},   {"waiters", measure_waiters},
+    {"parked", measure_parked}, {"rolling", measure_rolling}, {"early", measure_early},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 
@@ -121,30 +122,26 @@ static void stop_servers(void)
 /* The first line a command prints, without what stands before the first digit. */
 static void version_of(const char *command, char *version, size_t version_bytes)
 {
-    char line[256] = "";
-    FILE *output = popen(command, "re");
-    if (output != NULL) {
-        if (fgets(line, sizeof line, output) == NULL)
-            line[0] = '\0';
-        pclose(output);
-    }
+    char line[256];
+    rival_first_line(command, line, sizeof line);
     const char *number = line + strcspn(line, "0123456789");
-    snprintf(version, version_bytes, "%.*s", (int)strcspn(number, " \n"), number);
+    snprintf(version, version_bytes, "%.*s", (int)strcspn(number, " )\n"), number);
 }
 
 static void print_machine(void)
 {
     struct utsname system;
-    char redis[32], postgres[64] = "", nginx[32], wrk[32];
+    char redis[32], postgres[64] = "", nginx[32], varnish[32], wrk[32];
     uname(&system);
     version_of("redis-server --version", redis, sizeof redis);
-    version_of("PATH=$PATH:/usr/sbin nginx -v 2>&1", nginx, sizeof nginx);
-    version_of("wrk --version 2>&1", wrk, sizeof wrk);
+    version_of("PATH=$PATH:/usr/sbin nginx -v", nginx, sizeof nginx);
+    version_of("PATH=$PATH:/usr/sbin varnishd -V", varnish, sizeof varnish);
+    version_of("wrk --version", wrk, sizeof wrk);
     stack_postgres_query(bench.postgres.url, "SELECT split_part(version(), ' ', 2)", postgres,
                          sizeof postgres);
-    printf("\n%ld cores, %s %s %s; Redis %s, PostgreSQL %s, nginx %s, wrk %s\n",
+    printf("\n%ld cores, %s %s %s; Redis %s, PostgreSQL %s, nginx %s, Varnish %s, wrk %s\n",
            sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis, postgres,
-           nginx, wrk);
+           nginx, varnish, wrk);
     printf("Clients, services, Redis and PostgreSQL share these cores; the load average was %.1f before.\n",
            load_before);
 }

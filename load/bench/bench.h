@@ -3,13 +3,16 @@
  * bench.h - what the measurements of the benchmark share: the servers, the samples, the table.
  *
  *     bench.c           the list of measurements, the machine, main()
- *     bench_hits.c      what a hit costs, beside a constant and beside nginx
+ *     bench_hits.c      what a hit costs, beside a constant, nginx and Varnish
  *     bench_burst.c     cold bursts over two processes, beside nginx
  *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
+ *     bench_parked.c    hits beside nine thousand who wait
+ *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_report.c    samples, rows, verdicts
+ *     pace.h, wrk.h     who asks; rival.h, nginx.h, varnish.h: who else answers; usage.h: what it takes
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
@@ -91,6 +94,8 @@ bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);
 bool measure_misses(struct bench *bench);
 bool measure_waiters(struct bench *bench);
+bool measure_parked(struct bench *bench);
+bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
 
 #endif

@@ -23,7 +23,7 @@ enum {
 
 struct side {
     struct stack_catalogd catalogd[PAIR];
-    struct nginx nginx[PAIR]; /* pid 0: not before these */
+    struct rival nginx[PAIR]; /* pid 0: not before these */
     struct samples queries, p50_ms, p99_ms, max_ms;
 };
 
@@ -84,7 +84,7 @@ static bool start_nginx(struct side *side)
 static void stop_side(struct side *side)
 {
     for (size_t i = 0; i < PAIR; i++) {
-        nginx_stop(&side->nginx[i]);
+        rival_stop(&side->nginx[i]);
         stack_catalogd_stop(&side->catalogd[i]);
     }
 }

@@ -2,25 +2,25 @@
 /*
  * bench_tail.c - what those who ask for something else feel while thousands wait for one cold product.
  *
- * A probe asks for cached products at a fixed rate, see probe.h; in the middle of it 3 000 connections ask
- * for one cold product at once. Only what was due while the burst lasted counts; without a burst, as much
- * from the same stretch of the probe.
+ * Cached products are asked for at a fixed rate, see pace.h; in the middle of it 3 000 connections ask for one
+ * cold product at once. Only what was due while the burst lasted counts; without a burst, as much from the same
+ * stretch of time.
  */
 #include "load/base/net.h"
-#include "load/base/probe.h"
 #include "load/bench/bench.h"
+#include "load/bench/pace.h"
 
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum {
     HERD = 3000,
     QUERY_MS = 100,
     WARM_COUNT = 100,
     PER_SECOND = 2000,
-    PROBE_COUNT = 1600, /* 0.8 s */
-    BEFORE_MS = 300,    /* the burst comes this long after the probe has begun */
-    CALM_MS = 150,      /* without a burst: as long as one lasts */
+    PACE_MS = 800,
+    BEFORE_MS = 300, /* the burst comes this long after the first request */
+    CALM_MS = 150,   /* without a burst: as long as one lasts */
     CONNECTIONS = 32,
     REPETITIONS = 5,
     LIMIT_MS = 30000,
@@ -28,9 +28,7 @@ enum {
 
 struct tail {
     struct stack_catalogd catalogd;
-    char paths[WARM_COUNT][BURST_PATH_BYTES];
-    const char *path_list[WARM_COUNT];
-    struct probe_answer answers[PROBE_COUNT];
+    uint32_t first; /* of the hundred products that are cached */
     struct samples calm_p50_ms, calm_p99_ms, p50_ms, p99_ms, max_ms;
 };
 
@@ -40,11 +38,12 @@ struct span {
 
 static bool warm_up(struct bench *bench, struct tail *tail)
 {
+    char path[BURST_PATH_BYTES];
     bool good = true;
+    tail->first = bench->next_product;
     for (size_t i = 0; i < WARM_COUNT && good; i++) {
-        bench_cold_path(bench, tail->paths[i]);
-        tail->path_list[i] = tail->paths[i];
-        good = bench_ask(tail->catalogd.port, tail->paths[i]);
+        bench_cold_path(bench, path);
+        good = bench_ask(tail->catalogd.port, path);
     }
     return good;
 }
@@ -63,51 +62,53 @@ static bool burst_span(struct burst *burst, struct span *span)
     return summary.statuses[200] == HERD;
 }
 
-static int compare_u64(const void *a, const void *b)
+/* ---- those who ask for something else ---- */
+
+static bool begin(const struct tail *tail, struct herd **herd, uint64_t *begin_us)
 {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
+    char path[BURST_PATH_BYTES], why[WORK_WHY_BYTES];
+    const struct pace pace = {.ports = {tail->catalogd.port},
+                              .port_count = 1,
+                              .path = path,
+                              .per_second = PER_SECOND,
+                              .duration_ms = PACE_MS,
+                              .connection_count = CONNECTIONS,
+                              .limit_ms = LIMIT_MS};
+    snprintf(path, sizeof path, "/products/{each:%" PRIu32 "-%" PRIu32 "}", tail->first,
+             tail->first + WARM_COUNT - 1);
+    if (pace_begin(&pace, herd, begin_us, why))
+        return true;
+    fprintf(stderr, "bench: %s\n", why);
+    return false;
 }
 
-/* Percentiles of what was due within the span. */
-static void judge(const struct tail *tail, struct span span, struct samples *p50_ms, struct samples *p99_ms,
-                  struct samples *max_ms)
+/* Of what was due within the span. */
+static bool end(struct herd **herd, struct span span, struct latencies *out)
 {
-    static uint64_t times_us[PROBE_COUNT];
-    size_t count = 0;
-    for (size_t i = 0; i < PROBE_COUNT; i++) {
-        const struct probe_answer *answer = &tail->answers[i];
-        if (answer->due_us >= span.begin_us && answer->due_us <= span.end_us)
-            times_us[count++] = answer->end_us - answer->due_us;
-    }
-    qsort(times_us, count, sizeof *times_us, compare_u64);
-    samples_add(p50_ms, count > 0 ? (double)burst_percentile(times_us, count, 50) / 1e3 : 0);
-    samples_add(p99_ms, count > 0 ? (double)burst_percentile(times_us, count, 99) / 1e3 : 0);
-    if (max_ms != NULL)
-        samples_add(max_ms, count > 0 ? (double)times_us[count - 1] / 1e3 : 0);
-}
-
-static bool start_probe(struct tail *tail, struct probe **probe)
-{
-    const struct probe_options options = {.port = tail->catalogd.port,
-                                          .paths = tail->path_list,
-                                          .path_count = WARM_COUNT,
-                                          .connection_count = CONNECTIONS,
-                                          .per_second = PER_SECOND,
-                                          .request_count = PROBE_COUNT};
-    return probe_start(&options, probe);
+    struct records records = {0};
+    struct herd_strain strain;
+    char why[WORK_WHY_BYTES] = "not every hit was answered with 200";
+    bool good =
+        pace_end(herd, &records, &strain, why) && pace_latencies(&records, span.begin_us, span.end_us, out);
+    if (!good)
+        fprintf(stderr, "bench: %s\n", why);
+    records_clear(&records);
+    return good;
 }
 
 static bool run_calm(struct tail *tail)
 {
-    struct probe *probe;
-    if (!start_probe(tail, &probe))
+    struct herd *herd = NULL;
+    struct latencies latencies;
+    uint64_t begin_us;
+    if (!begin(tail, &herd, &begin_us))
         return false;
-    uint64_t begin_us = net_now_us() + BEFORE_MS * 1000;
-    bool good = probe_finish(&probe, tail->answers);
-    judge(tail, (struct span){begin_us, begin_us + CALM_MS * 1000}, &tail->calm_p50_ms, &tail->calm_p99_ms,
-          NULL);
-    return good;
+    begin_us += (uint64_t)BEFORE_MS * 1000;
+    if (!end(&herd, (struct span){begin_us, begin_us + (uint64_t)CALM_MS * 1000}, &latencies))
+        return false;
+    samples_add(&tail->calm_p50_ms, latencies.p50_ms);
+    samples_add(&tail->calm_p99_ms, latencies.p99_ms);
+    return true;
 }
 
 static bool run_burst(struct bench *bench, struct tail *tail)
@@ -121,20 +122,25 @@ static bool run_burst(struct bench *bench, struct tail *tail)
                                           .request_limit_ms = LIMIT_MS,
                                           .path = path};
     struct burst *burst = NULL;
-    struct probe *probe = NULL;
+    struct herd *herd = NULL;
+    struct latencies latencies;
     struct span span = {0, 0};
+    uint64_t begin_us;
     bench_cold_path(bench, path);
     if (!burst_open(&options, &burst))
         return false;
-    bool good = start_probe(tail, &probe);
+    bool good = begin(tail, &herd, &begin_us);
     if (good) {
         net_pause_ms(BEFORE_MS);
         good = burst_span(burst, &span);
-        good = probe_finish(&probe, tail->answers) && good;
+        good = end(&herd, span, &latencies) && good;
     }
     burst_close(&burst);
-    if (good)
-        judge(tail, span, &tail->p50_ms, &tail->p99_ms, &tail->max_ms);
+    if (good) {
+        samples_add(&tail->p50_ms, latencies.p50_ms);
+        samples_add(&tail->p99_ms, latencies.p99_ms);
+        samples_add(&tail->max_ms, latencies.max_ms);
+    }
     return good;
 }
 

@@ -11,17 +11,7 @@
 #ifndef LOAD_BENCH_NGINX_H
 #define LOAD_BENCH_NGINX_H
 
-#include "load/base/proc.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-struct nginx {
-    pid_t pid;     /* the master's; the worker is its child */
-    uint16_t port; /* on 127.0.0.1 */
-    char folder[PROC_PATH_BYTES];
-    char log_path[PROC_PATH_BYTES + 16];
-};
+#include "load/bench/rival.h"
 
 struct nginx_options {
     uint16_t origin_port;
@@ -29,10 +19,8 @@ struct nginx_options {
     bool serves_stale; /* an expired document is served while one request renews it in the background */
 };
 
-/* Returns when it answers. */
-bool nginx_start(struct nginx *nginx, uint16_t origin_port);
-bool nginx_start_with(struct nginx *nginx, const struct nginx_options *options);
-/* Accepts a struct that is all zeros. */
-void nginx_stop(struct nginx *nginx);
+/* Returns when it answers; its pid is the master's, the worker is its child. rival_stop() stops it. */
+bool nginx_start(struct rival *nginx, uint16_t origin_port);
+bool nginx_start_with(struct rival *nginx, const struct nginx_options *options);
 
 #endif

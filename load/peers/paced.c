@@ -1,47 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * paced.c - what the two contests at a fixed rate measure alike; see peers.h.
- *
- * One generator, which runs before others where that is allowed, so that the caches share what it leaves.
  */
-#include "load/herd/herd.h"
+#include "load/bench/pace.h"
 #include "load/peers/peers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { CONNECT_LIMIT_MS = 5000 };
-
-static bool make_work(const struct peer *peer, const struct paced *paced, struct work *work, char *why)
-{
-    char target[32];
-    work_init(work);
-    work->shape = WORK_RATE;
-    work->per_second = paced->per_second;
-    work->duration_ms = paced->seconds * 1000;
-    work->connection_count = paced->connection_count;
-    work->connect_limit_ms = CONNECT_LIMIT_MS;
-    work->request_limit_ms = paced->limit_ms;
-    work->generator_count = 1;
-    for (size_t i = 0; i < PEER_INSTANCES; i++) {
-        snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)peer->ports[i]);
-        if (!work_target_parse(target, &work->targets[work->target_count++], why))
-            return false;
-    }
-    return work_url_add(work, paced->path, why);
-}
-
-static bool run_herd(const struct work *work, struct records *records, struct herd_strain *strain, char *why)
-{
-    struct herd *herd = NULL;
-    uint64_t begin_us;
-    if (!herd_start(work, &herd, why))
-        return false;
-    bool released = herd_release(herd, &begin_us, why);
-    if (!released)
-        herd_abort(herd);
-    return herd_end(&herd, records, strain, why) && released;
-}
 
 /* Answers a second: what came at the pace that was asked for counts as that pace, whatever its last answer took. */
 static double rate_of(const struct paced *paced, size_t answered, uint64_t span_us)
@@ -92,20 +57,33 @@ static void count_calls(const struct stage *stage, const struct paced *paced, ui
         spread_add(&score->figures[FIGURE_CALLS_PER_EXPIRY], (double)calls / expiries);
 }
 
+static bool run_pace(const struct peer *peer, const struct paced *paced, struct records *records,
+                     struct herd_strain *strain, char why[static WORK_WHY_BYTES])
+{
+    struct pace pace = {.port_count = PEER_INSTANCES,
+                        .path = paced->path,
+                        .per_second = paced->per_second,
+                        .duration_ms = paced->seconds * 1000,
+                        .connection_count = paced->connection_count,
+                        .limit_ms = paced->limit_ms};
+    struct herd *herd = NULL;
+    uint64_t begin_us;
+    for (size_t i = 0; i < PEER_INSTANCES; i++)
+        pace.ports[i] = peer->ports[i];
+    return pace_begin(&pace, &herd, &begin_us, why) && pace_end(&herd, records, strain, why);
+}
+
 bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *paced, struct score *score)
 {
-    static struct work work;
     struct records records = {0};
     struct herd_strain strain;
     uint64_t body_bytes;
     char why[WORK_WHY_BYTES] = "";
-    if (!make_work(peer, paced, &work, why))
-        return peer_fail(peer, "%s", why);
     if (!stage_same_body(stage, peer, paced->path, &body_bytes))
         return false;
     uint64_t mark = stack_postgres_mark(&stage->postgres);
     struct meter before = stage_meter(stage, peer);
-    bool ran = run_herd(&work, &records, &strain, why) && records.count > 0;
+    bool ran = run_pace(peer, paced, &records, &strain, why) && records.count > 0;
     if (ran) {
         stage_shares(stage, peer, before, records.count, &score->figures[FIGURE_CPU],
                      &score->figures[FIGURE_REDIS]);

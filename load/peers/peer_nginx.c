@@ -9,17 +9,16 @@
  */
 #include "load/bench/nginx.h"
 #include "load/peers/peers.h"
-#include "load/peers/server.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static struct nginx instances[PEER_INSTANCES];
+static struct rival instances[PEER_INSTANCES];
 
 static bool look(struct peer *peer)
 {
     char line[PEER_TEXT_BYTES];
-    if (!server_first_line("PATH=$PATH:/usr/sbin nginx -v", line, sizeof line))
+    if (!rival_first_line("PATH=$PATH:/usr/sbin nginx -v", line, sizeof line))
         return peer_fail(peer, "not installed (Debian: nginx): %.100s", line);
     const char *version = strchr(line, '/');
     snprintf(peer->version, sizeof peer->version, "nginx %.60s", version != NULL ? version + 1 : line);
@@ -44,7 +43,7 @@ static void stop(struct peer *peer)
 {
     (void)peer;
     for (size_t i = 0; i < PEER_INSTANCES; i++)
-        nginx_stop(&instances[i]);
+        rival_stop(&instances[i]);
 }
 
 struct peer peer_nginx = {

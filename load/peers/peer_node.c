@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct server bentocache[PEER_INSTANCES], dedupe[PEER_INSTANCES];
+static struct rival bentocache[PEER_INSTANCES], dedupe[PEER_INSTANCES];
 
 static const char *folder(void)
 {
@@ -37,20 +37,20 @@ static bool why_not(struct peer *peer, const char *package)
 static bool look_for(struct peer *peer, const char *package)
 {
     char command[512], line[PEER_TEXT_BYTES];
-    if (!server_first_line("node --version", line, sizeof line))
+    if (!rival_first_line("node --version", line, sizeof line))
         return peer_fail(peer, "no Node.js (Debian: nodejs, npm): %.100s", line);
     snprintf(command, sizeof command,
              "cd '%.150s' && node -p \"'Node ' + process.version + ', %s ' + "
              "require('./node_modules/%s/package.json').version\"",
              folder(), package, package);
-    if (!server_first_line(command, peer->version, sizeof peer->version)) {
+    if (!rival_first_line(command, peer->version, sizeof peer->version)) {
         peer->version[0] = '\0';
         return why_not(peer, package);
     }
     return true;
 }
 
-static bool start_script(struct peer *peer, struct server servers[static PEER_INSTANCES], const char *name,
+static bool start_script(struct peer *peer, struct rival servers[static PEER_INSTANCES], const char *name,
                          const struct stage *stage, const struct terms *terms)
 {
     char script[PEER_TEXT_BYTES];

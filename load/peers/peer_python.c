@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static struct server dogpile[PEER_INSTANCES], guide[PEER_INSTANCES];
+static struct rival dogpile[PEER_INSTANCES], guide[PEER_INSTANCES];
 
 static const char *python(void)
 {
@@ -27,7 +27,7 @@ static bool look_for(struct peer *peer, const char *modules, const char *package
              "print(\"Python\", platform.python_version() + \", \" + %s)' 2>&1 | tail -n 1 | "
              "{ read -r line; echo \"$line\"; case $line in Python*) ;; *) false ;; esac; }",
              python(), modules, versions);
-    if (!server_first_line(command, line, sizeof line))
+    if (!rival_first_line(command, line, sizeof line))
         return peer_fail(peer, "not installed (Debian: %s): %.80s", packages, line);
     snprintf(peer->version, sizeof peer->version, "%s", line);
     return true;

@@ -12,7 +12,7 @@
 
 #include "load/base/net.h"
 #include "load/base/proc.h"
-#include "load/peers/server.h"
+#include "load/bench/rival.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -178,7 +178,7 @@ static void stop_all(void)
 static void run_all(const struct wish *wish)
 {
     char line[PEER_TEXT_BYTES];
-    bool has_wrk = server_first_line("command -v wrk", line, sizeof line);
+    bool has_wrk = rival_first_line("command -v wrk", line, sizeof line);
     for (size_t i = 0; i < outcome.contest_count; i++) {
         if (outcome.contests[i]->needs_wrk && !has_wrk) {
             printf("  %s: not run: wrk is not installed\n", outcome.contests[i]->name);
@@ -201,7 +201,7 @@ static void describe_machine(double load_before)
     uname(&system);
     stack_postgres_query(stage.postgres.url, "SELECT split_part(version(), ' ', 2)", postgres,
                          sizeof postgres);
-    server_first_line("redis-server --version | sed 's/.* v=//; s/ .*//'", redis, sizeof redis);
+    rival_first_line("redis-server --version | sed 's/.* v=//; s/ .*//'", redis, sizeof redis);
     snprintf(
         outcome.machine, sizeof outcome.machine,
         "%ld cores, %s %s %s; Redis %.32s, PostgreSQL %s.\n"

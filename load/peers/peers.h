@@ -14,7 +14,6 @@
  *     stage.c         the servers that all peers share, meters, counting
  *     contest_*.c     one kind of work each; paced.c: what two of them have in common
  *     figures.c       which figures there are, medians, who is better
- *     server.c        a peer's process: its port, its folder, when it answers
  *     outcome.c       the tables and the sentences below them
  *     outcome_json.c  the same as a file
  *
@@ -102,8 +101,7 @@ bool stage_same_body(const struct stage *stage, struct peer *peer, const char *p
 /* How many loads began in PostgreSQL since the mark; lets those that are still under way show up first. */
 uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark);
 
-/* How often the value of one document had to be loaded since the mark: loads that began less than the TTL after the
- * first of them are for the same expiry. */
+/* How often the value of one document had to be loaded since the mark, as stack_postgres_expiries() has it. */
 uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_ms);
 
 /* CPU time so far: of a peer's processes, and of Redis if it uses it. */

@@ -10,12 +10,12 @@
 #ifndef LOAD_PEERS_SCRIPT_H
 #define LOAD_PEERS_SCRIPT_H
 
+#include "load/bench/rival.h"
 #include "load/peers/peers.h"
-#include "load/peers/server.h"
 
 /* Both processes: `program` with the script. False: peer->why_not. */
-bool script_start(struct peer *peer, struct server servers[static PEER_INSTANCES], const char *program,
+bool script_start(struct peer *peer, struct rival servers[static PEER_INSTANCES], const char *program,
                   const char *script, const struct stage *stage, const struct terms *terms);
-void script_stop(struct server servers[static PEER_INSTANCES]);
+void script_stop(struct rival servers[static PEER_INSTANCES]);
 
 #endif

@@ -130,37 +130,9 @@ uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark)
     return stack_postgres_count(&stage->postgres, mark, load_marker);
 }
 
-/* The log's lines begin with the number of the process and the time: "4711 1700000000.123 LOG: ...". False: it is
- * no load. */
-static bool load_began(const char *line, uint64_t *at_ms)
-{
-    uint64_t whole_s;
-    unsigned rest_ms;
-    if (strstr(line, load_marker) == NULL || sscanf(line, "%*d %" SCNu64 ".%3u", &whole_s, &rest_ms) != 2)
-        return false;
-    *at_ms = whole_s * 1000 + rest_ms;
-    return true;
-}
-
 uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_ms)
 {
-    char *line = NULL;
-    size_t line_bytes = 0;
-    uint32_t count = 0;
-    uint64_t at_ms, first_ms = 0;
-    FILE *file = fopen(stage->postgres.log_path, "re");
-    if (file == NULL)
-        return 0;
-    bool found = fseek(file, (long)mark, SEEK_SET) == 0;
-    while (found && getline(&line, &line_bytes, file) != -1) {
-        if (!load_began(line, &at_ms) || at_ms < first_ms + ttl_ms)
-            continue;
-        first_ms = at_ms;
-        count++;
-    }
-    free(line);
-    fclose(file);
-    return count;
+    return stack_postgres_expiries(&stage->postgres, mark, load_marker, ttl_ms);
 }
 
 struct meter stage_meter(const struct stage *stage, const struct peer *peer)

@@ -12,7 +12,8 @@
  *
  *     requests                 all of them; a number only
  *     answered                 a whole response came, whatever its status
- *     failed                   none came although the client stayed, or it was a 5xx
+ *     failed                   none came although the client stayed, or it was a 5xx; not known where nothing was served:
+ *                              4xx, but not one answer below 400
  *     errors                   answers with 5xx
  *     refused, unconnected, reset, timeout, rubbish, left, unsent      see record.h
  *     status 200, status 5xx   answers with this status, with one of this class
@@ -118,7 +119,7 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
 /* What a figure needs beyond the requests. */
 bool expect_needs_loads(const struct expect *expect); /* somebody counts */
 bool expect_needs_keys(const struct expect *expect);  /* the log, which knows keys or instants */
-bool expect_needs_ends(const struct expect *expect); /* when loads ended */
+bool expect_needs_ends(const struct expect *expect);  /* when loads ended */
 bool expect_needs_samples(const struct expect *expect);
 bool expect_needs_redis(const struct expect *expect);
 

@@ -37,7 +37,8 @@ static const struct flag run_flags[] = {
     {"sources", "N", "sources", FLAG_WORD, "client addresses 127.0.0.1, 127.0.0.2, ... (default: as needed)",
      0, 0},
     {"seed", "N", "seed", FLAG_WORD, "the same keys and instants again (default 0)", 0, 0},
-    {"database", "URL", "database", FLAG_WORD, "postgresql://user@host:port/name, for those who count", 0, 0},
+    {"database", "URL", "database", FLAG_WORD,
+     "postgresql://user@host:port/name, for --count, --queries, --write and sql", 0, 0},
     {"count", "WAY", NULL, FLAG_WORD,
      "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)",

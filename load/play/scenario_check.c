@@ -66,6 +66,32 @@ static void check_servers(struct checking *checking)
     }
 }
 
+static bool sends_sql(const struct scenario *scenario)
+{
+    for (size_t i = 0; i < scenario->event_count; i++) {
+        if (scenario->events[i].action.verb == SCENARIO_SQL)
+            return true;
+    }
+    return scenario->write_count > 0;
+}
+
+/* What is told and then not used is a mistake: somebody would wait for its figures in vain. */
+static void check_idle(struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    bool has_database = scenario->database_url[0] != '\0', has_text = scenario->statement[0] != '\0';
+    if (has_stack(scenario) || scenario->way != WITNESS_NONE)
+        return;
+    if (has_database && !has_text && !sends_sql(scenario))
+        wrong(checking, 0,
+              "database: nobody asks it anything; say how loads are counted (count log PATH, or count "
+              "statements) and "
+              "what they look like (queries \"...\")");
+    if (has_text && !has_database)
+        wrong(checking, 0,
+              "queries: nobody counts them; say how: count log PATH, or count statements with database URL");
+}
+
 static void check_counting(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -75,6 +101,7 @@ static void check_counting(struct checking *checking)
     if ((scenario->way == WITNESS_STATEMENTS || scenario->way == WITNESS_SQL) &&
         scenario->database_url[0] == '\0')
         wrong(checking, 0, "to count loads in the database its address is needed: database URL");
+    check_idle(checking);
 }
 
 /* ---- what is asked ---- */

@@ -2,6 +2,7 @@
 /* servers.c - the servers of a scenario begin and end; servers_ask.c asks them. See servers.h. */
 #include "load/play/servers.h"
 
+#include "load/base/home.h"
 #include "load/base/net.h"
 #include "load/base/progress.h"
 
@@ -98,16 +99,15 @@ static bool knows_setting(const char *help, const char *setting)
 static bool check_settings(const struct scenario *scenario)
 {
     static char help[32768];
-    char command[256];
-    const char *program = getenv("CATALOGD");
+    char command[HOME_PATH_BYTES + 32];
+    const char *program = stack_catalogd_program();
     bool good = true;
-    snprintf(command, sizeof command, "'%s' --help 2>&1", program != NULL ? program : "build/catalogd");
+    snprintf(command, sizeof command, "'%s' --help 2>&1", program);
     FILE *file = popen(command, "re");
     size_t bytes = file != NULL ? fread(help, 1, sizeof help - 1, file) : 0;
     help[bytes] = '\0';
     if (file == NULL || pclose(file) != 0) {
-        fprintf(stderr, "stampede: %s does not run: `make` builds it, CATALOGD names another\n",
-                program != NULL ? program : "build/catalogd");
+        fprintf(stderr, "stampede: %s does not run: `make` builds it, CATALOGD names another\n", program);
         return false;
     }
     for (size_t i = 0; i < scenario->setting_count; i++) {

@@ -5,6 +5,11 @@
 #include "load/report/page_parts.h"
 #include "load/report/result_file.h"
 
+bool page_is_possible(char why[static RESULT_WHY_BYTES])
+{
+    return plots_are_possible(why);
+}
+
 bool page_write(const struct report *report, const char *path, char why[static RESULT_WHY_BYTES])
 {
     struct page_plots plots;

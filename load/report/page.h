@@ -13,7 +13,10 @@
 
 #include "load/report/result.h"
 
-/* Needs gnuplot in PATH (Debian: gnuplot-nox); says so if it is not there. */
+/* Is gnuplot in PATH (Debian: gnuplot-nox)? False: says so in `why`. */
+bool page_is_possible(char why[static RESULT_WHY_BYTES]);
+
+/* Needs gnuplot. */
 bool page_write(const struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
 
 #endif

@@ -35,6 +35,7 @@ struct page_plots {
 };
 
 /* ---- page_plot.c ---- */
+bool plots_are_possible(char why[static RESULT_WHY_BYTES]);
 bool plots_draw(const struct report *report, struct page_plots *out, char why[static RESULT_WHY_BYTES]);
 void plots_clear(struct page_plots *plots);
 

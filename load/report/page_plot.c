@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum {
     GNUPLOT_LIMIT_MS = 60000,
@@ -99,6 +100,25 @@ static void read_complaint(const char *path, char *complaint, size_t complaint_b
         fclose(file);
 }
 
+static const char no_gnuplot[] =
+    "the page's plots are drawn by gnuplot, which is not there: install the Debian "
+    "package gnuplot-nox";
+
+bool plots_are_possible(char why[static RESULT_WHY_BYTES])
+{
+    char file[PATH_BYTES];
+    const char *folders = getenv("PATH");
+    while (folders != NULL) {
+        size_t bytes = strcspn(folders, ":");
+        snprintf(file, sizeof file, "%.*s/gnuplot", (int)bytes, folders);
+        if (bytes > 0 && access(file, X_OK) == 0)
+            return true;
+        folders = folders[bytes] == ':' ? folders + bytes + 1 : NULL;
+    }
+    snprintf(why, RESULT_WHY_BYTES, "%s", no_gnuplot);
+    return false;
+}
+
 static bool run_gnuplot(const struct drawing *drawing)
 {
     char output[PATH_BYTES], complaint[160];
@@ -116,9 +136,7 @@ static bool run_gnuplot(const struct drawing *drawing)
         return true;
     read_complaint(output, complaint, sizeof complaint);
     if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        snprintf(drawing->why, RESULT_WHY_BYTES,
-                 "the page's plots are drawn by gnuplot, which is not there: install "
-                 "the Debian package gnuplot-nox");
+        snprintf(drawing->why, RESULT_WHY_BYTES, "%s", no_gnuplot);
     else
         snprintf(drawing->why, RESULT_WHY_BYTES, "gnuplot %s%s%.120s",
                  !ended ? "could not be run to its end within 60 s" : "failed",

@@ -94,7 +94,7 @@ void stack_postgres_pause(struct stack_postgres *postgres);
 void stack_postgres_resume(struct stack_postgres *postgres);
 void stack_postgres_stop(struct stack_postgres *postgres);
 
-/* Loads sql/schema.sql and, with a scale above 0, sql/seed.sql; the working directory is the project's. */
+/* Loads the project's sql/schema.sql and, with a scale above 0, sql/seed.sql. */
 bool stack_postgres_load(const char *url, uint32_t scale);
 
 /* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
@@ -104,6 +104,11 @@ bool stack_postgres_query(const char *url, const char *statement, char *value, s
  * often it has the text and however it ended. What a statement is, witness_log.h says. */
 uint64_t stack_postgres_mark(const struct stack_postgres *postgres);
 uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text);
+
+/* How often the value of one key had to be loaded since: statements that started less than the TTL after the first of
+ * them are for the same expiry. */
+uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                                 uint32_t ttl_ms);
 
 /* Waits until at least `wanted` of them started; false after limit_ms. */
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
@@ -120,9 +125,11 @@ struct stack_catalogd {
 
 /*
  * The service with these settings ("NAME=value", ends with NULL), LISTEN and OPS_LISTEN added; returns when
- * /healthz answers. The program is $CATALOGD, build/catalogd without it.
+ * /healthz answers.
  */
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
+/* $CATALOGD, the project's build/catalogd without it. */
+const char *stack_catalogd_program(void);
 /* The same ports again, after SIGTERM if it still runs. */
 bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);
 void stack_catalogd_kill(struct stack_catalogd *catalogd);

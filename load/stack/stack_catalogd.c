@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_catalogd.c - the service as a private process; see stack.h. */
+#include "load/base/home.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
@@ -41,6 +42,13 @@ static bool wait_until_up(struct stack_catalogd *catalogd)
     return false;
 }
 
+const char *stack_catalogd_program(void)
+{
+    static char path[HOME_PATH_BYTES];
+    const char *given = getenv("CATALOGD");
+    return given != NULL ? given : home_path("build/catalogd", path);
+}
+
 static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
 {
     char listen[40], ops_listen[40];
@@ -50,8 +58,7 @@ static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
     snprintf(ops_listen, sizeof ops_listen, "OPS_LISTEN=127.0.0.1:%u", (unsigned)catalogd->ops_port);
     for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX + 2; i++)
         all[count++] = settings[i];
-    const char *program = getenv("CATALOGD");
-    const char *const argv[] = {program != NULL ? program : "build/catalogd", NULL};
+    const char *const argv[] = {stack_catalogd_program(), NULL};
     const struct proc_options options = {.argv = argv, .settings = all, .output_path = catalogd->log_path};
     catalogd->pid = proc_start(&options);
     if (catalogd->pid > 0 && wait_until_up(catalogd))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_postgres.c - a private PostgreSQL; see stack.h. */
+#include "load/base/home.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_log.h"
@@ -181,9 +182,11 @@ bool stack_postgres_load(const char *url, uint32_t scale)
 {
     char setting[32];
     snprintf(setting, sizeof setting, "scale=%" PRIu32, scale);
-    const char *argv[] = {
-        "psql",           url,  "-X",           "-q", "-v", "ON_ERROR_STOP=1", "-v", setting, "-f",
-        "sql/schema.sql", "-f", "sql/seed.sql", NULL};
+    char schema[HOME_PATH_BYTES], seed[HOME_PATH_BYTES];
+    const char *argv[] = {"psql", url,    "-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", setting,
+                          "-f",   schema, "-f", seed, NULL};
+    home_path("sql/schema.sql", schema);
+    home_path("sql/seed.sql", seed);
     if (scale == 0)
         argv[10] = NULL;
     const struct proc_options options = {.argv = argv};
@@ -211,21 +214,45 @@ uint64_t stack_postgres_mark(const struct stack_postgres *postgres)
     return stat(postgres->log_path, &now) == 0 ? (uint64_t)now.st_size : 0;
 }
 
-uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text)
+/* Yours to clear, whatever comes. */
+static void read_log(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                     struct witness_log *log)
 {
     char chunk[CHUNK_BYTES];
-    struct witness_log log;
     const struct witness_clock no_matter = {.wall_us = 0};
+    witness_log_init(log, text);
     FILE *file = fopen(postgres->log_path, "re");
     if (file == NULL)
-        return 0;
-    witness_log_init(&log, text);
+        return;
     bool good = fseek(file, (long)mark, SEEK_SET) == 0;
     for (size_t got; good && (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
-        witness_log_feed(&log, chunk, got, no_matter);
+        witness_log_feed(log, chunk, got, no_matter);
+    fclose(file);
+}
+
+uint32_t stack_postgres_count(const struct stack_postgres *postgres, uint64_t mark, const char *text)
+{
+    struct witness_log log;
+    read_log(postgres, mark, text, &log);
     uint32_t count = (uint32_t)log.load_count;
     witness_log_clear(&log);
-    fclose(file);
+    return count;
+}
+
+uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t mark, const char *text,
+                                 uint32_t ttl_ms)
+{
+    struct witness_log log;
+    uint64_t first_us = 0;
+    uint32_t count = 0;
+    read_log(postgres, mark, text, &log);
+    for (size_t i = 0; i < log.load_count; i++) {
+        if (count > 0 && log.loads[i].at_us < first_us + (uint64_t)ttl_ms * 1000)
+            continue;
+        first_us = log.loads[i].at_us;
+        count++;
+    }
+    witness_log_clear(&log);
     return count;
 }
 

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -211,6 +212,11 @@ static void wrong_options_are_refused_one_by_one(void **state)
     expect_said("either --burst or --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
     expect_said("--for, --poisson and --connections go with --rate");
+    expect_status(TOOL("--url", "http://127.0.0.1:1/", "--database", "postgresql://localhost/shop"),
+                  BAD_USAGE);
+    expect_said("database: nobody asks it anything; say how loads are counted (count log PATH");
+    expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
+    expect_said("queries: nobody counts them");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
     expect_status(TOOL("nonsense"), BAD_USAGE);
     expect_said("stampede: nonsense is neither an option nor a command");
@@ -237,6 +243,8 @@ static void a_wrong_scenario_names_file_and_line_of_every_mistake(void **state)
                 "LOAD_DELAY_MS");
     expect_status(TOOL("scenario", "/nowhere.scenario"), BAD_USAGE);
     expect_said("/nowhere.scenario: No such file or directory");
+    expect_status(TOOL("scenario", "no-such-name"), BAD_USAGE);
+    expect_said("no-such-name: neither a file nor one of the scenarios in load/scenarios");
     path = write_file("setting.scenario", "stack 1 LOAD_DELYA_MS=3\nask /x\n");
     expect_status(TOOL("scenario", path), NOT_RUN);
     expect_said("LOAD_DELYA_MS=3: catalogd has no such setting");
@@ -256,6 +264,31 @@ static void a_target_that_is_not_there_or_not_http_is_told(void **state)
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/garbage"), "--burst", "5"), DID_NOT_HOLD);
     expect_said("rubbish");
     expect_said("failed = 0: 5 of 5 (100%)");
+}
+
+/* What follows a 101 is no HTTP: nobody waits for it. */
+static void an_answer_in_another_protocol_is_told_at_once(void **state)
+{
+    (void)state;
+    uint64_t begin_us = net_now_us();
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/switching"), "--burst", "5", "--limit", "80s"),
+                  DID_NOT_HOLD);
+    expect_said("rubbish");
+    expect_said("failed = 0: 5 of 5 (100%)");
+    assert_in_range(net_now_us() - begin_us, 0, 40000000);
+}
+
+static void a_run_that_was_served_nothing_shows_nothing(void **state)
+{
+    (void)state;
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
+    expect_said("failed = 0: not known: nothing was served, not one answer is below 400");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--url",
+                       url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "6"),
+                  HELD);
+    expect_status(
+        TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5", "--expect", "status 404 = 100%"),
+        HELD);
 }
 
 static void too_few_descriptors_are_told_before_anything_starts(void **state)
@@ -303,13 +336,14 @@ static void a_run_against_any_service_is_judged_and_kept(void **state)
 static void secrets_of_the_command_line_are_in_no_report(void **state)
 {
     (void)state;
+    static const char never[] = "20s sql \"SELECT 1\""; /* so that the database is named for something */
     struct report report = {.result_count = 0};
     char why[RESULT_WHY_BYTES];
     const char *json = path_of("secret.json");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--header",
                        "authorization: Bearer hunter1", "--database", "host=nowhere password=hunter2 user=me",
-                       "--header", "X-Test: kept"),
-                  HELD);
+                       "--at", never, "--header", "X-Test: kept"),
+                  DID_NOT_HOLD);
     assert_true(report_read(&report, json, why));
     assert_null(strstr(report.command, "hunter"));
     assert_non_null(strstr(report.command, "--header authorization:... "));
@@ -317,8 +351,8 @@ static void secrets_of_the_command_line_are_in_no_report(void **state)
     assert_non_null(strstr(report.command, "'X-Test: kept'"));
     report_clear(&report);
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--json", json, "--database",
-                       "postgresql://me:hun@ter3@nowhere/x?password=hunter4&a=b"),
-                  HELD);
+                       "postgresql://me:hun@ter3@nowhere/x?password=hunter4&a=b", "--at", never),
+                  DID_NOT_HOLD);
     assert_true(report_read(&report, json, why));
     assert_null(strstr(report.command, "ter3"));
     assert_null(strstr(report.command, "ter4"));
@@ -367,6 +401,21 @@ static void what_a_report_needs_is_looked_for_before_anybody_is_asked(void **sta
         expect_said("/nowhere");
         assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
     }
+}
+
+static void a_page_that_cannot_be_drawn_is_told_before_anybody_is_asked(void **state)
+{
+    (void)state;
+    char command[768];
+    snprintf(command, sizeof command, "PATH=/nowhere; exec '%s' --url %s --burst 5 --html '%s'", program,
+             url_of(HERD_SERVER_HTTP, "/ok"), path_of("page.html"));
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    herd_server_forget(&server);
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
+    expect_status(finish(pid), NOT_RUN);
+    expect_said("install the Debian package gnuplot-nox");
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
 }
 
 static void what_is_told_to_happen_happens_or_the_check_fails(void **state)
@@ -554,6 +603,44 @@ static void scenarios_of_ours_hold(void **state)
     expect_said("cold-burst                   held\nleader-killed                held\n");
 }
 
+/* By their plain names, with the project's own files, and with catalogd where make puts it. */
+static void scenarios_and_demo_are_found_from_any_folder(void **state)
+{
+    (void)state;
+    char command[2 * PATH_MAX + 512], absolute[PATH_MAX], catalogd[PATH_MAX];
+    assert_non_null(realpath(program, absolute));
+    snprintf(
+        command, sizeof command,
+        "cd '%s' && '%s' scenario no-such-name; '%s' demo --scale 200 --requests 20 --delay 1 --json j.json "
+        "--html h.html && test -s j.json",
+        folder, absolute, absolute);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    char setting[PATH_MAX + 16];
+    const char *const settings[] = {setting, NULL};
+    const char *service = getenv("CATALOGD");
+    assert_non_null(realpath(service != NULL ? service : "build/catalogd", catalogd));
+    snprintf(setting, sizeof setting, "CATALOGD=%s", catalogd);
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){
+        .argv = argv, .settings = settings, .output_path = output_path, .end_signal = SIGTERM});
+    expect_status(finish(pid), HELD);
+    expect_said("no-such-name: neither a file nor one of the scenarios in /");
+}
+
+/* Copied away from its project it cannot know where that is. */
+static void away_from_its_project_it_says_where_to_go(void **state)
+{
+    (void)state;
+    char command[1024];
+    snprintf(command, sizeof command, "cp '%s' '%s/stampede' && cd '%s' && exec ./stampede demo", program,
+             folder, folder);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
+    expect_status(finish(pid), BAD_USAGE);
+    expect_said("go to the project's folder");
+}
+
 /* The example for a service of one's own, against processes that the tester has not started. */
 static void the_example_for_ones_own_service_holds_for_ours(void **state)
 {
@@ -602,12 +689,15 @@ int main(void)
         cmocka_unit_test(wrong_options_are_refused_one_by_one),
         cmocka_unit_test(a_wrong_scenario_names_file_and_line_of_every_mistake),
         cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),
+        cmocka_unit_test(an_answer_in_another_protocol_is_told_at_once),
+        cmocka_unit_test(a_run_that_was_served_nothing_shows_nothing),
         cmocka_unit_test(too_few_descriptors_are_told_before_anything_starts),
         cmocka_unit_test(a_run_against_any_service_is_judged_and_kept),
         cmocka_unit_test(secrets_of_the_command_line_are_in_no_report),
         cmocka_unit_test(a_report_that_nobody_takes_is_no_success),
         cmocka_unit_test(what_became_worse_than_the_baseline_is_exit_1),
         cmocka_unit_test(what_a_report_needs_is_looked_for_before_anybody_is_asked),
+        cmocka_unit_test(a_page_that_cannot_be_drawn_is_told_before_anybody_is_asked),
         cmocka_unit_test(what_is_told_to_happen_happens_or_the_check_fails),
         cmocka_unit_test(ended_in_the_middle_it_reports_and_leaves_nothing),
         cmocka_unit_test(ended_while_it_connects_it_ends_at_once),
@@ -616,6 +706,8 @@ int main(void)
         cmocka_unit_test(a_scenario_exits_with_0_if_it_held_and_with_1_if_not),
         cmocka_unit_test(whatever_can_happen_to_the_servers_happens),
         cmocka_unit_test(scenarios_of_ours_hold),
+        cmocka_unit_test(scenarios_and_demo_are_found_from_any_folder),
+        cmocka_unit_test(away_from_its_project_it_says_where_to_go),
     };
     const struct CMUnitTest services[] = {
         cmocka_unit_test_teardown(the_example_for_ones_own_service_holds_for_ours, fleet_end),

@@ -22,6 +22,7 @@ enum {
     PENDING_MAX = 2048,
     PENDING_HIGH = 64, /* beyond it Redis gives up on the oldest: its limit has passed */
     KEYS = 3,
+    TAGS = 2,
     WORKERS = 2,
     QUEUE = 3,
     WAITERS = 16,
@@ -44,6 +45,7 @@ struct caller {
 struct pending {
     enum core_action_kind kind;
     uint64_t id, sent_at; /* op or load; event */
+    size_t key;
     enum core_lookup lookup;
     bool has_previous;
 };
@@ -61,11 +63,13 @@ struct play {
     struct caller callers[INVALIDATIONS];
     struct pending pending[PENDING_MAX];
     size_t pending_count;
+    uint64_t busy_at[KEYS][TAGS]; /* event in which the acquire was sent that was last told of this lease */
     unsigned accepted, answered, shed;
     unsigned invalidations_accepted, invalidations_answered;
 };
 
 static const char *const keys[KEYS] = {"a", "product:7", "a%20longer:key"};
+static const char *const tags[TAGS] = {"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"};
 
 static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 {
@@ -115,6 +119,14 @@ static void check_action(const struct play *play, const struct core_action *acti
         assert(action->deadline_us <= play->now_us + (uint64_t)play->policy.load_limit_ms * 1000);
 }
 
+static size_t index_of(const struct core_key *key)
+{
+    size_t index = 0;
+    while (strcmp(keys[index], key->encoded) != 0)
+        index++;
+    return index;
+}
+
 static void take_action(struct play *play, const struct core_action *action)
 {
     uint64_t id = action->op != 0 ? action->op : action->load;
@@ -124,8 +136,8 @@ static void take_action(struct play *play, const struct core_action *action)
         return;
     }
     assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
-    play->pending[play->pending_count++] =
-        (struct pending){action->kind, id, play->event, action->lookup, action->previous != NULL};
+    play->pending[play->pending_count++] = (struct pending){
+        action->kind, id, play->event, index_of(&action->key), action->lookup, action->previous != NULL};
     assert(loads_running(play) <= WORKERS);
 }
 
@@ -326,6 +338,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .absent = (more & 0x10) != 0,
         .damaged = (more & 0x20) != 0,
         .head = head,
+        .tag = more % 4 < TAGS ? tags[more % 4] : NULL,
         .left_ms = more,
         .cool_ms = (uint32_t)more * 4,
         .load_us = (uint64_t)more * 100,
@@ -359,6 +372,9 @@ static void come_back(struct play *play, struct fuzz_input *input)
         return;
     }
     struct core_reply reply = pending.kind == CORE_ACQUIRE ? reply_to_acquire(input) : reply_to_other(input);
+    for (size_t tag = 0; reply.tag != NULL && tag < TAGS; tag++)
+        if (reply.tag == tags[tag])
+            play->busy_at[pending.key][tag] = pending.sent_at;
     give_reply(play, &pending, &reply);
 }
 
@@ -386,6 +402,21 @@ static void pass(struct play *play, uint8_t how)
         tick(play);
 }
 
+/* A message with what a fill under the lease with this tag has stored, which is no older than the lookup that found
+ * that lease. */
+static void push(struct play *play, uint8_t which, uint8_t how)
+{
+    struct core_key key = key_of(which);
+    size_t tag = how % TAGS;
+    struct core_pushed pushed = {.tag = tags[tag], .absent = (how & 2) != 0, .fresh_ms = (uint32_t)how * 20};
+    struct value *value = pushed.absent ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
+    pushed.value = value;
+    const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);
+    assert(awaited == NULL || strcmp(awaited->plain, key.plain) == 0);
+    core_pushed(play->core, play->now_us, key.encoded, key.encoded_bytes, &pushed);
+    value_unref(&value);
+}
+
 static void hint(struct play *play, struct fuzz_input *input)
 {
     uint8_t how = fuzz_byte(input);
@@ -396,6 +427,8 @@ static void hint(struct play *play, struct fuzz_input *input)
         core_resync(play->core, play->now_us);
     else if (how >= 200)
         core_link(play->core, play->now_us, (how & 1) != 0);
+    else if (how >= 100)
+        push(play, how, fuzz_byte(input));
     else
         core_woken(play->core, play->now_us, key.encoded, key.encoded_bytes, (how & 8) != 0);
     drain(play);

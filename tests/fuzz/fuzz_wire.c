@@ -148,14 +148,37 @@ void fuzz_reply(const uint8_t *data, size_t bytes)
 
 /* ---- messages ---- */
 
+/* Read as if somebody waited for it. */
+static void read_pushed(const struct message *message)
+{
+    static const struct core_key key = {"product:7", 9, "product:7", 9};
+    struct protocol protocol;
+    struct core_pushed pushed;
+    struct value *value = NULL;
+    protocol_init(&protocol, "fuzz", 0, 60000, 86400000);
+    if (protocol_pushed(&protocol, message, &key, &pushed, &value)) {
+        assert(pushed.absent == (value == NULL) && pushed.value == value && pushed.tag == message->tag);
+        assert(pushed.fresh_ms <= protocol.max_value_ms);
+    } else {
+        assert(value == NULL);
+    }
+    value_unref(&value);
+}
+
 void fuzz_message(const uint8_t *data, size_t bytes)
 {
     char *payload = fuzz_text(data, bytes);
     struct message message = protocol_message(payload, bytes);
     if (message.kind != MESSAGE_NONE) {
         assert(message.subject >= payload && message.subject_bytes > 0);
-        assert(message.subject + message.subject_bytes == payload + bytes);
+        const char *end = message.entry != NULL ? message.entry + message.entry_bytes : payload + bytes;
+        size_t between = message.entry != NULL ? 1 : 0;
+        assert(end == payload + bytes);
+        assert(message.subject + message.subject_bytes + between + message.entry_bytes == end);
+        assert(message.tag == NULL || message.tag == payload + 2);
     }
+    if (message.entry != NULL)
+        read_pushed(&message);
     free(payload);
 }
 

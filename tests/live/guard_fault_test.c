@@ -678,6 +678,29 @@ static void a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_a
     freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER fickle"));
 }
 
+static void who_may_not_publish_is_told_so_and_keeps_nothing_near(void **state)
+{
+    struct fleet fleet;
+    struct guard_result result;
+    char url[96];
+    (void)state;
+    permit("on >PASSWORD ~* &* +@all -publish");
+    fleet_init(&fleet);
+    snprintf(url, sizeof url, "redis://fickle:PASSWORD@127.0.0.1:%u", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet_add(&fleet);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state == GUARD_REDIS_DENIED);
+    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_false(guard_near(fleet.guards[0], fleet.kinds[0], "k", &result));
+    permit("+publish");
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    fleet_close(&fleet);
+    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER fickle"));
+}
+
 /* ---- resources ---- */
 
 static size_t count_descriptors(void)
@@ -810,6 +833,7 @@ int main(void)
         cmocka_unit_test(closing_while_redis_hangs_takes_no_longer_than_its_limits),
         cmocka_unit_test(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection),
         cmocka_unit_test(the_permissions_that_the_readme_names_are_enough),
+        cmocka_unit_test(who_may_not_publish_is_told_so_and_keeps_nothing_near),
         cmocka_unit_test(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer),
         cmocka_unit_test(a_closed_guard_leaves_no_descriptor_behind),
         cmocka_unit_test(a_guard_without_descriptors_is_not_opened_and_leaves_nothing),

@@ -259,6 +259,15 @@ static inline uint64_t answers_counted(struct guard *guard)
     return answers_of(&stats);
 }
 
+static inline uint64_t durations_counted(struct guard *guard)
+{
+    struct guard_stats stats = stats_of(guard);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
+        sum += stats.get_duration.count[i];
+    return sum;
+}
+
 static inline unsigned fleet_accepted(struct fleet *fleet)
 {
     unsigned sum = 0;
@@ -293,6 +302,7 @@ static inline void fleet_close(struct fleet *fleet)
         if (guard == NULL)
             continue;
         WAIT_UNTIL(answers_counted(guard) == atomic_load(&fleet->accepted[i]) + atomic_load(&fleet->shed[i]));
+        WAIT_UNTIL(durations_counted(guard) == atomic_load(&fleet->accepted[i]));
         if (fleet->config.mode != GUARD_MODE_OFF)
             assert_int_equal(stats_of(guard).load_duplicate, 0);
         assert_int_equal(guard_close(&fleet->guards[i], fleet->drain_ms), GUARD_OK);

@@ -31,22 +31,23 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    SEEDS = 60,
+    SEEDS = 80,
     STEPS = 400,
     MUTANT_SEEDS = 40,
-    SEEN = 8, /* so often at least must each kind of reply and of trouble have come up */
+    SEEN = 3, /* so often at least must each kind of reply and of trouble have come up */
     HALF_MS = 50000,
     JUMP_MS = 2 * HALF_MS,
     MAX_LEASE_MS = 15 * HALF_MS,
     MAX_VALUE_MS = 25 * HALF_MS,
     TOKENS = 6, /* remembered per key */
-    ROLES = 3,
+    ROLES = 4,
+    PUSH_BYTES = 4096, /* more than any entry has */
     PLACES = SIM_KEYS * ROLES,
     TEXT_SIZE = 1024,
     SLACK_MS = 3,
 };
 
-static const char roles[ROLES] = {KEY_VALUE, KEY_LEASE, KEY_FAILURE};
+static const char roles[ROLES] = {KEY_VALUE, KEY_LEASE, KEY_FAILURE, KEY_WAITING};
 static const char *const plain_keys[SIM_KEYS] = {"k0", "k1", "k2"};
 
 /* One sequence: both sides, and what was done so far. */
@@ -138,9 +139,9 @@ static const char READ_ALL[] = "local all = {} for i = 1, #KEYS do "
 /* A script over all places; `ttls` may be NULL. */
 static redisReply *run_over_all(const char *script, char ttls[PLACES][24])
 {
-    const char *argv[3 + 2 * PLACES] = {"EVAL", script, "9"};
+    const char *argv[3 + 2 * PLACES] = {"EVAL", script, "12"};
     int argc = 3;
-    _Static_assert(PLACES == 9, "the number above");
+    _Static_assert(PLACES == 12, "the number above");
     for (int i = 0; i < PLACES; i++)
         argv[argc++] = world.place[i];
     for (int i = 0; ttls != NULL && i < PLACES; i++)
@@ -151,8 +152,35 @@ static redisReply *run_over_all(const char *script, char ttls[PLACES][24])
     return reply;
 }
 
-/* How many messages of a key and operation came since the last time, and of anything else. */
-static void read_messages(uint32_t key, char operation, uint32_t *wanted, uint32_t *others)
+static uint32_t push_count; /* sound entries that travelled */
+
+/* What travelled, or should have, with the message of a store. */
+static void compare_push(const struct command *command, const struct message *message)
+{
+    const struct stored_value *entry = &command->answer.value;
+    struct core_pushed pushed;
+    struct value *value = NULL;
+    uint32_t key = 0, version = 0;
+    if ((message->entry != NULL) != command->answer.pushed) {
+        differ("the message carries %zu bytes, model %d", message->entry_bytes, command->answer.pushed);
+        return;
+    }
+    if (message->entry == NULL)
+        return;
+    bool sound = protocol_pushed(&world.protocol, message, &command->action.key, &pushed, &value);
+    push_count += sound;
+    if (sound != (!entry->damaged && entry->key == command->key && entry->px_ms <= MAX_VALUE_MS))
+        differ("pushed entry sound %d, model %d", sound, !sound);
+    else if (sound && (pushed.absent != entry->absent || pushed.fresh_ms != entry->px_ms - entry->stale_ms ||
+                       memcmp(pushed.tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) != 0))
+        differ("pushed absent %d fresh %u, model %d", pushed.absent, pushed.fresh_ms, entry->absent);
+    else if (value != NULL && (!body_read(value->public.body, &key, &version) || version != entry->version))
+        differ("pushed v%u, model v%u", version, entry->version);
+    value_unref(&value);
+}
+
+/* How many messages of a command came since the last time, and of anything else. */
+static void read_messages(const struct command *command, char operation, uint32_t *wanted, uint32_t *others)
 {
     char sentinel[24];
     snprintf(sentinel, sizeof sentinel, "end %" PRIu32, ++world.sentinel);
@@ -164,7 +192,9 @@ static void read_messages(uint32_t key, char operation, uint32_t *wanted, uint32
         struct message message = protocol_message(text, reply->element[2]->len);
         more = strcmp(text, sentinel) != 0;
         bool is_it = message.kind != MESSAGE_NONE && text[0] == operation && message.subject_bytes == 2 &&
-                     memcmp(message.subject, plain_keys[key], 2) == 0;
+                     memcmp(message.subject, plain_keys[command->key], 2) == 0;
+        if (is_it)
+            compare_push(command, &message);
         *wanted += is_it;
         *others += more && !is_it;
         freeReplyObject(reply);
@@ -175,12 +205,19 @@ static void read_messages(uint32_t key, char operation, uint32_t *wanted, uint32
 
 static bool model_has(const struct slot *slot, char role, int64_t *expires_ms)
 {
-    *expires_ms = role == KEY_VALUE   ? slot->value.expires_ms
-                  : role == KEY_LEASE ? slot->lease.expires_ms
-                                      : slot->failure.expires_ms;
-    return role == KEY_VALUE   ? slot->value.there
-           : role == KEY_LEASE ? slot->lease.there
-                               : slot->failure.there;
+    const struct {
+        char role;
+        bool there;
+        int64_t expires_ms;
+    } keys[] = {{KEY_VALUE, slot->value.there, slot->value.expires_ms},
+                {KEY_LEASE, slot->lease.there, slot->lease.expires_ms},
+                {KEY_FAILURE, slot->failure.there, slot->failure.expires_ms},
+                {KEY_WAITING, slot->waiting.there, slot->waiting.expires_ms}};
+    size_t at = 0;
+    while (keys[at].role != role)
+        at++;
+    *expires_ms = keys[at].expires_ms;
+    return keys[at].there;
 }
 
 /* The real keys get what is left of the model's time; a key whose time is over goes, on both sides. */
@@ -241,6 +278,12 @@ static void compare_failure(uint32_t key, const struct stored_failure *failure, 
         differ("k%u: failure '%s', model '%s'", key, text->str, wanted);
 }
 
+static void compare_text(uint32_t key, const char *what, const char *text, const char *wanted)
+{
+    if (strcmp(text, wanted) != 0)
+        differ("k%u: %s %s, model %s", key, what, text, wanted);
+}
+
 static void compare_place(uint32_t place, const redisReply *text, int64_t real_ms, uint64_t took_ms)
 {
     uint32_t key = place / ROLES;
@@ -260,8 +303,10 @@ static void compare_place(uint32_t place, const redisReply *text, int64_t real_m
         compare_value(key, &slot->value, text);
     else if (role == KEY_FAILURE)
         compare_failure(key, &slot->failure, text);
-    else if (strcmp(text->str, slot->lease.token) != 0)
-        differ("k%u: lease %s, model %s", key, text->str, slot->lease.token);
+    else if (role == KEY_WAITING)
+        compare_text(key, "waiting for", text->str, slot->waiting.tag);
+    else
+        compare_text(key, "lease", text->str, slot->lease.token);
 }
 
 static void compare_keys(uint64_t began_ms)
@@ -288,7 +333,7 @@ struct exchange {
     bool answered;
     struct core_reply reply;
     struct value *value; /* owned */
-    char head[TOKEN_UUID_BYTES + 1];
+    char head[TOKEN_UUID_BYTES + 1], tag[TOKEN_TAG_BYTES + 1];
 };
 
 static void on_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -299,6 +344,8 @@ static void on_replied(void *context, enum redis_outcome outcome, const struct r
                   &exchange->reply, &exchange->value);
     if (exchange->reply.head != NULL)
         memcpy(exchange->head, exchange->reply.head, TOKEN_UUID_BYTES);
+    if (exchange->reply.tag != NULL)
+        memcpy(exchange->tag, exchange->reply.tag, TOKEN_TAG_BYTES);
     exchange->answered = true;
 }
 
@@ -351,6 +398,8 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
         differ("reply of kind %d, model %d", (int)reply->kind, (int)kind);
         return;
     }
+    if ((kind == REPLY_BUSY || kind == REPLY_STALE) && strcmp(exchange->tag, answer->tag) != 0)
+        differ("tag %s, model %s", exchange->tag, answer->tag);
     if (kind == REPLY_FRESH || kind == REPLY_STALE)
         compare_found(exchange, answer, took_ms);
     if (kind == REPLY_STALE && !is_about(reply->cool_ms, answer->failure_ms, took_ms))
@@ -493,7 +542,7 @@ static void run_both(struct command *command)
     compare_reply(&exchange, &command->answer, now_ms() - began_ms);
     compare_keys(began_ms);
     bool published = command->answer.published && !command->answer.error;
-    read_messages(command->key, operation_of(command->action.kind), &told, &others);
+    read_messages(command, operation_of(command->action.kind), &told, &others);
     if (others != 0 || told != (published && (trouble == NULL || !trouble->nothing_told)))
         differ("%u messages and %u others, model %d", told, others, published);
     count(&exchange);
@@ -553,9 +602,11 @@ static void step_acquire(void)
 {
     static const enum core_lookup lookups[] = {LOOKUP_NORMAL, LOOKUP_NORMAL, LOOKUP_NO_STALE, LOOKUP_PEEK,
                                                LOOKUP_EARLY};
+    static const enum core_wait waits[] = {WAIT_NOT, WAIT_BUSY, WAIT_REFRESH, WAIT_REFRESH};
     struct command command = command_for(CORE_ACQUIRE);
     const struct slot *slot = &sim.redis.slot[command.key];
     command.action.lookup = lookups[below(COUNT(lookups))];
+    command.action.waits = waits[below(COUNT(waits))];
     command.action.lease_ms = odd_ms(8);
     if (below(16) == 0) {
         choose_token(&command); /* a command that arrives twice */
@@ -669,8 +720,10 @@ static void step_lose(void)
         slot->value.there = false;
     else if (roles[place % ROLES] == KEY_LEASE)
         slot->lease.there = false;
-    else
+    else if (roles[place % ROLES] == KEY_FAILURE)
         slot->failure.there = false;
+    else
+        slot->waiting.there = false;
 }
 
 /* The last byte of the body, if it has one, becomes another: what a touch cannot heal. */
@@ -736,6 +789,7 @@ static void begin(uint64_t seed, enum mutant mutant)
     sim.seed = sim.chance.state = seed;
     sim.mutant = mutant;
     sim.now_us = 1000000000000;
+    sim.params.pushes = true;
     sim.redis.max_lease_ms = MAX_LEASE_MS;
     sim.redis.max_value_ms = MAX_VALUE_MS;
     memset(world.tokens, 0, sizeof world.tokens);
@@ -795,6 +849,7 @@ static void assert_everything_was_seen(void)
         assert_in_range(code_count[codes[i][0]][codes[i][1] + 2], SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(turn_count); i++)
         assert_in_range(turn_count[i], SEEN, UINT32_MAX);
+    assert_in_range(push_count, SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(troubles); i++)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }
@@ -842,6 +897,7 @@ static int servers_up(void **state)
     if (!stack_redis_start(&world.server, NULL))
         return -1;
     protocol_init(&world.protocol, "model", 0, MAX_LEASE_MS, MAX_VALUE_MS);
+    world.protocol.push_bytes = PUSH_BYTES;
     for (uint32_t i = 0; i < PLACES; i++)
         key_name("model", plain_keys[i / ROLES], (enum key_role)roles[i % ROLES], world.place[i]);
     world.control = connected();

@@ -221,7 +221,7 @@ static int empty_server(void **state)
 /* ---- names, tokens, envelopes ---- */
 
 struct names {
-    char value[KEY_NAME_SIZE], lease[KEY_NAME_SIZE], failure[KEY_NAME_SIZE];
+    char value[KEY_NAME_SIZE], lease[KEY_NAME_SIZE], failure[KEY_NAME_SIZE], waiting[KEY_NAME_SIZE];
 };
 
 static struct names names_of(const char *key)
@@ -232,6 +232,7 @@ static struct names names_of(const char *key)
     key_name("test", encoded, KEY_VALUE, names.value);
     key_name("test", encoded, KEY_LEASE, names.lease);
     key_name("test", encoded, KEY_FAILURE, names.failure);
+    key_name("test", encoded, KEY_WAITING, names.waiting);
     return names;
 }
 
@@ -312,7 +313,7 @@ static void push(struct arguments *arguments, const char *text, size_t bytes)
 static redisReply *run(enum script script, const char *const *keys, int key_count,
                        const struct arguments *arguments)
 {
-    const char *argv[3 + 3 + ARGUMENTS_MAX];
+    const char *argv[3 + 4 + ARGUMENTS_MAX];
     size_t argv_bytes[COUNT(argv)];
     char count_text[4];
     int argc = 0;
@@ -337,8 +338,8 @@ static redisReply *run(enum script script, const char *const *keys, int key_coun
 static redisReply *run_all_keys(enum script script, const struct names *names,
                                 const struct arguments *arguments)
 {
-    const char *const keys[] = {names->value, names->lease, names->failure};
-    return run(script, keys, 3, arguments);
+    const char *const keys[] = {names->value, names->lease, names->failure, names->waiting};
+    return run(script, keys, 4, arguments);
 }
 
 static void push_text(struct arguments *arguments, const char *text)
@@ -352,6 +353,7 @@ struct ask {
     char mode;
     long long max_lease_ms, max_value_ms;
     const char *refused;
+    const char *waits;
 };
 
 static redisReply *acquire_raw(const struct names *names, struct ask ask)
@@ -368,8 +370,10 @@ static redisReply *acquire_raw(const struct names *names, struct ask ask)
     push_text(&arguments, max_lease);
     push_text(&arguments, max_value);
     push_text(&arguments, mode);
-    if (ask.refused != NULL)
-        push_text(&arguments, ask.refused);
+    if (ask.refused != NULL || ask.waits != NULL)
+        push_text(&arguments, ask.refused != NULL ? ask.refused : "");
+    if (ask.waits != NULL)
+        push_text(&arguments, ask.waits);
     return run_all_keys(SCRIPT_ACQUIRE, names, &arguments);
 }
 
@@ -379,15 +383,15 @@ struct acquired {
     struct text value;  /* H, S */
     long long ttl_ms;   /* of the value, the lease or the failure the reply is about; of L the lease_ms */
     long long extra_ms; /* S-1: of the failure */
-    char word[64];      /* B: tag; E: code */
+    char word[64];      /* B, S0: tag; E: code */
 };
 
 /* The shape of each reply: s status letter, b bulk string, i integer. */
 static const struct {
     char letter;
     const char *shape;
-} reply_shapes[] = {{'H', "sbi"}, {'S', "sbii"}, {'S', "sbiii"}, {'L', "si"},
-                    {'B', "sib"}, {'E', "sbi"},  {'M', "s"}};
+} reply_shapes[] = {{'H', "sbi"}, {'S', "sbii"}, {'S', "sbiii"}, {'S', "sbiib"},
+                    {'L', "si"},  {'B', "sib"},  {'E', "sbi"},   {'M', "s"}};
 
 static void assert_shape(const redisReply *reply)
 {
@@ -416,7 +420,7 @@ static struct acquired acquired_from(const redisReply *reply)
             snprintf(acquired.kind + 1, 3, "%lld", element->integer);
         } else if (element->type == REDIS_REPLY_INTEGER) {
             *(i == 4 ? &acquired.extra_ms : &acquired.ttl_ms) = element->integer;
-        } else if (acquired.kind[0] == 'H' || acquired.kind[0] == 'S') {
+        } else if (i == 1 && (acquired.kind[0] == 'H' || acquired.kind[0] == 'S')) {
             acquired.value = text_of(element->str, (size_t)element->len);
         } else {
             snprintf(acquired.word, sizeof(acquired.word), "%s", element->str);
@@ -432,10 +436,10 @@ static struct acquired acquire(const struct names *names, struct ask ask)
         fail_msg("%s", reply->str);
     assert_shape(reply);
     const struct acquired acquired = acquired_from(reply);
-    if (strcmp(acquired.kind, "S-1") == 0)
-        assert_int_equal(reply->elements, 5);
-    else if (acquired.kind[0] == 'S')
+    if (strcmp(acquired.kind, "S1") == 0)
         assert_int_equal(reply->elements, 4);
+    else if (acquired.kind[0] == 'S')
+        assert_int_equal(reply->elements, 5);
     freeReplyObject(reply);
     return acquired;
 }
@@ -456,8 +460,8 @@ static redisReply *renew_raw(const struct names *names, const char *token)
     return run(SCRIPT_RENEW, keys, 1, &arguments);
 }
 
-static redisReply *fill_raw(const struct names *names, const char *token, const struct text *value,
-                            const char *px_ms, const char *message)
+static redisReply *fill_with(const struct names *names, const char *token, const struct text *value,
+                             const char *px_ms, const char *message, const char *push_bytes)
 {
     struct arguments arguments = {.count = 0};
     push_text(&arguments, token);
@@ -465,20 +469,27 @@ static redisReply *fill_raw(const struct names *names, const char *token, const 
     push_text(&arguments, px_ms);
     push_text(&arguments, channel);
     push_text(&arguments, message);
+    push_text(&arguments, push_bytes);
     return run_all_keys(SCRIPT_FILL, names, &arguments);
+}
+
+static redisReply *fill_raw(const struct names *names, const char *token, const struct text *value,
+                            const char *px_ms, const char *message)
+{
+    return fill_with(names, token, value, px_ms, message, "0");
 }
 
 static redisReply *release_raw(const struct names *names, const char *token, const char *message,
                                const char *code, const char *failure_ms)
 {
-    const char *const keys[] = {names->lease, names->failure};
+    const char *const keys[] = {names->lease, names->failure, names->waiting};
     struct arguments arguments = {.count = 0};
     push_text(&arguments, token);
     push_text(&arguments, channel);
     push_text(&arguments, message);
     push_text(&arguments, code);
     push_text(&arguments, failure_ms);
-    return run(SCRIPT_RELEASE, keys, 2, &arguments);
+    return run(SCRIPT_RELEASE, keys, 3, &arguments);
 }
 
 static redisReply *invalidate_raw(const struct names *names, const char *message, char mode,
@@ -507,8 +518,8 @@ static long long fill(const struct names *names, const struct token *token, cons
 }
 
 /* The value of `old` gets a new life under `token`, as protocol.c asks for it. */
-static redisReply *touch_raw(const struct names *names, const struct token *token, const struct token *old,
-                             const char *message)
+static redisReply *touch_with(const struct names *names, const struct token *token, const struct token *old,
+                              const char *message, const char *push_bytes)
 {
     char px[24], bytes[24];
     const struct text value = envelope_of(token);
@@ -523,7 +534,14 @@ static redisReply *touch_raw(const struct names *names, const struct token *toke
     push_text(&arguments, px);
     push_text(&arguments, channel);
     push_text(&arguments, message);
+    push_text(&arguments, push_bytes);
     return run_all_keys(SCRIPT_TOUCH, names, &arguments);
+}
+
+static redisReply *touch_raw(const struct names *names, const struct token *token, const struct token *old,
+                             const char *message)
+{
+    return touch_with(names, token, old, message, "0");
 }
 
 static long long touch(const struct names *names, const struct token *token, const struct token *old,
@@ -559,7 +577,7 @@ static void put_failure(const struct names *names)
     assert_int_equal(release(names, &token, "failed", "unavailable"), 1);
 }
 
-/* Contents and expiry instants of all three keys, for comparing. */
+/* Contents and expiry instants of all four keys, for comparing. */
 struct snapshot {
     char text[4 * TEXT_SIZE];
 };
@@ -581,6 +599,7 @@ static struct snapshot snapshot_of(const struct names *names)
     add_to_snapshot(&snapshot, names->value);
     add_to_snapshot(&snapshot, names->lease);
     add_to_snapshot(&snapshot, names->failure);
+    add_to_snapshot(&snapshot, names->waiting);
     return snapshot;
 }
 
@@ -1053,7 +1072,7 @@ static redisReply *call(unsigned number_of_call, const struct names *k, const st
     case 4:
         return renew_raw(k, a->text);
     case 5:
-        return fill_raw(k, a->text, &value, "600000", "message");
+        return fill_with(k, a->text, &value, "600000", "message", "4096");
     case 6:
         return release_raw(k, a->text, "message", "unavailable", "1000");
     case 7:
@@ -1061,7 +1080,8 @@ static redisReply *call(unsigned number_of_call, const struct names *k, const st
     case 8:
         return invalidate_raw(k, "message", 's', "1000");
     default:
-        return acquire_raw(k, (struct ask){.token = a, .prev = a, .mode = "nxrp"[number_of_call]});
+        return acquire_raw(k,
+                           (struct ask){.token = a, .prev = a, .mode = "nxrp"[number_of_call], .waits = "s"});
     }
 }
 
@@ -1076,6 +1096,7 @@ static void no_script_raises_whatever_stands_under_our_keys(void **state)
         for (unsigned i = 0; i < CALLS; i++) {
             put_odd(k.value, odd % KINDS, &seed);
             put_odd(k.failure, odd / KINDS / KINDS, &seed);
+            put_odd(k.waiting, odd / KINDS / KINDS, &seed);
             put_odd(k.lease, odd / KINDS % KINDS, &seed);
             if (odd / KINDS % KINDS == 0)
                 discard(command("SET %s %s PX %d", k.lease, a.text, LEASE_MS)); /* ours among the odd */
@@ -1303,11 +1324,12 @@ static void without_memory_nothing_is_stored_but_everybody_is_released(void **st
     put_value(&third, &c, PX_MS);
     discard(command("CONFIG SET maxmemory 1 maxmemory-policy noeviction"));
 
-    redisReply *reply = acquire_raw(&(struct names){"n:v", "n:l", "n:e"}, (struct ask){.token = &c});
+    redisReply *reply = acquire_raw(&(struct names){"n:v", "n:l", "n:e", "n:w"}, (struct ask){.token = &c});
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
     assert_memory_equal(reply->str, "OOM", 3);
     freeReplyObject(reply);
-    assert_acquire(&k, (struct ask){.token = &c}, "B");
+    assert_acquire(&k, (struct ask){.token = &c, .waits = "b"}, "B");
+    assert_false(exists(k.waiting));
     assert_int_equal(renew(&k, &a), 1);
     assert_int_equal(fill(&k, &a, "refused"), -1);
     assert_false(exists(k.value) || exists(k.lease));
@@ -1456,6 +1478,178 @@ static void a_soft_invalidation_removes_what_has_no_stale_time(void **state)
     told("gone gone gone gone gone");
 }
 
+/* ---- the value travels with the message ---- */
+
+static const char *tag_of(const struct token *token, char out[17])
+{
+    snprintf(out, 17, "%.16s", token->text + 37);
+    return out;
+}
+
+static void assert_waiting(const struct names *names, const struct token *token)
+{
+    char tag[17];
+    redisReply *reply = command("GET %s", names->waiting);
+    if (token == NULL)
+        assert_int_equal(reply->type, REDIS_REPLY_NIL);
+    else
+        assert_string_equal(reply->str, tag_of(token, tag));
+    freeReplyObject(reply);
+}
+
+static void who_waits_leaves_the_tag_of_the_lease_he_waits_for(void **state)
+{
+    (void)state;
+    static const struct {
+        bool stale;
+        const char *waits;
+        bool marks;
+    } rows[] = {{false, "", false}, {false, "b", true}, {false, "s", true},
+                {true, "", false},  {true, "b", false}, {true, "s", true}};
+    const struct names k = names_of("k");
+    const struct token holder = token_of(1), b = token_of(2), filler = token_of(3);
+    char tag[17];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        discard(command("FLUSHALL"));
+        if (rows[i].stale)
+            put_value(&k, &filler, STALE_MS);
+        assert_acquire(&k, (struct ask){.token = &holder, .waits = "s"}, rows[i].stale ? "S1" : "L");
+        assert_waiting(&k, NULL);
+        const struct acquired got = acquire(&k, (struct ask){.token = &b, .waits = rows[i].waits});
+        assert_string_equal(got.kind, rows[i].stale ? "S0" : "B");
+        assert_string_equal(got.word, tag_of(&holder, tag));
+        assert_waiting(&k, rows[i].marks ? &holder : NULL);
+        if (rows[i].marks)
+            assert_ttl(pttl(k.waiting), LEASE_MS);
+    }
+}
+
+static void nobody_can_wait_for_what_is_no_lease_of_ours(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1);
+    discard(
+        command("SET %s %s PX %d", k.lease, "somebody else's lock, of another program altogether", LEASE_MS));
+    const struct acquired got = acquire(&k, (struct ask){.token = &a, .waits = "b"});
+    assert_string_equal(got.kind, "B");
+    assert_string_equal(got.word, "");
+    assert_false(exists(k.waiting));
+}
+
+static void the_mark_goes_with_its_lease(void **state)
+{
+    (void)state;
+    enum { FILLED, TOUCHED, RELEASED, INVALIDATED, SUPERSEDED, WAYS };
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2), c = token_of(3), filler = token_of(4);
+    for (int way = FILLED; way < WAYS; way++) {
+        discard(command("FLUSHALL"));
+        put_value(&k, &filler, STALE_MS);
+        assert_acquire(&k, (struct ask){.token = &a}, "S1");
+        assert_acquire(&k, (struct ask){.token = &b, .waits = "s"}, "S0");
+        assert_waiting(&k, &a);
+        if (way == FILLED)
+            assert_int_equal(fill(&k, &a, "m"), 1);
+        else if (way == TOUCHED)
+            assert_int_equal(touch(&k, &a, &filler, "m"), 1);
+        else if (way == RELEASED)
+            assert_int_equal(release(&k, &a, "m", ""), 1);
+        else if (way == INVALIDATED)
+            assert_int_equal(invalidate(&k, "m"), 3);
+        else
+            assert_acquire(&k, (struct ask){.token = &c, .prev = &a}, "S1");
+        assert_waiting(&k, NULL);
+    }
+}
+
+static void expect_message(const char *message, const struct text *value)
+{
+    char expected[2 * TEXT_SIZE];
+    if (value != NULL)
+        snprintf(expected, sizeof(expected), "%s %.*s", message, (int)value->size, value->bytes);
+    told(value != NULL ? expected : message);
+}
+
+static void a_fill_sends_its_value_to_those_who_wait_for_its_lease(void **state)
+{
+    (void)state;
+    enum { NOBODY, FOR_IT, FOR_ANOTHER, NONSENSE };
+    static const struct {
+        int waits;
+        int spare_bytes; /* push_bytes beyond the envelope's */
+        bool travels;
+    } rows[] = {{NOBODY, 100, false}, {FOR_IT, 100, true},       {FOR_IT, 0, true},
+                {FOR_IT, -1, false},  {FOR_ANOTHER, 100, false}, {NONSENSE, 100, false}};
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2);
+    const struct text value = envelope_of(&a);
+    char tag[17], push_bytes[24];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        discard(command("FLUSHALL"));
+        assert_acquire(&k, (struct ask){.token = &a}, "L");
+        if (rows[i].waits == FOR_IT)
+            assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
+        else if (rows[i].waits == FOR_ANOTHER)
+            discard(command("SET %s %s PX %d", k.waiting, tag_of(&b, tag), LEASE_MS));
+        else if (rows[i].waits == NONSENSE)
+            discard(command("RPUSH %s nonsense", k.waiting));
+        snprintf(push_bytes, sizeof(push_bytes), "%d", (int)value.size + rows[i].spare_bytes);
+        assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "message", push_bytes)), 1);
+        expect_message("message", rows[i].travels ? &value : NULL);
+    }
+}
+
+static void with_push_bytes_0_no_value_travels(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2);
+    assert_acquire(&k, (struct ask){.token = &a}, "L");
+    assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
+    assert_int_equal(fill(&k, &a, "plain"), 1);
+    told("plain");
+}
+
+static void a_fill_that_is_refused_or_repeated_sends_no_value(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k"), full = names_of("full");
+    const struct token a = token_of(1), b = token_of(2);
+    const struct text value = envelope_of(&a);
+    assert_acquire(&k, (struct ask){.token = &a}, "L");
+    assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
+    assert_int_equal(number(fill_with(&k, b.text, &value, "600000", "foreign", "4096")), 0);
+    assert_waiting(&k, &a);
+    assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "first", "4096")), 1);
+    expect_message("first", &value);
+    assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "again", "4096")), 2);
+    told("");
+
+    assert_acquire(&full, (struct ask){.token = &a}, "L");
+    assert_acquire(&full, (struct ask){.token = &b, .waits = "b"}, "B");
+    discard(command("CONFIG SET maxmemory 1 maxmemory-policy noeviction"));
+    assert_int_equal(number(fill_with(&full, a.text, &value, "600000", "refused", "4096")), -1);
+    told("refused");
+}
+
+static void a_touch_sends_what_it_has_stored(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1), b = token_of(2), filler = token_of(3);
+    const struct text touched = envelope_of(&a);
+    char push_bytes[24];
+    for (int spare_bytes = -1; spare_bytes <= 0; spare_bytes++) {
+        put_value(&k, &filler, STALE_MS);
+        assert_acquire(&k, (struct ask){.token = &a}, "S1");
+        assert_acquire(&k, (struct ask){.token = &b, .waits = "s"}, "S0");
+        snprintf(push_bytes, sizeof(push_bytes), "%d", (int)touched.size + spare_bytes);
+        assert_int_equal(number(touch_with(&k, &a, &filler, "message", push_bytes)), 1);
+        expect_message("message", spare_bytes == 0 ? &touched : NULL);
+    }
+}
+
 /* ---- a long random sequence against a model ---- */
 
 /*
@@ -1471,6 +1665,7 @@ struct model_key {
     enum model_value value;
     struct token filler; /* of the value */
     struct token lease;  /* "" if free */
+    char waiting[17];    /* tag of the lease that somebody waits for */
     bool failed;
 };
 
@@ -1536,12 +1731,18 @@ static void step_acquire(struct step *step)
     const struct token token = is_late_duplicate ? step->model->old : token_of(++step->model->serial);
     const struct token *prev = is_set(step->unanswered) && !is_late_duplicate ? step->unanswered : NULL;
     if (prev != NULL && is_same(prev, &key->lease))
-        key->lease.text[0] = '\0';
+        key->lease.text[0] = key->waiting[0] = '\0';
     const char *const kind = expected_kind(key, mode);
     const bool granted = strcmp(kind, "L") == 0 || strcmp(kind, "S1") == 0;
+    const char waits[2] = {"\0bs"[chance(step->model, 3)]};
     const bool reply_is_lost = !is_late_duplicate && chance(step->model, 8) == 0;
 
-    assert_acquire(&key->names, (struct ask){.token = &token, .prev = prev, .mode = mode}, kind);
+    assert_acquire(
+        &key->names,
+        (struct ask){.token = &token, .prev = prev, .mode = mode, .waits = waits[0] != '\0' ? waits : NULL},
+        kind);
+    if (is_set(&key->lease) && ((kind[0] == 'B' && waits[0] != '\0') || (kind[0] == 'S' && waits[0] == 's')))
+        snprintf(key->waiting, sizeof(key->waiting), "%.16s", key->lease.text + 37);
     if (granted)
         key->lease = token;
     if (is_late_duplicate)
@@ -1582,7 +1783,7 @@ static void step_fill(struct step *step)
     if (holds) {
         key->value = FRESH;
         key->filler = token;
-        key->lease.text[0] = '\0';
+        key->lease.text[0] = key->waiting[0] = '\0';
         key->failed = false;
         expect_told(step);
     }
@@ -1597,7 +1798,7 @@ static void step_release(struct step *step)
     const bool holds = is_same(&token, &key->lease), failed = chance(step->model, 2) == 0;
     assert_int_equal(release(&key->names, &token, step->message, failed ? "unavailable" : ""), holds);
     if (holds) {
-        key->lease.text[0] = '\0';
+        key->lease.text[0] = key->waiting[0] = '\0';
         key->failed = key->failed || failed;
         expect_told(step);
     }
@@ -1615,7 +1816,7 @@ static void step_invalidate(struct step *step)
         key->value = NO_VALUE;
     else
         key->value = STALE;
-    key->lease.text[0] = '\0';
+    key->lease.text[0] = key->waiting[0] = '\0';
     key->failed = false;
     expect_told(step);
 }
@@ -1721,7 +1922,7 @@ static void assert_redis_is_as_modelled(const struct model *model)
 {
     for (size_t k = 0; k < MODEL_KEYS; k++) {
         const struct names *names = &model->keys[k].names;
-        const char *const all[] = {names->lease, names->value, names->failure};
+        const char *const all[] = {names->lease, names->value, names->failure, names->waiting};
         for (size_t i = 0; i < COUNT(all); i++) {
             redisAppendCommand(server.commands, "GET %s", all[i]);
             redisAppendCommand(server.commands, "PTTL %s", all[i]);
@@ -1736,6 +1937,8 @@ static void assert_redis_is_as_modelled(const struct model *model)
         assert_expires(next_reply(), key->value != NO_VALUE, key->value == STALE ? STALE_MS : PX_MS);
         assert_content(next_reply(), key->failed ? "0000020000 unavailable" : NULL, 22);
         assert_expires(next_reply(), key->failed, FAILURE_MS);
+        assert_content(next_reply(), key->waiting[0] != '\0' ? key->waiting : NULL, 16);
+        assert_expires(next_reply(), key->waiting[0] != '\0', LEASE_MS);
         assert_one_holder(model, k);
     }
 }
@@ -1747,6 +1950,7 @@ static void refresh_ttls(const struct model *model)
         const struct model_key *key = &model->keys[k];
         discard(command("PEXPIRE %s %d", key->names.lease, LEASE_MS));
         discard(command("PEXPIRE %s %d", key->names.failure, FAILURE_MS));
+        discard(command("PEXPIRE %s %d", key->names.waiting, LEASE_MS));
         discard(command("PEXPIRE %s %d", key->names.value, key->value == STALE ? STALE_MS : PX_MS));
     }
 }
@@ -1821,6 +2025,13 @@ int main(void)
         SCRIPT_TEST(an_invalidation_removes_value_lease_and_failure),
         SCRIPT_TEST(a_soft_invalidation_makes_the_value_stale_at_once),
         SCRIPT_TEST(a_soft_invalidation_removes_what_has_no_stale_time),
+        SCRIPT_TEST(who_waits_leaves_the_tag_of_the_lease_he_waits_for),
+        SCRIPT_TEST(nobody_can_wait_for_what_is_no_lease_of_ours),
+        SCRIPT_TEST(the_mark_goes_with_its_lease),
+        SCRIPT_TEST(a_fill_sends_its_value_to_those_who_wait_for_its_lease),
+        SCRIPT_TEST(with_push_bytes_0_no_value_travels),
+        SCRIPT_TEST(a_fill_that_is_refused_or_repeated_sends_no_value),
+        SCRIPT_TEST(a_touch_sends_what_it_has_stored),
         SCRIPT_TEST(a_long_random_sequence_agrees_with_the_model),
     };
     return cmocka_run_group_tests_name("script", tests, start_server, stop_server);

@@ -73,6 +73,7 @@ enum fault {
     FAULT_CANCEL_IGNORED, /* the loader does not hear of its cancellation */
     FAULT_REQUEST_LEAVES, /* core_cancel() */
     FAULT_WRITER_DIES,    /* between commit and invalidation */
+    FAULT_MESSAGE_LATE,   /* and those behind it */
     FAULTS,
 };
 
@@ -123,6 +124,8 @@ enum seen {
     SEEN_LENT,      /* loads on the thread of one that waits */
     SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
     SEEN_BATCHED,   /* loads that joined another's query */
+    SEEN_PUSHED,    /* gets answered by what came with a message */
+    SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
     SEEN_PERMITTED, /* loads under a permit */
     SEEN_REFUSED,   /* permits refused */
     SEEN_NAMED,     /* messages that one is free */
@@ -143,7 +146,7 @@ enum event_kind {
     EVENT_BROKEN,     /* process: command connection `subject` */
     EVENT_CONNECT,    /* process: command connection */
     EVENT_SUBSCRIBE,  /* process: subscription */
-    EVENT_MESSAGE,    /* process, key, gone */
+    EVENT_MESSAGE,    /* process, key, gone; 1 + the command whose entry it carries, 0: none */
     EVENT_PERMIT,     /* process: a permit is free for it */
     EVENT_LOAD_READ,  /* load takes its snapshot */
     EVENT_LOAD_END,   /* load */
@@ -166,6 +169,7 @@ struct event {
     uint32_t process, life; /* life: 0 or the process's life it belongs to */
     uint32_t subject;       /* command, load, request, write or fault */
     uint32_t key;
+    uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
 };
 
@@ -187,6 +191,7 @@ struct stored_value {
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
     uint64_t px_ms, stale_ms, load_us;
+    uint64_t stored_us; /* the world's clock */
     int64_t expires_ms; /* on Redis's clock */
 };
 
@@ -203,10 +208,18 @@ struct stored_failure {
     int64_t expires_ms;
 };
 
+/* Somebody waits for the lease with this tag. */
+struct stored_waiting {
+    bool there;
+    char tag[TOKEN_TAG_BYTES + 1];
+    int64_t expires_ms;
+};
+
 struct slot {
     struct stored_value value;
     struct stored_lease lease;
     struct stored_failure failure;
+    struct stored_waiting waiting;
 };
 
 struct permit_out {
@@ -240,13 +253,14 @@ struct redis_model {
 /* What a script answers. */
 struct redis_answer {
     bool error;
-    char what; /* acquire: H S L B E M; 0: code */
-    struct stored_value value;
+    char what;                 /* acquire: H S L B E M; 0: code */
+    struct stored_value value; /* H, S; or what travels with the message */
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int turn;
+    char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
     int64_t code;
-    bool published, gone;
+    bool published, gone, pushed;
 };
 
 /* Why a lease left Redis. */
@@ -355,6 +369,8 @@ struct process {
     uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
     /* the subscription */
     bool subscribed;
+    uint32_t subscription;  /* how often it was */
+    uint64_t heard_from_us; /* messages are late: none is read before */
     char last_token[TOKEN_SIZE];
     char waiter[TOKEN_UUID_BYTES + 1]; /* its name in the queue for permits */
     uint32_t ticks;                    /* scheduled so far: only the last one counts */
@@ -377,6 +393,7 @@ struct params {
     uint32_t lookup_percent;   /* of the gets: looked up on a server loop before the core is asked */
     uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
     bool conditional;          /* loaders compare with the value that is refreshed */
+    bool pushes;               /* values travel with the messages */
     uint32_t nested;           /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
@@ -402,6 +419,7 @@ struct sim {
     uint32_t lives, tokens;
     enum phase phase;
     enum mutant mutant;
+    const struct stored_value *pushed; /* what the message that is being told carries; NULL: nothing */
     bool trace, failed;
     char failure[SIM_TEXT];
     uint64_t events_seen;
@@ -462,7 +480,10 @@ void net_break(struct sim *sim, struct process *process);
 void net_connect(struct sim *sim, struct process *process);
 void net_unsubscribe(struct sim *sim, struct process *process);
 void net_subscribe(struct sim *sim, struct process *process);
-void net_publish(struct sim *sim, uint32_t key, bool gone);
+/* What a command has done, and perhaps stored. */
+void net_publish(struct sim *sim, uint32_t command);
+/* A message arrives. */
+void net_message(struct sim *sim, struct process *process, const struct event *event);
 /* To whoever has this name. */
 void net_tell_permit(struct sim *sim, const char *waiter);
 /* Of a dead process: nothing of it will be answered; what has not arrived may still run. */

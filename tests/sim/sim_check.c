@@ -9,6 +9,7 @@
  * Bulkhead     a process never runs more loads than it has workers
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
+ * Pushed       what a message has brought is at least as old as it says, and still fresh
  * Once         an accepted get is answered once, by its deadline, with a value of its own key
  * Stores       what is filled in or touched is what the load under that lease has read, and the lease stands
  * Leases       none lives longer than its TTL, however Redis's clock is stepped
@@ -188,6 +189,25 @@ static void check_stale(struct sim *sim, const struct request *request)
                  result->left_ms);
 }
 
+static void check_pushed(struct sim *sim, const struct request *request)
+{
+    const struct guard_result *result = &request->waiter.result;
+    const struct stored_value *entry = sim->pushed;
+    bool of_it = entry != NULL && entry->key == request->key && result->source == GUARD_FROM_FLEET;
+    if (!of_it)
+        return;
+    uint32_t index = (uint32_t)(request - sim->request);
+    uint64_t age_us = sim->now_us - entry->stored_us;
+    sim->seen[SEEN_PUSHED]++;
+    if ((uint64_t)result->age_ms * 1000 < age_us)
+        sim_fail(sim, "#%u of k%u got a value of %llu us as one of %u ms", index, request->key,
+                 (unsigned long long)age_us, result->age_ms);
+    if (result->left_ms == 0 ||
+        age_us + (uint64_t)result->left_ms * 1000 > (entry->px_ms - entry->stale_ms) * 1000)
+        sim_fail(sim, "#%u of k%u got a value of %llu us as one that is fresh for %u ms more", index,
+                 request->key, (unsigned long long)age_us, result->left_ms);
+}
+
 /* A load runs, or its fill may still be on its way. */
 static bool is_loaded(const struct sim *sim, uint32_t key)
 {
@@ -200,6 +220,14 @@ static bool is_loaded(const struct sim *sim, uint32_t key)
     return false;
 }
 
+/* What stands there is stale: not so if the refresh has overtaken the answer. */
+static bool is_stale(struct sim *sim, uint32_t key)
+{
+    const struct stored_value *value = &sim->redis.slot[key].value;
+    redis_expire(sim, key);
+    return value->there && value->expires_ms - redis_now_ms(sim) <= (int64_t)value->stale_ms;
+}
+
 /* A stale answer leads to a load, soon, here or elsewhere. */
 static void check_refreshed(struct sim *sim, const struct request *request)
 {
@@ -208,7 +236,8 @@ static void check_refreshed(struct sim *sim, const struct request *request)
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
         sim->params.permits > 0;
-    if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed)
+    if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
+        !is_stale(sim, request->key))
         return;
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->now_us;
@@ -292,6 +321,7 @@ void check_answer(struct sim *sim, const struct request *request)
     check_in_time(sim, request);
     check_prompt(sim, request);
     check_stale(sim, request);
+    check_pushed(sim, request);
     check_refreshed(sim, request);
     if (status == GUARD_OK)
         check_value(sim, request);

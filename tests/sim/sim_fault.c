@@ -175,6 +175,7 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_CANCEL_IGNORED:
     case FAULT_REQUEST_LEAVES:
     case FAULT_WRITER_DIES:
+    case FAULT_MESSAGE_LATE:
     case FAULTS:
         break;
     }

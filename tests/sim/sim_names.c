@@ -40,6 +40,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_LENT] = "threads lent",
     [SEEN_CIRCLES] = "circles refused",
     [SEEN_BATCHED] = "loads in another's batch",
+    [SEEN_PUSHED] = "answers pushed",
+    [SEEN_UNPUSHED] = "pushes in vain",
     [SEEN_PERMITTED] = "loads under a permit",
     [SEEN_REFUSED] = "permits refused",
     [SEEN_NAMED] = "permits announced",
@@ -60,7 +62,7 @@ const char *const fault_names[FAULTS] = {
     [FAULT_READONLY] = "redis read-only",      [FAULT_LOAD_FAILS] = "load failed",
     [FAULT_LOAD_SLOW] = "load slow",           [FAULT_LOAD_HANGS] = "load hung",
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
-    [FAULT_WRITER_DIES] = "writer died",
+    [FAULT_WRITER_DIES] = "writer died",       [FAULT_MESSAGE_LATE] = "message late",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

@@ -59,6 +59,8 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
         command->value = (struct value *)guard_value_ref(&action->value->public);
     command->action.value = command->value;
     command->action.key = process_key(command->key);
+    if (!sim->params.pushes)
+        command->action.waits = WAIT_NOT;
     command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
     command->action.waiter = NULL;
     return command;
@@ -149,7 +151,7 @@ void net_execute(struct sim *sim, uint32_t index)
     if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
     if (command->answer.published && !command->answer.error)
-        net_publish(sim, command->key, command->answer.gone);
+        net_publish(sim, index);
     if (connected_still(sim, command))
         send_reply(sim, &sim->process[command->process], index);
 }
@@ -161,6 +163,11 @@ static uint32_t span(int64_t ms)
     return ms < 0 ? 0 : (uint32_t)ms;
 }
 
+static const char *tag_of(const struct redis_answer *answer)
+{
+    return answer->tag[0] != '\0' ? answer->tag : NULL;
+}
+
 static void read_value(const struct command *command, const struct redis_answer *answer,
                        struct core_reply *out)
 {
@@ -168,6 +175,7 @@ static void read_value(const struct command *command, const struct redis_answer 
     char body[BODY_SIZE];
     out->kind = answer->what == 'H' ? REPLY_FRESH : REPLY_STALE;
     out->turn = (enum core_turn)answer->turn;
+    out->tag = tag_of(answer);
     out->head = value->filler;
     out->damaged = value->damaged || value->key != command->key; /* the full key stands in the envelope */
     if (out->damaged)
@@ -201,6 +209,7 @@ static struct core_reply read_answer(const struct command *command, const struct
     case 'B':
         out.kind = REPLY_BUSY;
         out.pttl_ms = span(answer->ttl_ms);
+        out.tag = tag_of(answer);
         return out;
     case 'E':
         out.kind = REPLY_FAILED;
@@ -360,27 +369,75 @@ void net_subscribe(struct sim *sim, struct process *process)
         return;
     }
     process->subscribed = true;
+    process->subscription++;
+    process->heard_from_us = 0;
     core_resync(process->core, process_now_us(process));
     process_drain(sim, process);
 }
 
-static void publish_to(struct sim *sim, const struct process *process, uint32_t key, bool gone)
+static void publish_to(struct sim *sim, struct process *process, uint32_t index)
 {
+    const struct command *command = &sim->command[index];
     struct event event = {.kind = EVENT_MESSAGE, .process = process->index, .life = process->life};
-    event.key = key;
-    event.gone = gone;
+    event.key = command->key;
+    event.subscription = process->subscription;
+    event.gone = command->answer.gone;
+    event.subject = command->answer.pushed ? index + 1 : 0;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
-    sim_at(sim, sim->now_us + latency(sim), event);
+    uint64_t at_us = sim->now_us + latency(sim);
+    if (sim_fault(sim, FAULT_MESSAGE_LATE, 6))
+        process->heard_from_us = at_us + (sim_one_in(sim, 2) ? sim_between(sim, 0, 50000) : how_late(sim));
+    if (at_us < process->heard_from_us)
+        at_us = process->heard_from_us;
+    sim_at(sim, at_us, event);
     if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
         sim_at(sim, sim->now_us + latency(sim) + sim_between(sim, 0, 50000), event);
 }
 
-void net_publish(struct sim *sim, uint32_t key, bool gone)
+void net_publish(struct sim *sim, uint32_t command)
 {
     for (uint32_t i = 0; i < sim->params.processes; i++)
         if (process_runs(&sim->process[i]) && sim->process[i].subscribed)
-            publish_to(sim, &sim->process[i], key, gone);
+            publish_to(sim, &sim->process[i], command);
+}
+
+/* As shell_on_message() does it. False: there is nothing in it, or nothing to be believed. */
+static bool take_push(struct sim *sim, struct process *process, const struct event *event)
+{
+    const struct command *fill = event->subject != 0 ? &sim->command[event->subject - 1] : NULL;
+    if (fill == NULL || fill->answer.value.damaged || fill->answer.value.key != event->key)
+        return false;
+    const struct stored_value *entry = &fill->answer.value;
+    struct core_pushed pushed = {.tag = fill->token + TOKEN_TAG_AT,
+                                 .absent = entry->absent,
+                                 .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
+    char body[BODY_SIZE];
+    body_write(body, entry->key, entry->version, false);
+    struct value *value = entry->absent ? NULL : value_new(body, strlen(body), "", 0);
+    pushed.value = value;
+    struct core_key key = process_key(event->key);
+    uint64_t before = sim->seen[SEEN_PUSHED];
+    sim->pushed = entry;
+    core_pushed(process->core, process_now_us(process), key.encoded, key.encoded_bytes, &pushed);
+    value_unref(&value);
+    process_drain(sim, process);
+    sim->pushed = NULL;
+    sim->seen[SEEN_UNPUSHED] += sim->seen[SEEN_PUSHED] == before;
+    return true;
+}
+
+void net_message(struct sim *sim, struct process *process, const struct event *event)
+{
+    struct core_key key = process_key(event->key);
+    if (!process->subscribed || process->subscription != event->subscription)
+        return;
+    sim_trace(sim, "p%u  message k%u%s%s", process->index, event->key, event->gone ? " invalidated" : "",
+              event->subject != 0 ? " with what was stored" : "");
+    if (take_push(sim, process, event))
+        return;
+    core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
+    process_drain(sim, process);
 }
 
 void net_tell_permit(struct sim *sim, const char *waiter)

@@ -35,6 +35,8 @@ void redis_expire(struct sim *sim, uint32_t key)
     }
     if (slot->failure.there && ttl_ms(sim, slot->failure.expires_ms) <= 0)
         slot->failure.there = false;
+    if (slot->waiting.there && ttl_ms(sim, slot->waiting.expires_ms) <= 0)
+        slot->waiting.there = false;
     if (slot->lease.there && ttl_ms(sim, slot->lease.expires_ms) <= 0)
         end_lease(sim, key, LEASE_EXPIRED, NULL);
 }
@@ -101,8 +103,10 @@ static void find_lease(struct run *run, const struct command *command, struct fo
 {
     struct stored_lease *lease = &run->slot->lease;
     if (lease->there && command->prev[0] != '\0' && strcmp(lease->token, command->prev) == 0 &&
-        may_write(run, false))
+        may_write(run, false)) {
         end_lease(run->sim, run->key, LEASE_SUPERSEDED, command->prev);
+        run->slot->waiting.there = false;
+    }
     if (lease->there)
         found->lease_ms = clamp(run, &lease->expires_ms, lease_ms_of(lease->token));
     found->lease = lease->there && run->sim->mutant != MUTANT_BUSY_IGNORED;
@@ -142,6 +146,22 @@ static void grant(struct run *run, const struct command *command, const struct f
         out->what = 'L';
 }
 
+/* The tag of the lease, and the mark of who waits for it: that may fail alone. */
+static void wait_for_lease(struct run *run, const struct command *command, const struct found *found,
+                           struct redis_answer *out)
+{
+    const struct stored_lease *lease = &run->slot->lease;
+    enum core_wait waits = command->action.waits;
+    bool refused = run->refused;
+    memcpy(out->tag, lease->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES);
+    if ((waits == WAIT_REFRESH || (waits == WAIT_BUSY && !found->value)) && may_write(run, true)) {
+        run->slot->waiting = (struct stored_waiting){
+            .there = true, .expires_ms = redis_now_ms(run->sim) + lease_ms_of(lease->token)};
+        memcpy(run->slot->waiting.tag, out->tag, sizeof out->tag);
+    }
+    run->refused = refused;
+}
+
 static void acquire(struct run *run, const struct command *command, struct redis_answer *out)
 {
     struct found found = {.value = false};
@@ -155,9 +175,11 @@ static void acquire(struct run *run, const struct command *command, struct redis
         answer_value(out, run, 'H', &found, 0);
     } else if (found.lease && found.value) {
         answer_value(out, run, 'S', &found, TURN_OTHERS);
+        wait_for_lease(run, command, &found, out);
     } else if (found.lease) {
         out->what = 'B';
         out->ttl_ms = found.lease_ms;
+        wait_for_lease(run, command, &found, out);
     } else if (found.failure && found.value) {
         answer_value(out, run, 'S', &found, TURN_COOLING);
         out->failure_ms = found.failure_ms;
@@ -208,6 +230,7 @@ static void store(struct run *run, const struct command *command)
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
         .load_us = action->load_us,
+        .stored_us = run->sim->now_us,
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
     };
     if (run->sim->mutant == MUTANT_STALE_FOR_EVER)
@@ -233,6 +256,13 @@ static void store_again(struct run *run, const struct command *command)
     run->sim->seen[SEEN_TOUCHED]++;
 }
 
+static bool is_awaited(const struct run *run, const struct command *command)
+{
+    const struct stored_waiting *waiting = &run->slot->waiting;
+    bool tags = memcmp(waiting->tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) == 0;
+    return run->sim->params.pushes && waiting->there && tags;
+}
+
 /* What fill and touch have in common. */
 static void finish_store(struct run *run, const struct command *command, struct redis_answer *out)
 {
@@ -244,9 +274,11 @@ static void finish_store(struct run *run, const struct command *command, struct 
         store_again(run, command);
     else if (stores)
         store(run, command);
+    out->pushed = stores && is_awaited(run, command);
+    out->value = run->slot->value;
     if (run->slot->lease.there)
         end_lease(run->sim, run->key, LEASE_FILLED, command->token);
-    run->slot->failure.there = false;
+    run->slot->failure.there = run->slot->waiting.there = false;
     out->published = true;
     out->code = stores ? 1 : -1;
 }
@@ -286,6 +318,7 @@ static void release(struct run *run, const struct command *command, struct redis
     if ((!holds(run, command) && !any) || !may_write(run, false))
         return;
     end_lease(run->sim, run->key, LEASE_RELEASED, command->token);
+    run->slot->waiting.there = false;
     if ((action->too_big || action->failure != GUARD_FAILURE_NONE) &&
         run->sim->mutant != MUTANT_NO_FAILURE_LEASE)
         run->slot->failure = (struct stored_failure){
@@ -307,7 +340,7 @@ static void invalidate(struct run *run, struct redis_answer *out)
     out->code = slot->value.there + 2 * slot->lease.there;
     slot->value.there = slot->value.there && run->sim->mutant == MUTANT_STALE_STAYS;
     slot->value.expires_ms = redis_now_ms(run->sim) + (int64_t)slot->value.stale_ms;
-    slot->failure.there = false;
+    slot->failure.there = slot->waiting.there = false;
     if (slot->lease.there && run->sim->mutant != MUTANT_INVALIDATE_KEEPS)
         end_lease(run->sim, run->key, LEASE_INVALIDATED, NULL);
     run->sim->row[run->key].failed_us = 0;

@@ -108,7 +108,8 @@ static void choose_policy(struct sim *sim)
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
     params->nested = sim_one_in(sim, 3) ? between(sim, 1, 5) : 0;
-    if (sim->seed % 3 == 0) { /* no dice: the other worlds stay what they were */
+    params->pushes = sim->seed % 4 != 0; /* no dice here and below: the other worlds stay what they were */
+    if (sim->seed % 3 == 0) {
         params->together_percent = (uint32_t)(30 + sim->seed / 3 % 71);
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
@@ -283,16 +284,6 @@ static void turn_over(struct sim *sim, struct process *process)
     process_drain(sim, process);
 }
 
-static void message(struct sim *sim, struct process *process, const struct event *event)
-{
-    struct core_key key = process_key(event->key);
-    if (!process->subscribed)
-        return;
-    sim_trace(sim, "p%u  message k%u%s", process->index, event->key, event->gone ? " invalidated" : "");
-    core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
-    process_drain(sim, process);
-}
-
 static void permit_message(struct sim *sim, struct process *process)
 {
     if (!process->subscribed)
@@ -332,7 +323,7 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         net_subscribe(sim, process);
         break;
     case EVENT_MESSAGE:
-        message(sim, process, event);
+        net_message(sim, process, event);
         break;
     case EVENT_PERMIT:
         permit_message(sim, process);

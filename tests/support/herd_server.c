@@ -87,6 +87,7 @@ static const struct fixed_answer fixed_answers[] = {
      false},
     {"/half", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxxxxx", true},
     {"/garbage", "garbage", false},
+    {"/switching", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: magic\r\n\r\n", false},
     {"/reset", "", true},
     {"/hang", "", false},
 };

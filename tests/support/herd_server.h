@@ -7,6 +7,7 @@
  *     /cache/STATUS  200, Cache-Status: STATUS (a "+" stands for "; ")
  *     /close         200, then closes          /half         half of a body, then closes
  *     /until-close   a body without a length   /garbage      no HTTP
+ *     /switching     101, nobody asked for it
  *     /chunked       200 in two chunks         /status/NNN   that status
  *     anything else  404
  *

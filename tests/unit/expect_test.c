@@ -113,6 +113,24 @@ static void requests_are_counted_and_shared(void **state)
     expect_broken("answered = 100%", "9 of 10 (90%)");
 }
 
+static void where_nothing_was_served_nobody_knows_what_failed(void **state)
+{
+    (void)state;
+    static const char unknown[] = "not known: nothing was served, not one answer is below 400; where a 4xx "
+                                  "is right, expect that status";
+    for (size_t i = 0; i < 7; i++)
+        requests[i].status = 404;
+    expect_broken("failed = 0", unknown);
+    expect_broken("failed <= 50%", unknown);
+    expect_held("status 404 = 7");
+    expect_held("errors = 2");
+    requests[0].status = 304;
+    expect_held("failed = 3");
+    for (size_t i = 0; i < 10; i++)
+        requests[i] = request((uint32_t)i * 100, 503, 1000);
+    expect_broken("failed = 0", "10 of 10 (100%)");
+}
+
 static void whoever_was_told_to_leave_did_not_fail(void **state)
 {
     (void)state;
@@ -298,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(requests_are_counted_and_shared, set_up),
+        cmocka_unit_test_setup(where_nothing_was_served_nobody_knows_what_failed, set_up),
         cmocka_unit_test_setup(whoever_was_told_to_leave_did_not_fail, set_up),
         cmocka_unit_test_setup(a_part_is_measured_by_itself, set_up),
         cmocka_unit_test_setup(a_window_takes_what_was_due_in_it, set_up),

@@ -70,6 +70,7 @@ static const struct expected bad[] = {
     {.response = "HTTP/2 200 OK\r\n\r\n"},
     {.response = "HTTP/1.1 20 OK\r\n\r\n"},
     {.response = "HTTP/1.1 2000 OK\r\n\r\n"},
+    {.response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: magic\r\n\r\n"},
     {.response = "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"},
     {.response = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n"},
     {.response = "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n"},

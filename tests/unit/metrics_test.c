@@ -40,11 +40,13 @@ static const char *sample(const char *text, const char *name)
 
 static void a_counter_is_written_under_its_label(void **state)
 {
-    const struct metrics metrics = {.guard = {.hit = 3, .collapsed_fleet = 4, .load_duplicate = 5}};
+    const struct metrics metrics = {
+        .guard = {.hit = 3, .near_hit = 6, .collapsed_fleet = 4, .load_duplicate = 5}};
     char *text = render(&metrics);
 
     (void)state;
     assert_string_equal(sample(text, "guard_gets_total{outcome=\"hit\"}"), "3");
+    assert_string_equal(sample(text, "guard_gets_total{outcome=\"near\"}"), "6");
     assert_string_equal(sample(text, "guard_gets_total{outcome=\"collapsed_fleet\"}"), "4");
     assert_string_equal(sample(text, "guard_gets_total{outcome=\"stale\"}"), "0");
     assert_string_equal(sample(text, "guard_loads_duplicate_total"), "5");

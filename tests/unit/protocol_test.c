@@ -122,6 +122,31 @@ static void replies_without_a_value_are_read(void **state)
     reading_clear(&code);
 }
 
+static void a_lease_is_known_by_a_tag_of_sixteen_hex_digits(void **state)
+{
+    static const struct {
+        const char *wire;
+        bool known;
+    } REPLIES[] = {
+        {"*3\r\n$1\r\nB\r\n:1\r\n$16\r\n0123456789abcdef\r\n", true},
+        {"*3\r\n$1\r\nB\r\n:1\r\n$16\r\n0123456789abcdeF\r\n", false},
+        {"*3\r\n$1\r\nB\r\n:1\r\n$15\r\n0123456789abcde\r\n", false},
+        {"*3\r\n$1\r\nB\r\n:1\r\n$17\r\n0123456789abcdef0\r\n", false},
+        {"*3\r\n$1\r\nB\r\n:1\r\n$0\r\n\r\n", false},
+        {"*3\r\n$1\r\nB\r\n:1\r\n:7\r\n", false},
+        {"*2\r\n$1\r\nB\r\n:1\r\n", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof REPLIES / sizeof *REPLIES; i++) {
+        struct reading busy = text_reading(CORE_ACQUIRE, REPLIES[i].wire);
+        assert_int_equal(busy.reply.kind, REPLY_BUSY);
+        assert_int_equal(busy.reply.tag != NULL, REPLIES[i].known);
+        if (REPLIES[i].known)
+            assert_memory_equal(busy.reply.tag, "0123456789abcdef", TOKEN_TAG_BYTES);
+        reading_clear(&busy);
+    }
+}
+
 static void a_remembered_failure_keeps_its_class(void **state)
 {
     static const struct {
@@ -201,7 +226,8 @@ static void a_stale_entry_says_whose_turn_it_is(void **state)
         enum core_turn turn;
     } TURNS[] = {
         {"*4\r\n$1\r\nS\r\n", ":1\r\n", TURN_OURS},
-        {"*4\r\n$1\r\nS\r\n", ":0\r\n", TURN_OTHERS},
+        {"*5\r\n$1\r\nS\r\n", ":0\r\n$16\r\n0123456789abcdef\r\n", TURN_OTHERS},
+        {"*5\r\n$1\r\nS\r\n", ":0\r\n$0\r\n\r\n", TURN_OTHERS},
         {"*5\r\n$1\r\nS\r\n", ":-1\r\n:500\r\n", TURN_COOLING},
     };
     struct envelope envelope = row_envelope();
@@ -313,6 +339,124 @@ static void anything_else_is_no_message(void **state)
         assert_int_equal(protocol_message(OTHERS[i], strlen(OTHERS[i])).kind, MESSAGE_NONE);
 }
 
+/* A message of product:7 as a fill sends it; *bytes: its length. */
+static char *message_with(const struct envelope *envelope, const char *head, size_t *bytes)
+{
+    size_t head_bytes = strlen(head);
+    char *payload = malloc(head_bytes + envelope_size(envelope));
+    assert_non_null(payload);
+    memcpy(payload, head, head_bytes);
+    envelope_write(envelope, payload + head_bytes);
+    *bytes = head_bytes + envelope_size(envelope);
+    return payload;
+}
+
+static const struct core_key PRODUCT_7 = {"product:7", 9, "product:7", 9};
+static const char FILLED[] = "f 0123456789abcdef product:7 ";
+
+static bool is_pushed(const char *payload, size_t bytes, struct core_pushed *out, struct value **value)
+{
+    struct protocol protocol;
+    protocol_init(&protocol, "ns", 0, 60000, 90000);
+    struct message message = protocol_message(payload, bytes);
+    assert_int_equal(message.kind, MESSAGE_FILLED);
+    assert_int_equal(message.subject_bytes, 9);
+    assert_memory_equal(message.subject, "product:7", 9);
+    assert_non_null(message.tag);
+    assert_non_null(message.entry);
+    return protocol_pushed(&protocol, &message, &PRODUCT_7, out, value);
+}
+
+static void what_was_filled_may_follow_the_key(void **state)
+{
+    (void)state;
+    for (int absent = 0; absent <= 1; absent++) {
+        struct envelope envelope = row_envelope();
+        struct core_pushed pushed;
+        struct value *value = NULL;
+        size_t bytes = 0;
+        if (absent) {
+            envelope.absent = true;
+            envelope.stale_ms = envelope.validator_bytes = envelope.body_bytes = 0;
+        }
+        char *payload = message_with(&envelope, FILLED, &bytes);
+        assert_true(is_pushed(payload, bytes, &pushed, &value));
+        assert_memory_equal(pushed.tag, "0123456789abcdef", TOKEN_TAG_BYTES);
+        assert_int_equal(pushed.absent, absent);
+        assert_int_equal(pushed.fresh_ms, absent ? 90000 : 60000);
+        assert_ptr_equal(pushed.value, value);
+        assert_int_equal(value == NULL, absent);
+        if (value != NULL)
+            assert_memory_equal(value->public.body, "a\0row", 6);
+        value_unref(&value);
+        free(payload);
+    }
+}
+
+/* Cut at every length and with every byte changed: never believed, and still the message that it is. */
+static void an_entry_that_is_not_whole_and_of_that_key_is_not_believed(void **state)
+{
+    struct envelope envelope = row_envelope();
+    struct core_pushed pushed;
+    struct value *value = NULL;
+    size_t bytes = 0, head_bytes = strlen(FILLED);
+    (void)state;
+    char *payload = message_with(&envelope, FILLED, &bytes);
+    for (size_t cut = head_bytes; cut < bytes; cut++)
+        assert_false(is_pushed(payload, cut, &pushed, &value));
+    for (size_t at = head_bytes; at < bytes; at++) {
+        payload[at] ^= 1;
+        assert_false(is_pushed(payload, bytes, &pushed, &value));
+        payload[at] ^= 1;
+    }
+    assert_true(is_pushed(payload, bytes, &pushed, &value));
+    value_unref(&value);
+    free(payload);
+    envelope.key = "product:8";
+    payload = message_with(&envelope, FILLED, &bytes);
+    assert_false(is_pushed(payload, bytes, &pushed, &value));
+    free(payload);
+}
+
+static void an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed(void **state)
+{
+    struct envelope envelope = row_envelope();
+    struct core_pushed pushed;
+    struct value *value = NULL;
+    size_t bytes = 0;
+    (void)state;
+    envelope.px_ms = 90001;
+    char *payload = message_with(&envelope, FILLED, &bytes);
+    assert_false(is_pushed(payload, bytes, &pushed, &value));
+    assert_null(value);
+    free(payload);
+}
+
+static void only_what_was_filled_travels_and_only_under_a_tag(void **state)
+{
+    static const struct {
+        const char *payload;
+        bool tag, entry;
+        size_t subject_bytes;
+    } MESSAGES[] = {
+        {"f 0123456789abcdef k", true, false, 1},
+        {"f 0123456789abcdef k ", true, true, 1},
+        {"f 0123456789abcdef k entry", true, true, 1},
+        {"f 0123456789abcdeg k entry", false, true, 1},
+        {"f - k entry", false, true, 1},
+        {"r 0123456789abcdef k entry", true, false, 7},
+        {"i - k entry", false, false, 7},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
+        struct message message = protocol_message(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
+        assert_int_equal(message.tag != NULL, MESSAGES[i].tag);
+        assert_int_equal(message.entry != NULL, MESSAGES[i].entry);
+        assert_int_equal(message.subject_bytes, MESSAGES[i].subject_bytes);
+    }
+    assert_int_equal(protocol_message("f 0123456789abcdef  entry", 25).kind, MESSAGE_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +464,7 @@ int main(void)
         cmocka_unit_test(tokens_differ_in_uuid_and_tag),
         cmocka_unit_test(a_command_that_was_not_answered_is_unsent_or_unknown),
         cmocka_unit_test(replies_without_a_value_are_read),
+        cmocka_unit_test(a_lease_is_known_by_a_tag_of_sixteen_hex_digits),
         cmocka_unit_test(a_remembered_failure_keeps_its_class),
         cmocka_unit_test(a_fresh_entry_brings_its_value_age_and_rest),
         cmocka_unit_test(a_stale_entry_says_whose_turn_it_is),
@@ -329,6 +474,10 @@ int main(void)
         cmocka_unit_test(spans_beyond_their_type_are_cut_not_wrapped),
         cmocka_unit_test(messages_are_told_apart),
         cmocka_unit_test(anything_else_is_no_message),
+        cmocka_unit_test(what_was_filled_may_follow_the_key),
+        cmocka_unit_test(an_entry_that_is_not_whole_and_of_that_key_is_not_believed),
+        cmocka_unit_test(an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed),
+        cmocka_unit_test(only_what_was_filled_travels_and_only_under_a_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,8 @@ static void what_contradicts_itself_is_told_with_the_line_where_there_is_one(voi
     expect_complaints(
         "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
         ":6: \"loads per key <= 1\": only the statement log knows");
+    expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\n", ": database: nobody asks it anything");
+    expect_complaints("target 127.0.0.1:1\nask /\nqueries y\n", ": queries: nobody counts them");
     expect_complaints("target 127.0.0.1:1\nask /\nttl 1s\ndatabase x\nqueries y\ncount statements\n"
                       "expect loads per expiry <= 1\nexpect expiries = 1\nexpect loads <= 5\n",
                       ":7: \"loads per expiry <= 1\": with a ttl only the statement log\n"

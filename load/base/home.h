@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * home.h - where the project's own files are, wherever the program is started from.
+ *
+ * The working directory, if it is the project's folder; else the folder that the program was built in, a few levels
+ * above itself (build/gcc/stampede); else the working directory all the same.
+ *
+ * Threads: any; decided at the first call.
+ */
+#ifndef LOAD_BASE_HOME_H
+#define LOAD_BASE_HOME_H
+
+#include <stdbool.h>
+
+enum { HOME_PATH_BYTES = 512 };
+
+/* "sql/schema.sql" as it can be opened from here. Returns `path`. */
+const char *home_path(const char *file, char path[static HOME_PATH_BYTES]);
+
+/* False: neither of the two has the project's files; says so on stderr, and what to do. */
+bool home_is_found(void);
+
+#endif

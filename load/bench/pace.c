@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* pace.c - see pace.h. */
+#include "load/bench/pace.h"
+
+#include "load/base/burst.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CONNECT_LIMIT_MS = 5000 };
+
+static bool make_work(const struct pace *pace, struct work *work, char *why)
+{
+    char target[32];
+    work_init(work);
+    work->shape = WORK_RATE;
+    work->per_second = pace->per_second;
+    work->duration_ms = pace->duration_ms;
+    work->connection_count = pace->connection_count;
+    work->connect_limit_ms = CONNECT_LIMIT_MS;
+    work->request_limit_ms = pace->limit_ms;
+    work->generator_count = 1;
+    for (size_t i = 0; i < pace->port_count; i++) {
+        snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)pace->ports[i]);
+        if (!work_target_parse(target, &work->targets[work->target_count++], why))
+            return false;
+    }
+    return work_url_add(work, pace->path, why);
+}
+
+bool pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us,
+                char why[static WORK_WHY_BYTES])
+{
+    static struct work work; /* the herd takes a copy */
+    struct records records = {0};
+    struct herd_strain strain;
+    char ignored[WORK_WHY_BYTES];
+    if (!make_work(pace, &work, why) || !herd_start(&work, out, why))
+        return false;
+    if (herd_release(*out, begin_us, why))
+        return true;
+    herd_abort(*out);
+    herd_end(out, &records, &strain, ignored);
+    records_clear(&records);
+    return false;
+}
+
+bool pace_end(struct herd **herd, struct records *out, struct herd_strain *strain,
+              char why[static WORK_WHY_BYTES])
+{
+    return herd_end(herd, out, strain, why);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
+{
+    return (double)burst_percentile(sorted_us, count, percent) / 1e3;
+}
+
+bool pace_latencies(const struct records *records, uint64_t from_us, uint64_t to_us, struct latencies *out)
+{
+    uint64_t *times_us = calloc(records->count + 1, sizeof *times_us);
+    size_t due = 0, count = 0;
+    if (times_us == NULL)
+        abort();
+    for (size_t i = 0; i < records->count; i++) {
+        const struct record *record = &records->at[i];
+        if (record->due_us < from_us || record->due_us > to_us)
+            continue;
+        due++;
+        if (record->outcome == RECORD_ANSWERED && record->status == 200)
+            times_us[count++] = record->end_us;
+    }
+    qsort(times_us, count, sizeof *times_us, by_value);
+    *out = (struct latencies){.count = count,
+                              .p50_ms = rank_ms(times_us, count, 50),
+                              .p99_ms = rank_ms(times_us, count, 99),
+                              .p999_ms = rank_ms(times_us, count, 99.9),
+                              .max_ms = rank_ms(times_us, count, 100)};
+    free(times_us);
+    return due > 0 && count == due;
+}

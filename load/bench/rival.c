@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* rival.c - see rival.h. */
+#include "load/bench/rival.h"
+
+#include "load/base/http.h"
+#include "load/base/net.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { START_LIMIT_MS = 15000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 3 };
+
+/* Texts with the rival's own port and folder in them. */
+struct texts {
+    char at[RIVAL_ARGUMENTS_MAX][RIVAL_TEXT_BYTES];
+    const char *list[RIVAL_ARGUMENTS_MAX + 1];
+};
+
+static bool fill_in(const struct rival *rival, const char *text, char *out, size_t out_bytes)
+{
+    static const char port[] = "{port}", folder[] = "{folder}";
+    size_t used = 0;
+    out[0] = '\0';
+    while (*text != '\0' && used + PROC_PATH_BYTES < out_bytes) {
+        if (strncmp(text, port, strlen(port)) == 0) {
+            used += (size_t)snprintf(out + used, out_bytes - used, "%u", (unsigned)rival->port);
+            text += strlen(port);
+        } else if (strncmp(text, folder, strlen(folder)) == 0) {
+            used += (size_t)snprintf(out + used, out_bytes - used, "%s", rival->folder);
+            text += strlen(folder);
+        } else {
+            out[used++] = *text++;
+            out[used] = '\0';
+        }
+    }
+    return *text == '\0';
+}
+
+static bool fill_in_all(const struct rival *rival, const char *const *from, struct texts *texts)
+{
+    size_t count = 0;
+    for (; from != NULL && from[count] != NULL; count++) {
+        if (count == RIVAL_ARGUMENTS_MAX ||
+            !fill_in(rival, from[count], texts->at[count], sizeof texts->at[count])) {
+            fprintf(stderr, "rival: too many or too long arguments: %s\n", from[count]);
+            return false;
+        }
+        texts->list[count] = texts->at[count];
+    }
+    texts->list[count] = NULL;
+    return true;
+}
+
+/* Whoever the server runs as may read it. */
+static bool write_file(const struct rival *rival, const struct rival_plan *plan)
+{
+    char path[RIVAL_TEXT_BYTES], text[RIVAL_FILE_BYTES];
+    if (plan->file_text == NULL)
+        return true;
+    snprintf(path, sizeof path, "%s/%s", rival->folder, plan->name);
+    FILE *file = fill_in(rival, plan->file_text, text, sizeof text) ? fopen(path, "we") : NULL;
+    bool good = file != NULL && fputs(text, file) != EOF;
+    good = file != NULL && fclose(file) == 0 && good && chmod(path, 0644) == 0;
+    if (!good)
+        fprintf(stderr, "rival: cannot write %s\n", path);
+    return good;
+}
+
+static bool answers(const struct rival *rival)
+{
+    struct http_answer answer;
+    const struct http_request request = {
+        .host = "127.0.0.1", .port = rival->port, .path = "/ping", .deadline_ms = ASK_LIMIT_MS};
+    bool good = http_ask(&request, &answer) && answer.status == 200;
+    http_answer_clear(&answer);
+    return good;
+}
+
+static bool wait_until_up(struct rival *rival)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
+    while (net_now_us() < end_us) {
+        if (answers(rival))
+            return true;
+        if (proc_wait(rival->pid, 5, NULL)) {
+            rival->pid = 0;
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool launch(struct rival *rival, const struct rival_plan *plan)
+{
+    struct texts arguments, settings;
+    rival->port = net_free_port();
+    if (!fill_in_all(rival, plan->arguments, &arguments) || !fill_in_all(rival, plan->settings, &settings) ||
+        !write_file(rival, plan))
+        return false;
+    const struct proc_options options = {.argv = arguments.list,
+                                         .settings = settings.list,
+                                         .output_path = rival->log_path,
+                                         .user = plan->user,
+                                         .end_signal = SIGTERM};
+    rival->pid = proc_start(&options);
+    if (rival->pid > 0 && wait_until_up(rival))
+        return true;
+    if (rival->pid > 0)
+        proc_kill_tree(&rival->pid);
+    rival->pid = 0;
+    return false;
+}
+
+bool rival_start(struct rival *rival, const struct rival_plan *plan)
+{
+    *rival = (struct rival){.pid = 0};
+    if (!proc_folder(plan->name, plan->user, rival->folder))
+        return false;
+    snprintf(rival->log_path, sizeof rival->log_path, "%s/output", rival->folder);
+    for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
+        if (launch(rival, plan))
+            return true;
+    }
+    fprintf(stderr, "%s did not start; its log ends:\n", plan->name);
+    proc_show_tail(rival->log_path);
+    return false;
+}
+
+void rival_stop(struct rival *rival)
+{
+    if (rival->pid > 0)
+        proc_stop(&rival->pid, SIGTERM, STOP_LIMIT_MS);
+    if (rival->folder[0] != '\0')
+        proc_remove(rival->folder);
+    *rival = (struct rival){.pid = 0};
+}
+
+bool rival_first_line(const char *command, char *line, size_t line_bytes)
+{
+    char whole[1024];
+    snprintf(whole, sizeof whole, "{ %s; } 2>&1", command);
+    FILE *output = popen(whole, "re");
+    line[0] = '\0';
+    if (output == NULL)
+        return false;
+    if (fgets(line, (int)line_bytes, output) == NULL)
+        line[0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    while (fgets(whole, sizeof whole, output) != NULL) /* it may have more to say */
+        ;
+    int status = pclose(output);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
