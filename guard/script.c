@@ -13,9 +13,15 @@ static const struct {
     const char *source;
     size_t source_bytes;
 } scripts[SCRIPT_COUNT] = {
-    SCRIPT_ENTRY(SCRIPT_ACQUIRE, acquire), SCRIPT_ENTRY(SCRIPT_RENEW, renew),
-    SCRIPT_ENTRY(SCRIPT_FILL, fill),       SCRIPT_ENTRY(SCRIPT_TOUCH, touch),
-    SCRIPT_ENTRY(SCRIPT_RELEASE, release), SCRIPT_ENTRY(SCRIPT_INVALIDATE, invalidate),
+    SCRIPT_ENTRY(SCRIPT_ACQUIRE, acquire),
+    SCRIPT_ENTRY(SCRIPT_RENEW, renew),
+    SCRIPT_ENTRY(SCRIPT_FILL, fill),
+    SCRIPT_ENTRY(SCRIPT_TOUCH, touch),
+    SCRIPT_ENTRY(SCRIPT_RELEASE, release),
+    SCRIPT_ENTRY(SCRIPT_INVALIDATE, invalidate),
+    SCRIPT_ENTRY(SCRIPT_PERMIT_ACQUIRE, permit_acquire),
+    SCRIPT_ENTRY(SCRIPT_PERMIT_RENEW, permit_renew),
+    SCRIPT_ENTRY(SCRIPT_PERMIT_RELEASE, permit_release),
 };
 
 #undef SCRIPT_ENTRY

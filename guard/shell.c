@@ -125,7 +125,9 @@ void shell_on_message(void *context, const struct message *message)
     struct guard *guard = context;
     bool invalidated = message->kind == MESSAGE_INVALIDATED;
     near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
-    if (!take_push(guard, message))
+    if (message->kind == MESSAGE_PERMIT)
+        core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
+    else if (!take_push(guard, message))
         core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, invalidated);
     shell_after_events(guard);
 }

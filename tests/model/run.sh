@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh - checks guard.pml in every configuration of the table below; needs spin and a C compiler.
+# run.sh - checks guard.pml, or the model that a row names first, in every configuration of the table below; needs
+# spin and a C compiler.
 #
 #   sh run.sh WORKDIR
 #
@@ -67,17 +68,35 @@ fails | bug: a pushed value of another lease is believed      | -DPUSH -DNR=2 -D
 fails | bug: a pushed value answers who joined too late       | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
+holds | permits: nothing goes wrong                          | permits.pml
+holds | permits: two of them                                 | permits.pml -DS=2
+holds | permits: no poll, as long as no message is lost      | permits.pml -DNOPOLL
+holds | permits: a message is lost                           | permits.pml -DML=1
+holds | permits: Redis forgets one that is in use            | permits.pml -DXP=1
+holds | permits: one is forgotten, a process is killed       | permits.pml -DXP=1 -DCR=1 -DNL=1
+fails | permits: no poll, and a message is lost              | permits.pml -DNOPOLL -DML=1 -DNL=1
+fails | permits, bug: no latch, no poll                      | permits.pml -DNOPOLL -DBUG_NOLATCH
+fails | permits, bug: whoever asks first gets one            | permits.pml -DBUG_NOQUEUE
+fails | permits, bug: a refresh passes users                 | permits.pml -DBUG_REFRESHFIRST
+fails | permits, bug: a release that gives back anybody's    | permits.pml -DBUG_RELEASEANY -DS=2
+fails | permits, bug: that of a dead process never runs out  | permits.pml -DBUG_NOEXPIRY -DCR=1 -DNL=1
+fails | permits, bug: the dead keep their place in the queue | permits.pml -DBUG_NODEATH -DCR=1 -DNL=1
+fails | permits, bug: a renewal does not count again         | permits.pml -DBUG_FORGOTTEN -DXP=1 -DNL=1
 TABLE
 }
 
 # verdict FLAGS...: builds and runs one configuration in this folder; prints holds, fails or an error
 verdict() {
+    file=$model
+    case ${1:-} in
+    *.pml) file=$(dirname "$model")/$1 && shift ;;
+    esac
     case " $* " in
     *" -DLIVE "*) safety=-DNFAIR=3 search='-a -f' ;; # fair: every process moves on
     *) safety=-DSAFETY search= ;;
     esac
     # shellcheck disable=SC2086
-    if ! spin "$@" -a "$model" >spin.log 2>&1 || ! ${CC:-cc} -O2 -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
+    if ! spin "$@" -a "$file" >spin.log 2>&1 || ! ${CC:-cc} -O2 -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
         echo "does not build: $(cat spin.log cc.log 2>/dev/null | head -n 3)"
         return
     fi

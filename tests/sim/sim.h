@@ -9,6 +9,7 @@
  *   sim_near.c     the near cache of each process, guard/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
+ *   sim_permits.c  the three scripts of the load permits, and what must be true of them
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
@@ -41,6 +42,8 @@ enum {
     SIM_LOADS = 4096,
     SIM_COMMANDS = 8192,
     SIM_TEXT = 256,
+    SIM_PERMITS = 64,
+    SIM_WAITERS = 64,
 };
 
 /* ---- faults ---- */
@@ -82,24 +85,28 @@ extern const char *const fault_names[FAULTS];
 /* Bugs sown into the model's side, to show that the oracle finds them. */
 enum mutant {
     MUTANT_NONE,
-    MUTANT_FILL_UNFENCED,     /* stores without the lease */
-    MUTANT_RELEASE_ANY,       /* deletes whoever's lease */
-    MUTANT_INVALIDATE_KEEPS,  /* leaves the running load its lease */
-    MUTANT_RENEW_CREATES,     /* brings a voided lease back */
-    MUTANT_LOOKUP_NOT_ATOMIC, /* grants a lease over a fresh value */
-    MUTANT_BUSY_IGNORED,      /* grants a lease that another process has */
-    MUTANT_NO_CLAMP,          /* believes a TTL that a clock step has lengthened */
-    MUTANT_SAME_TOKEN,        /* a retry sends the token of the attempt before */
-    MUTANT_EARLY_QUERY,       /* the row is read before the lease is asked for */
-    MUTANT_FALSE_CONFIRM,     /* an unanswered invalidation is taken for confirmed */
-    MUTANT_REPLY_SHIFTED,     /* a connection is used on after a timeout: replies of the caller before */
-    MUTANT_NO_FAILURE_LEASE,  /* a failed load leaves no trace */
-    MUTANT_TOUCH_UNFENCED,    /* gives a value a new life without the lease */
-    MUTANT_EARLY_ANY,         /* an early refresh takes the lease over a value that is new already */
-    MUTANT_EARLY_BUSY,        /* or although somebody refreshes it */
-    MUTANT_STALE_STAYS,       /* an invalidation leaves the value, as a stale one */
-    MUTANT_STALE_FOR_EVER,    /* a value is given the TTL of the namespace's limit */
-    MUTANT_UNCHANGED_BLIND,   /* a loader says "unchanged" without having compared */
+    MUTANT_FILL_UNFENCED,      /* stores without the lease */
+    MUTANT_RELEASE_ANY,        /* deletes whoever's lease */
+    MUTANT_INVALIDATE_KEEPS,   /* leaves the running load its lease */
+    MUTANT_RENEW_CREATES,      /* brings a voided lease back */
+    MUTANT_LOOKUP_NOT_ATOMIC,  /* grants a lease over a fresh value */
+    MUTANT_BUSY_IGNORED,       /* grants a lease that another process has */
+    MUTANT_NO_CLAMP,           /* believes a TTL that a clock step has lengthened */
+    MUTANT_SAME_TOKEN,         /* a retry sends the token of the attempt before */
+    MUTANT_EARLY_QUERY,        /* the row is read before the lease is asked for */
+    MUTANT_FALSE_CONFIRM,      /* an unanswered invalidation is taken for confirmed */
+    MUTANT_REPLY_SHIFTED,      /* a connection is used on after a timeout: replies of the caller before */
+    MUTANT_NO_FAILURE_LEASE,   /* a failed load leaves no trace */
+    MUTANT_TOUCH_UNFENCED,     /* gives a value a new life without the lease */
+    MUTANT_EARLY_ANY,          /* an early refresh takes the lease over a value that is new already */
+    MUTANT_EARLY_BUSY,         /* or although somebody refreshes it */
+    MUTANT_STALE_STAYS,        /* an invalidation leaves the value, as a stale one */
+    MUTANT_STALE_FOR_EVER,     /* a value is given the TTL of the namespace's limit */
+    MUTANT_UNCHANGED_BLIND,    /* a loader says "unchanged" without having compared */
+    MUTANT_PERMIT_RELEASE_ANY, /* gives back whoever's permit */
+    MUTANT_PERMIT_FOR_EVER,    /* the permit of a dead holder never runs out */
+    MUTANT_PERMIT_NO_QUEUE,    /* whoever asks first gets it */
+    MUTANT_REFRESH_FIRST,      /* a refresh does not wait behind users */
     MUTANTS,
 };
 
@@ -127,6 +134,10 @@ enum seen {
     SEEN_CLEARED,   /* or with the subscription */
     SEEN_PUSHED,    /* gets answered by what came with a message */
     SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
+    SEEN_PERMITTED, /* loads under a permit */
+    SEEN_REFUSED,   /* permits refused */
+    SEEN_NAMED,     /* messages that one is free */
+    SEEN_REENTERED, /* permits that were lost, and counted again */
     SEENS,
 };
 
@@ -144,6 +155,7 @@ enum event_kind {
     EVENT_CONNECT,    /* process: command connection */
     EVENT_SUBSCRIBE,  /* process: subscription */
     EVENT_MESSAGE,    /* process, key, gone; 1 + the command whose entry it carries, 0: none */
+    EVENT_PERMIT,     /* process: a permit is free for it */
     EVENT_LOAD_READ,  /* load takes its snapshot */
     EVENT_LOAD_END,   /* load */
     EVENT_REQUEST,    /* process, key */
@@ -224,8 +236,27 @@ struct slot {
     struct stored_waiting waiting;
 };
 
+struct permit_out {
+    bool there;
+    char token[TOKEN_SIZE];
+    int64_t expires_ms;
+    uint64_t since_us; /* the world's clock: granted or renewed */
+};
+
+struct permit_waiter {
+    char name[TOKEN_UUID_BYTES + 1];
+    uint64_t order; /* 0: none */
+    int64_t alive_ms;
+};
+
+struct permits_model {
+    struct permit_out out[SIM_PERMITS];
+    struct permit_waiter waiter[SIM_WAITERS];
+};
+
 struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
+    struct permits_model permits, permits_replica;
     int64_t clock_offset_ms;
     bool down, hung, oom, readonly;
     uint32_t epoch; /* one more with every end of a Redis */
@@ -264,6 +295,16 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
 /* Drops what has expired. */
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
+
+/* ---- sim_permits.c ---- */
+
+void permits_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
+/* Drops what has run out. */
+void permits_sweep(struct sim *sim);
+struct load_model;
+void check_permit_of_load(struct sim *sim, const struct load_model *load);
+void check_permit_renewed(struct sim *sim, const struct command *renewal, bool lost);
+void check_permits_rest(struct sim *sim);
 
 /* ---- the database ---- */
 
@@ -322,6 +363,9 @@ struct load_model {
     bool asking, lent; /* it waits for that; its thread runs another load meanwhile */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
+    char permit[TOKEN_SIZE];  /* "": it runs without */
+    uint64_t permit_until_us; /* as far as its process can know; 0: lost */
+    bool permit_lost;
 };
 
 struct command {
@@ -329,6 +373,7 @@ struct command {
     uint32_t process, life, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
+    char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
     uint32_t version; /* of the row when it was sent */
@@ -341,6 +386,7 @@ struct process {
     struct sim *sim;
     uint32_t index, life; /* life: 0 while dead */
     uint64_t clock_offset_us, tick_us, stalled_until_us;
+    uint64_t since_us; /* the world's clock: its start */
     /* the command connection */
     uint32_t connection;
     bool link_up, mute; /* mute: replies no longer come */
@@ -351,7 +397,8 @@ struct process {
     uint32_t subscription;  /* how often it was */
     uint64_t heard_from_us; /* messages are late: none is read before */
     char last_token[TOKEN_SIZE];
-    uint32_t ticks; /* scheduled so far: only the last one counts */
+    char waiter[TOKEN_UUID_BYTES + 1]; /* its name in the queue for permits */
+    uint32_t ticks;                    /* scheduled so far: only the last one counts */
     bool closing;
     bool turn_set;                       /* the end of its turn is an event to come */
     uint32_t accepted, refused, running; /* gets of this life; queries */
@@ -371,7 +418,8 @@ struct params {
     enum guard_mode mode;
     struct guard_policy policy;
     uint32_t workers, queue, max_waiters, redis_limit_ms;
-    bool calm; /* nothing goes wrong but messages and, in some, loads */
+    uint32_t permits, permit_ms; /* 0: none */
+    bool calm;                   /* nothing goes wrong but messages and, in some, loads */
     uint32_t tick_late_us;
     bool enabled[FAULTS];
     uint32_t lookup_percent;   /* of the gets: looked up on a server loop before the core is asked */
@@ -510,6 +558,8 @@ void net_subscribe(struct sim *sim, struct process *process);
 void net_publish(struct sim *sim, uint32_t command);
 /* A message arrives. */
 void net_message(struct sim *sim, struct process *process, const struct event *event);
+/* To whoever has this name. */
+void net_tell_permit(struct sim *sim, const char *waiter);
 /* Of a dead process: nothing of it will be answered; what has not arrived may still run. */
 void net_forget(struct sim *sim, const struct process *process);
 /* What Redis's end takes with it: all connections, and the commands in its sockets. */

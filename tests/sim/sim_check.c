@@ -234,8 +234,9 @@ static void check_refreshed(struct sim *sim, const struct request *request)
 {
     enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
     struct row *row = &sim->row[request->key];
-    bool disturbed =
-        sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0;
+    bool disturbed = /* or it waits for a permit */
+        sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
+        sim->params.permits > 0;
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
@@ -435,7 +436,8 @@ void check_stats(struct sim *sim, const struct process *process)
     if (answers != gets)
         sim_fail(sim, "p%u counted %llu answers to %llu gets", process->index, (unsigned long long)answers,
                  (unsigned long long)gets);
-    if (s.waiters != 0 || s.flights != 0 || s.loads_running != 0 || s.loads_queued != 0)
+    uint32_t gauges = s.waiters + s.flights + s.loads_running + s.loads_queued;
+    if (gauges + s.permits_held + s.permits_waiting != 0)
         sim_fail(sim, "p%u is at rest with gauges that are not 0", process->index);
     if (sim->params.mode == GUARD_MODE_FLEET && s.load_duplicate != 0)
         sim_fail(sim, "p%u counted a duplicate load", process->index);
@@ -452,6 +454,7 @@ void check_rest(struct sim *sim)
     for (uint32_t i = 0; i < sim->writes; i++)
         if (sim->write[i].open)
             sim_fail(sim, "an invalidation of k%u was never answered", sim->write[i].key);
+    check_permits_rest(sim);
 }
 
 void check_end(struct sim *sim)
@@ -468,4 +471,5 @@ void check_end(struct sim *sim)
         if (sim->redis.slot[key].lease.there)
             sim_fail(sim, "a lease of k%u is left behind", key);
     }
+    check_permits_rest(sim);
 }

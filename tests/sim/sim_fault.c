@@ -67,6 +67,8 @@ static void restart_empty(struct sim *sim)
     }
     memset(sim->redis.slot, 0, sizeof sim->redis.slot);
     memset(sim->redis.replica, 0, sizeof sim->redis.replica);
+    memset(&sim->redis.permits, 0, sizeof sim->redis.permits);
+    memset(&sim->redis.permits_replica, 0, sizeof sim->redis.permits_replica);
     sim->redis.down = true;
     sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
     net_redis_gone(sim);
@@ -83,6 +85,7 @@ static void fail_over(struct sim *sim)
         sim->redis.slot[key] = sim->redis.replica[key];
         check_failover(sim, key);
     }
+    sim->redis.permits = sim->redis.permits_replica;
     sim->redis.down = true;
     net_redis_gone(sim);
     recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);

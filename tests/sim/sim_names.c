@@ -22,6 +22,10 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_STALE_STAYS] = "stale-stays",
     [MUTANT_STALE_FOR_EVER] = "stale-for-ever",
     [MUTANT_UNCHANGED_BLIND] = "unchanged-blind",
+    [MUTANT_PERMIT_RELEASE_ANY] = "permit-release-any",
+    [MUTANT_PERMIT_FOR_EVER] = "permit-for-ever",
+    [MUTANT_PERMIT_NO_QUEUE] = "permit-no-queue",
+    [MUTANT_REFRESH_FIRST] = "refresh-first",
 };
 
 const char *const seen_names[SEENS] = {
@@ -43,6 +47,10 @@ const char *const seen_names[SEENS] = {
     [SEEN_CLEARED] = "near entries cleared",
     [SEEN_PUSHED] = "answers pushed",
     [SEEN_UNPUSHED] = "pushes in vain",
+    [SEEN_PERMITTED] = "loads under a permit",
+    [SEEN_REFUSED] = "permits refused",
+    [SEEN_NAMED] = "permits announced",
+    [SEEN_REENTERED] = "lost permits counted again",
 };
 
 const char *const fault_names[FAULTS] = {

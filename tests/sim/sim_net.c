@@ -15,9 +15,15 @@ uint64_t net_latency(struct sim *sim)
 
 static const char *kind_name(enum core_action_kind kind)
 {
-    static const char *const names[] = {"acquire", "renew",      "fill", "touch",
-                                        "release", "invalidate", "load", "cancel"};
+    static const char *const names[] = {"acquire",        "renew",      "fill",           "touch",
+                                        "release",        "invalidate", "permit acquire", "permit renew",
+                                        "permit release", "load",       "cancel"};
     return names[kind];
+}
+
+static bool is_of_permit(enum core_action_kind kind)
+{
+    return kind == CORE_PERMIT_ACQUIRE || kind == CORE_PERMIT_RENEW || kind == CORE_PERMIT_RELEASE;
 }
 
 /* ---- sending ---- */
@@ -41,13 +47,14 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     struct command *command = &sim->command[sim->commands++];
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
     command->connection = process->connection;
-    command->key = (uint32_t)(action->key.encoded[1] - '0');
+    command->key = is_of_permit(action->kind) ? 0 : (uint32_t)(action->key.encoded[1] - '0');
     command->version = sim->row[command->key].version;
     command->sent_us = sim->now_us;
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
     copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
     copy_text(command->wanted, TOKEN_UUID_BYTES + 1, action->wanted);
+    copy_text(command->waiter, TOKEN_UUID_BYTES + 1, action->waiter);
     if ((action->kind == CORE_FILL || action->kind == CORE_TOUCH) && action->value != NULL)
         command->value = (struct value *)guard_value_ref(&action->value->public);
     command->action.value = command->value;
@@ -55,6 +62,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     if (!sim->params.pushes)
         command->action.waits = WAIT_NOT;
     command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
+    command->action.waiter = NULL;
     return command;
 }
 
@@ -249,6 +257,8 @@ void net_reply(struct sim *sim, uint32_t index)
     answer(sim, process, command, read_answer(command, read));
     if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
         check_lost(sim, command);
+    if (command->action.kind == CORE_PERMIT_RENEW && !read->error)
+        check_permit_renewed(sim, command, read->code == 0);
 }
 
 void net_unsent(struct sim *sim, uint32_t index)
@@ -435,4 +445,18 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
         return;
     core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
     process_drain(sim, process);
+}
+
+void net_tell_permit(struct sim *sim, const char *waiter)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        const struct process *process = &sim->process[i];
+        if (!process_runs(process) || !process->subscribed || strcmp(process->waiter, waiter) != 0)
+            continue;
+        if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
+            return;
+        sim->seen[SEEN_NAMED]++;
+        sim_at(sim, sim->now_us + latency(sim),
+               (struct event){.kind = EVENT_PERMIT, .process = i, .life = process->life});
+    }
 }

@@ -81,6 +81,7 @@ void process_start(struct sim *sim, struct process *process)
     const struct params *params = &sim->params;
     uint32_t index = (uint32_t)(process - sim->process);
     *process = (struct process){.sim = sim, .index = index, .life = ++sim->lives, .tick_us = UINT64_MAX};
+    process->since_us = sim->now_us;
     process->clock_offset_us = sim_between(sim, 0, 1000000000);
     struct core_config config = {
         .mode = params->mode,
@@ -88,6 +89,8 @@ void process_start(struct sim *sim, struct process *process)
         .load_queue = params->queue,
         .max_waiters = params->max_waiters,
         .max_value_bytes = BODY_MOST,
+        .permits = params->permits,
+        .permit_ms = params->permit_ms,
         .seed = chance_next(&sim->chance),
         .make_token = make_token,
         .token_context = process,
@@ -96,6 +99,8 @@ void process_start(struct sim *sim, struct process *process)
     if (process->core == NULL)
         abort();
     sim_near_open(sim, process);
+    if (params->permits > 0)
+        memcpy(process->waiter, process->last_token, TOKEN_UUID_BYTES);
     struct event event = {.kind = EVENT_CONNECT, .process = index, .life = process->life};
     sim_at(sim, sim->now_us, event);
     event.kind = EVENT_SUBSCRIBE;
@@ -310,6 +315,18 @@ static void give_thread_back(struct sim *sim, struct process *process, const str
     schedule_end(sim, load->lender - 1);
 }
 
+/* The last acquire of this token was sent then: from there on its process counts. */
+static void remember_permit(const struct sim *sim, struct load_model *load, const char *token)
+{
+    uint32_t at = sim->commands;
+    memcpy(load->permit, token, strlen(token) + 1);
+    while (at > 0 && (sim->command[at - 1].action.kind != CORE_PERMIT_ACQUIRE ||
+                      strcmp(sim->command[at - 1].token, token) != 0))
+        at--;
+    if (at > 0)
+        load->permit_until_us = sim->command[at - 1].sent_us + (uint64_t)sim->params.permit_ms * 1000;
+}
+
 static void start_load(struct sim *sim, struct process *process, const struct core_action *action)
 {
     if (sim->loads == SIM_LOADS) {
@@ -330,6 +347,8 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     load->key = (uint32_t)(action->key.encoded[1] - '0');
     load->start_us = sim->now_us + sim_between(sim, 0, 300);
     memcpy(load->token, action->token, strlen(action->token) + 1);
+    if (action->permit != NULL)
+        remember_permit(sim, load, action->permit);
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
     load->wish = choose_wish(sim);
@@ -344,6 +363,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     sim_trace(sim, "p%u  load k%u %.8s %s%s", process->index, load->key, load->token,
               load->leased ? "leased" : "bare", load->fails ? ", will fail" : "");
     check_load_starts(sim, load);
+    check_permit_of_load(sim, load);
     struct event event = {.kind = EVENT_LOAD_READ, .process = process->index, .subject = index};
     sim_at(sim, load->start_us + sim_between(sim, 0, span_us), event);
     event.kind = EVENT_LOAD_END;

@@ -115,6 +115,10 @@ static void choose_policy(struct sim *sim)
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
     }
+    if (sim->seed % 4 == 1) {
+        params->permits = (uint32_t)(1 + sim->seed / 4 % 4);
+        params->permit_ms = (uint32_t)(200 + sim->seed / 16 % 1800);
+    }
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -276,6 +280,7 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_CONNECT:
     case EVENT_SUBSCRIBE:
     case EVENT_MESSAGE:
+    case EVENT_PERMIT:
     case EVENT_LOAD_END:
     case EVENT_REQUEST:
     case EVENT_LEAVE:
@@ -315,6 +320,15 @@ static void turn_over(struct sim *sim, struct process *process)
     process_drain(sim, process);
 }
 
+static void permit_message(struct sim *sim, struct process *process)
+{
+    if (!process->subscribed)
+        return;
+    sim_trace(sim, "p%u  message: a permit is free", process->index);
+    core_permit_freed(process->core, process_now_us(process), process->waiter, TOKEN_UUID_BYTES);
+    process_drain(sim, process);
+}
+
 static void happen_to(struct sim *sim, struct process *process, const struct event *event)
 {
     switch (event->kind) {
@@ -346,6 +360,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         break;
     case EVENT_MESSAGE:
         net_message(sim, process, event);
+        break;
+    case EVENT_PERMIT:
+        permit_message(sim, process);
         break;
     case EVENT_LOAD_END:
         process_load_end(sim, event->subject);
@@ -407,6 +424,7 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_REPLICATE:
         memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
+        sim->redis.permits_replica = sim->redis.permits;
         break;
     default:
         break;
