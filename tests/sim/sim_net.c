@@ -456,7 +456,7 @@ void net_tell_permit(struct sim *sim, const char *waiter)
         if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
             return;
         sim->seen[SEEN_NAMED]++;
-        sim_at(sim, sim->now_us + latency(sim),
+        sim_at(sim, sim->now_us + net_latency(sim),
                (struct event){.kind = EVENT_PERMIT, .process = i, .life = process->life});
     }
 }
