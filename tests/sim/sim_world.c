@@ -202,7 +202,7 @@ static void choose_params(struct sim *sim)
 /* Who asks again and again, as near caches are for. */
 static void schedule_readers(struct sim *sim)
 {
-    enum { READERS = 30, READS = 4 };
+    enum { READERS = 20, READS = 4 };
     const struct params *params = &sim->params;
     for (uint32_t i = 0; params->near_ms > 0 && i < READERS; i++) {
         struct event event = {.kind = EVENT_REQUEST,
