@@ -130,6 +130,8 @@ static bool open_guard(const struct settings *settings, struct guard **out)
     config.max_value_bytes = settings->max_value_bytes;
     config.near_bytes = settings->near_bytes;
     config.push_bytes = settings->push_bytes;
+    config.load_permits = settings->load_permits;
+    config.permit_ms = settings->permit_ms;
     config.log = log_guard;
     if (guard_open(&config, out, &error) == GUARD_OK)
         return true;

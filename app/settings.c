@@ -256,6 +256,12 @@ static const struct setting table[] = {
      "loads at a time in this process, each with a database connection", false},
     {"LOAD_QUEUE", &number, offsetof(struct settings, load_queue), "1000", 0, 1000000, "loads",
      "loads that may wait for a worker; beyond it requests are shed (503)", false},
+    {"LOAD_PERMITS", &number, offsetof(struct settings, load_permits), "0", 0, 100000, "loads",
+     "loads at a time over all processes of the namespace; 0: no such limit, only LOAD_WORKERS in each; the "
+     "same in all of them",
+     false},
+    {"PERMIT_MS", &number, offsetof(struct settings, permit_ms), "3000", 30, LEASE_MAX_MS, "ms",
+     "a dead process keeps the permits of its loads for this long; the same in all of them", false},
     {"WRITE_WORKERS", &number, offsetof(struct settings, write_workers), "4", 1, 256, "threads",
      "writes at a time in this process, each with a database connection", false},
     {"WRITE_QUEUE", &number, offsetof(struct settings, write_queue), "1000", 0, 1000000, "writes",
@@ -335,6 +341,11 @@ static bool redis_limit_fits_deadline(const struct settings *s)
     return s->redis_limit_ms <= s->deadline_ms;
 }
 
+static bool redis_limit_fits_permit(const struct settings *s)
+{
+    return s->load_permits == 0 || (uint64_t)s->redis_limit_ms * 3 <= s->permit_ms;
+}
+
 static bool waiters_fit_connections(const struct settings *s)
 {
     return s->max_waiters <= s->max_connections;
@@ -380,6 +391,8 @@ static const struct rule rules[] = {
      false},
     {"REDIS_LIMIT_MS", "DEADLINE_MS", redis_limit_fits_deadline,
      "at most DEADLINE_MS, or a slow Redis alone uses a request up", false},
+    {"PERMIT_MS", "REDIS_LIMIT_MS", redis_limit_fits_permit,
+     "at least three times REDIS_LIMIT_MS, or a permit runs out while one renewal is awaited", false},
     {"MAX_WAITERS", "MAX_CONNECTIONS", waiters_fit_connections,
      "at most MAX_CONNECTIONS, for a waiting request holds a connection", true},
     {"NEAR_BYTES", "NEAR_MS", near_is_useful, "0 (no near cache) or at least 65536", false},

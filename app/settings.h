@@ -34,6 +34,7 @@ struct settings {
     uint32_t deadline_ms;                          /* a request is answered within this */
     uint32_t redis_limit_ms;                       /* one Redis command */
     uint32_t load_workers, load_queue;
+    uint32_t load_permits, permit_ms; /* of the fleet; 0: no limit */
     uint32_t write_workers, write_queue;
     uint32_t write_limit_ms, write_lock_ms; /* of one write in the database; of its wait for a row */
     uint32_t outbox_poll_ms;

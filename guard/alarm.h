@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION };
+enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };
 
 struct alarm {
     uint64_t at_us;

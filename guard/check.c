@@ -13,6 +13,7 @@ enum {
     NEAR_MAX_MS = 60000,
     NEAR_LEAST_BYTES = 65536,
     PUSH_MOST_BYTES = 1048576,
+    PERMITS_MOST = 100000,
 };
 
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
@@ -61,6 +62,7 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
     if (config->mode < GUARD_MODE_FLEET || config->mode > GUARD_MODE_SHADOW)
         return check_failed(error, GUARD_INVALID, "guard_config.mode %d is none of the four",
                             (int)config->mode);
+    uint64_t least_permit_ms = config->load_permits > 0 ? (uint64_t)config->redis_limit_ms * 3 : 0;
     const struct range ranges[] = {
         {"redis_limit_ms", config->redis_limit_ms, 1, 60000, ""},
         {"connect_limit_ms", config->connect_limit_ms, 1, 60000, ""},
@@ -74,6 +76,9 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
          "or 0 for none"},
         {"push_bytes", config->push_bytes, 0, PUSH_MOST_BYTES,
          "every process of the namespace hears what travels with a message"},
+        {"load_permits", config->load_permits, 0, PERMITS_MOST, "or 0 for no limit"},
+        {"permit_ms", config->permit_ms, least_permit_ms > 10 ? least_permit_ms : 10, LEASE_MAX_MS,
+         "at least three times redis_limit_ms, so that an unanswered renewal can be repeated"},
     };
     return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);
 }

@@ -287,7 +287,7 @@ void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct 
     struct flight *flight = find_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
         flight_replied(core, now_us, flight, op, reply);
-    } else {
+    } else if (!permits_replied(core, now_us, op, reply)) {
         struct core_invalidation *invalidation = core_find_invalidation(core, op);
         if (invalidation != NULL)
             core_invalidation_replied(core, now_us, invalidation, reply);
@@ -304,7 +304,7 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
     if (load->flight != NULL)
         flight_loaded(core, now_us, load->flight, loaded);
     else
-        loads_free(core, load);
+        loads_free(core, now_us, load);
     end_event(core, now_us);
 }
 
@@ -338,9 +338,17 @@ const struct core_key *core_awaits(const struct core *core, const char *encoded,
     return flight != NULL && flight_awaits(flight, tag) ? &flight->key : NULL;
 }
 
+void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)
+{
+    core_begin(core);
+    permits_freed(core, waiter, waiter_bytes);
+    end_event(core, now_us);
+}
+
 void core_resync(struct core *core, uint64_t now_us)
 {
     core_begin(core);
+    permits_resync(core, now_us);
     for (struct flight *flight = core->flights; flight != NULL; flight = flight->next)
         flight_resync(core, now_us, flight);
 }
@@ -348,6 +356,8 @@ void core_resync(struct core *core, uint64_t now_us)
 void core_link(struct core *core, uint64_t now_us, bool up)
 {
     breaker_link(&core->breaker, now_us, up);
+    if (up)
+        permits_linked(core, now_us);
 }
 
 /* ---- time ---- */
@@ -379,6 +389,12 @@ static void ring(struct core *core, uint64_t now_us, struct alarm *alarm)
     case ALARM_INVALIDATION:
         core_invalidation_rings(core, now_us, OWNER_OF(struct core_invalidation, retry, alarm));
         break;
+    case ALARM_PERMIT:
+        permits_alarm(core, now_us, OWNER_OF(struct permit, alarm, alarm));
+        break;
+    case ALARM_PERMITS:
+        permits_poll(core);
+        break;
     }
 }
 
@@ -395,6 +411,16 @@ void core_tick(struct core *core, uint64_t now_us)
 
 /* ---- life ---- */
 
+static void free_core(struct core **core)
+{
+    alarms_clear(&(*core)->alarms);
+    permits_clear(*core);
+    free((*core)->actions);
+    free((*core)->unperformed);
+    free(*core);
+    *core = NULL;
+}
+
 struct core *core_new(const struct core_config *config)
 {
     struct core *core = calloc(1, sizeof *core);
@@ -402,6 +428,8 @@ struct core *core_new(const struct core_config *config)
         return NULL;
     core->config = *config;
     core->chance.state = config->seed;
+    if (!permits_open(core))
+        free_core(&core);
     return core;
 }
 
@@ -411,11 +439,7 @@ void core_free(struct core **core)
         return;
     assert(core_idle(*core) && (*core)->answered_first == NULL && (*core)->invalidated_first == NULL);
     core_begin(*core);
-    alarms_clear(&(*core)->alarms);
-    free((*core)->actions);
-    free((*core)->unperformed);
-    free(*core);
-    *core = NULL;
+    free_core(core);
 }
 
 void core_close(struct core *core, uint64_t now_us)
@@ -427,6 +451,7 @@ void core_close(struct core *core, uint64_t now_us)
         flight_close(core, now_us, flight);
     while (core->invalidations != NULL)
         core_answer_invalidation(core, core->invalidations, GUARD_CLOSING);
+    permits_balance(core, now_us);
 }
 
 bool core_has_waiters(const struct core *core)
@@ -444,7 +469,7 @@ bool core_drained(const struct core *core)
 
 bool core_idle(const struct core *core)
 {
-    return core->flights == NULL && core->loads == NULL && core->invalidations == NULL;
+    return core->flights == NULL && core->loads == NULL && core->invalidations == NULL && permits_idle(core);
 }
 
 void core_stats(const struct core *core, struct guard_stats *out)

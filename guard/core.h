@@ -29,7 +29,12 @@ enum {
     TOKEN_UUID_BYTES = 36,
     TOKEN_TAG_AT = 37,
     TOKEN_TAG_BYTES = 16,
+    /* a process that does not ask again for so long has left the queue for permits */
+    PERMIT_WAIT_MS = 2000,
 };
+
+/* Names the permits of a namespace as an application key names its entry: csg1:{namespace:sem:load}:p */
+#define PERMIT_KEY "sem:load"
 
 struct core;
 struct flight;
@@ -39,9 +44,10 @@ struct core_config {
     bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t load_workers, load_queue, max_waiters;
     uint32_t max_value_bytes;
+    uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
     uint8_t hash_key[16];
     uint64_t seed;
-    /* A new unguessable token for one acquire attempt, in the layout above. Must not fail. */
+    /* A new unguessable token for one acquire attempt or one permit, in the layout above. Must not fail. */
     void (*make_token)(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
     void *token_context;
 };
@@ -128,10 +134,13 @@ enum core_action_kind {
     CORE_RENEW,   /* script renew: key, token, lease_ms */
     CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE, /* script invalidate, hard: key; of_tag: script tag_invalidate */
-    CORE_LOAD,       /* run the loader: key, policy, load, deadline_us, previous */
-    CORE_CANCEL,     /* tell the loader that its result is no longer wanted: load */
+    CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
+    CORE_INVALIDATE,     /* script invalidate, hard: key; of_tag: script tag_invalidate */
+    CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, behind, more */
+    CORE_PERMIT_RENEW,   /* script permit_renew: token */
+    CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
+    CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous */
+    CORE_CANCEL,         /* tell the loader that its result is no longer wanted: load */
 };
 
 enum core_lookup {
@@ -170,8 +179,12 @@ struct core_action {
     bool too_big;
     const struct guard_policy *policy;
     uint64_t load, deadline_us;
-    uint64_t lender; /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
-    uint64_t batch;  /* LOAD: those with the same one are one query, given to one worker; 0: alone */
+    uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
+    uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
+    const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
+    const char *waiter; /* PERMIT_ACQUIRE, PERMIT_RELEASE: this process in the queue */
+    bool behind;        /* PERMIT_ACQUIRE: only refreshes that nobody waits for are queued */
+    bool more;          /* PERMIT_ACQUIRE: not the last one that is wanted now */
 };
 
 bool core_next_action(struct core *core, struct core_action *out);
@@ -279,6 +292,8 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
  * what its fill has brought need not be read. */
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
                                    const char *tag);
+/* A load permit is free for the process of this name (the `waiter` of its actions). */
+void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
 /* Messages may have been lost: everybody who waits for one looks again, spread over 100 ms. */
 void core_resync(struct core *core, uint64_t now_us);
 /* The command connection came up or went down. */
@@ -294,7 +309,7 @@ void core_tick(struct core *core, uint64_t now_us);
  * back; when they have, core_idle(). */
 void core_close(struct core *core, uint64_t now_us);
 bool core_has_waiters(const struct core *core);
-/* Nothing is left that others could be waiting for: no load, no lease, no command under way. */
+/* Nothing is left that others could be waiting for: no load, no lease, no command under way for one. */
 bool core_drained(const struct core *core);
 bool core_idle(const struct core *core);
 

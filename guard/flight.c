@@ -45,8 +45,8 @@
  *            what guarantees progress when messages are lost or a holder dies.
  * Push       A wake-up may bring what was filled: no other question is needed. It answers only a flight that waits,
  *            whose last lookup found the very lease of that fill, and there only who joined before that lookup was
- *            sent. The lease stood from the lookup to the fill, so that no invalidation came in between, whenever
- *            the message arrives; who joined later may know of one that came after the fill.
+ *            sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
+ *            the message is; who joined later may know of one that came after the fill.
  */
 #include "flight_parts.h"
 #include <assert.h>
@@ -132,6 +132,19 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 
 /* ---- rounds ---- */
 
+bool flight_take_place(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    struct flight *refresh = NULL;
+    if (loads_take_place(core, flight))
+        return true;
+    if (flight->first != NULL)
+        refresh = loads_last_refresh(core);
+    if (refresh == NULL)
+        return false;
+    flight_yield(core, now_us, refresh);
+    return loads_take_place(core, flight);
+}
+
 /* Who asks must be able to load if the answer is a lease; who cannot only looks. */
 static enum core_lookup claim(struct core *core, struct flight *flight)
 {
@@ -194,7 +207,7 @@ void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->behind = false;
     flight_drop_previous(flight);
-    if (!loads_take_place(core, flight) && loads_lender(core, flight) == NULL) {
+    if (!flight_take_place(core, now_us, flight) && loads_lender(core, flight) == NULL) {
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_end(core, flight);
         return;

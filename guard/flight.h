@@ -10,6 +10,7 @@
 #include "breaker.h"
 #include "chance.h"
 #include "core.h"
+#include "permits.h"
 
 enum {
     CORE_OP_BITS = 16, /* an op is the flight's id above these bits and a count below */
@@ -30,6 +31,13 @@ enum flight_state {
     FLIGHT_STATES,
 };
 
+/* Where a flight that may load waits for a worker. */
+enum line {
+    LINE_USERS,     /* somebody waits for it, or did when it was queued */
+    LINE_REFRESHES, /* nobody does */
+    LINES,
+};
+
 /* A load outlives its flight when the flight had to give it up. */
 struct load {
     uint64_t id;
@@ -37,6 +45,8 @@ struct load {
     struct load *prev, *next;
     uint64_t deadline_us;
     uint64_t batch; /* one query with those of the same; 0: alone */
+    struct permit
+        *permit; /* of its query; NULL: it runs without, or on the thread of one that may have one */
     bool cancelled;
     bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
     struct core_waiter *asking; /* its loader waits for another key; NULL: it does not */
@@ -116,7 +126,8 @@ struct flight {
 
     /* the load */
     bool has_place; /* counted in core->places_used */
-    struct flight *queue_next;
+    enum line line; /* QUEUED: where */
+    struct flight *line_prev, *line_next;
     struct load *load;
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
@@ -148,7 +159,7 @@ struct core {
     struct flight *dead;
 
     /* the bulkhead (loads.c) */
-    struct flight *queue_first, *queue_last;
+    struct flight *queue[LINES]; /* oldest first */
     uint32_t places_used;        /* <= load_workers + load_queue */
     struct load *loads;          /* running, given-up ones too */
     uint32_t asker_count;        /* waiters that are nested */
@@ -157,6 +168,8 @@ struct core {
     uint64_t turn, batch;        /* batch: of the loads that are being started; 0: none */
     uint32_t asking[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
     bool turn_due;
+
+    struct permits permits; /* permits.c */
 
     struct core_waiter *answered_first, *answered_last;
     struct core_invalidation *invalidations_by_id; /* uthash table */
@@ -233,6 +246,13 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
 bool loads_take_place(struct core *core, struct flight *flight);
 void loads_give_place(struct core *core, struct flight *flight);
 void loads_enqueue(struct core *core, struct flight *flight);
+/* Somebody waits for a queued flight that was a refresh nobody waited for: from here on it is a user's. */
+void loads_raise(struct core *core, struct flight *flight);
+/* The refresh that has queued for the shortest time; NULL: none is queued. */
+struct flight *loads_last_refresh(const struct core *core);
+bool loads_users_queued(const struct core *core);
+/* Queries that workers are free for, and that only wait for permits. */
+uint32_t loads_wanted(const struct core *core);
 void loads_dequeue(struct core *core, struct flight *flight);
 /* Starts what can be started; flights that gather only when the turn is over. Called at the end of every event. */
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
@@ -246,7 +266,8 @@ bool loads_circle(const struct core *core, const struct flight *flight, uint64_t
 /* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
 struct load *loads_find(const struct core *core, uint64_t id);
-void loads_free(struct core *core, struct load *load);
+/* Gives the query's permit back with its last load. */
+void loads_free(struct core *core, uint64_t now_us, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* A load of this key runs under a live lease. */
 bool loads_runs_key(const struct core *core, const struct core_key *key);

@@ -21,6 +21,20 @@ uint64_t flight_failure_stamp(const struct flight *flight)
     return flight->refreshing ? 0 : flight->query_stamp;
 }
 
+/* A refresh that finds no worker and no permit holds its lease in vain: others may have both. */
+static uint64_t refreshes_in_vain_us(const struct flight *flight)
+{
+    bool waits = flight->state == FLIGHT_QUEUED && flight->first == NULL;
+    return waits ? flight->sent_us + us(flight->policy->lease_ms) : UINT64_MAX;
+}
+
+void flight_yield(struct core *core, uint64_t now_us, struct flight *flight)
+{
+    core->stats.refresh_yielded++;
+    loads_dequeue(core, flight);
+    flight_drop_load(core, now_us, flight);
+}
+
 void flight_set_hold_alarm(struct core *core, struct flight *flight)
 {
     uint64_t at_us = UINT64_MAX;
@@ -29,6 +43,8 @@ void flight_set_hold_alarm(struct core *core, struct flight *flight)
             flight->valid_until_us < flight->hold_until_us ? flight->valid_until_us : flight->hold_until_us;
         if (flight->renew_op == 0 && flight->renew_at_us < at_us)
             at_us = flight->renew_at_us;
+        if (refreshes_in_vain_us(flight) < at_us)
+            at_us = refreshes_in_vain_us(flight);
     } else if (flight->state == FLIGHT_LOADING) {
         at_us = flight->hold_until_us;
     }
@@ -53,7 +69,7 @@ void flight_granted(struct core *core, uint64_t now_us, struct flight *flight)
         return;
     }
     core->stats.lease_acquired++;
-    bool can_load = loads_take_place(core, flight) || loads_lender(core, flight) != NULL;
+    bool can_load = flight_take_place(core, now_us, flight) || loads_lender(core, flight) != NULL;
     if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_release(core, now_us, flight, GUARD_FAILURE_NONE, false);
@@ -123,6 +139,10 @@ void flight_hold_alarm(struct core *core, uint64_t now_us, struct flight *flight
     }
     if (flight->leased && now_us >= flight->valid_until_us) {
         lose_lease(core, now_us, flight);
+        return;
+    }
+    if (flight->leased && now_us >= refreshes_in_vain_us(flight)) {
+        flight_yield(core, now_us, flight);
         return;
     }
     if (flight->leased && flight->renew_op == 0 && now_us >= flight->renew_at_us)

@@ -184,7 +184,7 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
     bool unwanted = flight->load->unwanted;
     bool over_limit = flight->load->cancelled && !unwanted;
     bool cut_short = over_limit && flight->load->cut_short;
-    loads_free(core, flight->load);
+    loads_free(core, now_us, flight->load);
     flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
     if (loaded->outcome == LOAD_FAILED && unwanted) {
@@ -258,5 +258,6 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
     action.previous = flight->leased ? flight->previous : NULL;
     action.lender = flight->load->lender != NULL ? flight->load->lender->id : 0;
     action.batch = flight->load->batch;
+    action.permit = flight->load->permit != NULL ? flight->load->permit->token : NULL;
     core_emit(core, &action);
 }

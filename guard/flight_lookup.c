@@ -175,7 +175,7 @@ static void failed_recently(struct core *core, uint64_t now_us, struct flight *f
 /* Nothing there for us and no lease, but there was no place when we asked. */
 static void unclaimed(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    if (loads_take_place(core, flight)) {
+    if (flight_take_place(core, now_us, flight)) {
         flight_ask(core, now_us, flight);
         return;
     }

@@ -36,6 +36,8 @@ void flight_remember_token(struct flight *flight);
 void flight_ask(struct core *core, uint64_t now_us, struct flight *flight);
 /* It may load: on the thread of a load that waits for it, else on a worker's when its turn comes. */
 void flight_line_up(struct core *core, uint64_t now_us, struct flight *flight);
+/* A place for whatever leads to a load: if somebody waits for it and there is none, that of a queued refresh. */
+bool flight_take_place(struct core *core, uint64_t now_us, struct flight *flight);
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
 void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight);
 /* A round is over: those left over ask again, or nobody is left. */
@@ -81,6 +83,8 @@ void flight_peek_replied(struct core *core, uint64_t now_us, struct flight *flig
 
 /* ---- flight_lease.c ---- */
 
+/* A queued refresh gives its place and its lease back. */
+void flight_yield(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_granted(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_forget_lease(struct core *core, struct flight *flight);
 void flight_set_hold_alarm(struct core *core, struct flight *flight);

@@ -164,8 +164,12 @@ void flight_found_stale(struct core *core, uint64_t now_us, struct flight *fligh
  * takes none, and ours must stay. */
 void flight_peek(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    if (flight->peek_op != 0 || flight->peeked_in_vain || !breaker_allow(&core->breaker, now_us))
+    if (flight->peek_op != 0)
         return;
+    if (flight->peeked_in_vain || !breaker_allow(&core->breaker, now_us)) {
+        loads_raise(core, flight);
+        return;
+    }
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
     action.token = action.prev = "";
     action.lookup = LOOKUP_PEEK;
@@ -181,8 +185,10 @@ void flight_peek_replied(struct core *core, uint64_t now_us, struct flight *flig
     bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
     flight->peek_op = 0;
     flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
-    if (flight->peeked_in_vain)
-        return; /* it is gone, or not for us: from now on everybody waits for the load */
+    if (flight->peeked_in_vain) { /* it is gone, or not for us: from now on everybody waits for the load */
+        loads_raise(core, flight);
+        return;
+    }
     if (!is_fresh && flight->policy->soft_ms > 0) {
         hold(now_us, flight, reply, flight->peek_stamp);
         answer_impatient(core, now_us, flight);
@@ -192,6 +198,8 @@ void flight_peek_replied(struct core *core, uint64_t now_us, struct flight *flig
     }
     if (joined_since(flight, flight->peek_stamp))
         flight_peek(core, now_us, flight);
+    else if (flight->first != NULL)
+        loads_raise(core, flight);
 }
 
 /* ---- refreshing behind a hit ---- */

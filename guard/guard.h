@@ -313,7 +313,26 @@ struct guard_config {
     void *log_context;         /* lent until guard_close() has returned */
     uint32_t near_bytes;       /* bound of the near cache, its overhead included; 0 = there is none */
     uint32_t push_bytes;       /* entries up to this size travel with wake-ups, see below; 0 = none */
+    uint32_t load_permits;     /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
+    uint32_t permit_ms;        /* a dead process keeps its permits for so long; likewise the same for all */
 };
+
+/*
+ * Fleet-wide permits. B bounds what one process does to the source; B times the number of processes is what an
+ * avalanche, thousands of keys expiring together, may do. With load_permits no more than that many queries run at a time
+ * over all processes: a load takes a permit from Redis when a worker is free, and queues until it has one, holding no
+ * thread. A batch is one query and takes one permit, a nested load runs under that of the load that asks.
+ *
+ * Order      First come, first served among the processes that wait, so none takes one permit after the other while
+ *            another waits; loads that somebody waits for come before refreshes, in this process and in the fleet.
+ * Life       A permit lasts permit_ms and is renewed while its query runs. That of a process that was killed comes
+ *            back when it runs out; its query may still be running then, and one more beside it.
+ * Limits     A process that is stopped for longer than permit_ms, or a Redis that loses its data, costs permits that are
+ *            in use (permit_lost): their loads go on and are counted again, and until they end there may be more
+ *            than load_permits. While Redis is away, the breaker is open, or Redis refuses the script, loads start without
+ *            (permit_spared): then B per process is the bound, as it is in the modes LOCAL and OFF; SHADOW takes none.
+ *            Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION LIMIT).
+ */
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \
     {                                                                                                        \
@@ -321,7 +340,7 @@ struct guard_config {
         .name_space = "default", .mode = GUARD_MODE_FLEET, .redis_limit_ms = 250, .connect_limit_ms = 1000,  \
         .load_workers = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,             \
         .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL, .near_bytes = 0,  \
-        .push_bytes = 16384                                                                                  \
+        .push_bytes = 16384, .load_permits = 0, .permit_ms = 3000                                            \
     }
 
 /*
@@ -554,6 +573,14 @@ struct guard_stats {
     uint64_t entry_outdated; /* entries found in Redis older than an invalidation of one of their tags */
     /* of the answers counted in collapsed_fleet: with a value that came with the wake-up message */
     uint64_t push_answered;
+    /* fleet-wide load permits: of this process */
+    uint32_t permits_held;    /* now */
+    uint32_t permits_waiting; /* loads that a worker is free for and that wait for a permit, now */
+    uint64_t permit_granted, permit_refused; /* answers of Redis; a refusal is asked for again */
+    uint64_t permit_lost;   /* not renewed in time, or forgotten by Redis, while their loads ran */
+    uint64_t permit_spared; /* loads that began without, because Redis could not be asked */
+    uint64_t
+        refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -22,7 +22,15 @@ enum {
     KEY_CHANNEL_SIZE = 64,
 };
 
-enum key_role { KEY_VALUE = 'v', KEY_LEASE = 'l', KEY_FAILURE = 'e', KEY_WAITING = 'w' };
+enum key_role {
+    KEY_VALUE = 'v',
+    KEY_LEASE = 'l',
+    KEY_FAILURE = 'e',
+    KEY_WAITING = 'w',
+    KEY_PERMITS = 'p', /* these three of PERMIT_KEY */
+    KEY_QUEUE = 'q',
+    KEY_ALIVE = 'a',
+};
 
 /* 1..KEY_BYTES_MAX bytes and no NUL among them. */
 bool key_valid(const char *key, size_t key_bytes);

@@ -12,6 +12,10 @@
  * What is left to wait for is a load that runs on another thread of this process, where circles are refused at the
  * moment they would close (loads_circle), or one of another process, which is waited for only so long (alone_us).
  *
+ * Users before refreshes: two lines, and who is in the first goes first. A refresh that somebody joins in vain moves over;
+ * one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for when a
+ * worker is free (permits.h): before that nothing is held that others wait for but the lease.
+ *
  * Flights that gather are started in batches, at the end of a turn and when no answer is outstanding to an acquire
  * that was sent in the same turn as theirs. A batch is one query: it occupies one worker until its last load is over.
  */
@@ -41,31 +45,50 @@ void loads_give_place(struct core *core, struct flight *flight)
     flight->has_place = false;
 }
 
+static void join_line(struct core *core, struct flight *flight, enum line line)
+{
+    flight->line = line;
+    DL_APPEND2(core->queue[line], flight, line_prev, line_next);
+}
+
 void loads_enqueue(struct core *core, struct flight *flight)
 {
     assert(flight->has_place);
-    flight->queue_next = NULL;
-    if (core->queue_last != NULL)
-        core->queue_last->queue_next = flight;
-    else
-        core->queue_first = flight;
-    core->queue_last = flight;
+    join_line(core, flight, flight->first != NULL ? LINE_USERS : LINE_REFRESHES);
     core->gathering += flight->gathers;
     core->stats.loads_queued++;
 }
 
+void loads_raise(struct core *core, struct flight *flight)
+{
+    if (flight->state != FLIGHT_QUEUED || flight->line == LINE_USERS)
+        return;
+    DL_DELETE2(core->queue[LINE_REFRESHES], flight, line_prev, line_next);
+    join_line(core, flight, LINE_USERS);
+}
+
+struct flight *loads_last_refresh(const struct core *core)
+{
+    const struct flight *first = core->queue[LINE_REFRESHES];
+    return first != NULL ? first->line_prev : NULL;
+}
+
+bool loads_users_queued(const struct core *core)
+{
+    return core->queue[LINE_USERS] != NULL;
+}
+
+uint32_t loads_wanted(const struct core *core)
+{
+    uint32_t workers = core->config.load_workers - core->queries;
+    uint32_t alone = core->stats.loads_queued - core->gathering;
+    uint32_t queued = alone + (core->gathering > 0); /* a batch at a time */
+    return workers < queued ? workers : queued;
+}
+
 void loads_dequeue(struct core *core, struct flight *flight)
 {
-    struct flight *before = NULL;
-    for (struct flight *at = core->queue_first; at != flight; at = at->queue_next)
-        before = at;
-    if (before != NULL)
-        before->queue_next = flight->queue_next;
-    else
-        core->queue_first = flight->queue_next;
-    if (core->queue_last == flight)
-        core->queue_last = before;
-    flight->queue_next = NULL;
+    DL_DELETE2(core->queue[flight->line], flight, line_prev, line_next);
     core->gathering -= flight->gathers;
     core->stats.loads_queued--;
 }
@@ -132,12 +155,19 @@ static bool is_gathered(const struct core *core, const struct flight *flight)
            core->turn - flight->asked_turn >= CORE_TURNS;
 }
 
+static struct flight *next_in_line(const struct core *core, enum line line, bool turn_over)
+{
+    struct flight *flight = core->queue[line];
+    while (flight != NULL && flight->gathers && !(turn_over && is_gathered(core, flight)))
+        flight = flight->line_next;
+    return flight;
+}
+
+/* Users before refreshes. */
 static struct flight *next_to_start(const struct core *core, bool turn_over)
 {
-    struct flight *flight = core->queue_first;
-    while (flight != NULL && flight->gathers && !(turn_over && is_gathered(core, flight)))
-        flight = flight->queue_next;
-    return flight;
+    struct flight *flight = next_in_line(core, LINE_USERS, turn_over);
+    return flight != NULL ? flight : next_in_line(core, LINE_REFRESHES, turn_over);
 }
 
 static void start_queued(struct core *core, uint64_t now_us, struct flight *flight)
@@ -147,40 +177,47 @@ static void start_queued(struct core *core, uint64_t now_us, struct flight *flig
 }
 
 /* Somebody whose thread is free has joined a queued flight. */
-static void start_lent(struct core *core, uint64_t now_us)
+static void start_lent(struct core *core, uint64_t now_us, enum line line)
 {
-    struct flight *flight = core->asker_count > 0 ? core->queue_first : NULL;
+    struct flight *flight = core->asker_count > 0 ? core->queue[line] : NULL;
     while (flight != NULL) {
-        struct flight *next = flight->queue_next;
+        struct flight *next = flight->line_next;
         if (loads_lender(core, flight) != NULL)
             start_queued(core, now_us, flight);
         flight = next;
     }
 }
 
-/* The first of its policy in the queue, oldest first; `next` stays valid, for starting moves only the flight itself,
- * at most to the end of the queue. */
-static void start_batch(struct core *core, uint64_t now_us, const struct guard_policy *policy)
+/* The first of its policy in the line, oldest first, `most` at the most; `next` stays valid, for starting moves only
+ * the flight itself, at most to the end of a line. Returns how many. */
+static uint32_t start_mates(struct core *core, uint64_t now_us, const struct guard_policy *policy,
+                            enum line line, uint32_t most)
 {
     uint32_t count = 0;
     struct flight *next = NULL;
-    core->batch = ++core->last_id;
-    for (struct flight *at = core->queue_first; at != NULL && count < policy->batch_max; at = next) {
-        next = at->queue_next;
+    for (struct flight *at = core->queue[line]; at != NULL && count < most; at = next) {
+        next = at->line_next;
         if (!at->gathers || at->policy != policy || !is_gathered(core, at))
             continue;
         start_queued(core, now_us, at);
         count++;
     }
+    return count;
+}
+
+static void start_batch(struct core *core, uint64_t now_us, const struct guard_policy *policy)
+{
+    core->batch = ++core->last_id;
+    uint32_t users = start_mates(core, now_us, policy, LINE_USERS, policy->batch_max);
+    start_mates(core, now_us, policy, LINE_REFRESHES, policy->batch_max - users);
     core->batch = 0;
 }
 
-void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
+static void start_queries(struct core *core, uint64_t now_us, bool turn_over)
 {
-    start_lent(core, now_us);
     while (core->queries < core->config.load_workers) {
         struct flight *flight = next_to_start(core, turn_over);
-        if (flight == NULL)
+        if (flight == NULL || !permits_allow(core, now_us))
             return;
         if (flight->gathers)
             start_batch(core, now_us, flight->policy);
@@ -189,13 +226,21 @@ void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
     }
 }
 
-/* Of this load's batch; a load that is alone has batch 0 and no mates. */
-static bool has_mates(const struct core *core, const struct load *load)
+void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
+{
+    start_lent(core, now_us, LINE_USERS);
+    start_lent(core, now_us, LINE_REFRESHES);
+    start_queries(core, now_us, turn_over);
+    permits_balance(core, now_us);
+}
+
+/* Another one of this load's batch; a load that is alone has batch 0 and none. NULL: it is the only one. */
+static const struct load *mate_of(const struct core *core, const struct load *load)
 {
     const struct load *at = load->batch != 0 ? core->loads : NULL;
     while (at != NULL && (at == load || at->batch != load->batch))
         at = at->next;
-    return at != NULL;
+    return at;
 }
 
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us)
@@ -211,7 +256,7 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
     load->batch = load->lender == NULL ? core->batch : 0;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
-    bool joins = has_mates(core, load);
+    const struct load *mate = mate_of(core, load);
     DL_APPEND(core->loads, load);
     if (load->lender != NULL) {
         load->lender->lending = true;
@@ -219,7 +264,8 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
         loads_give_place(core, flight);
         return load;
     }
-    core->queries += !joins;
+    core->queries += mate == NULL;
+    load->permit = mate != NULL ? mate->permit : permits_use(core);
     core->stats.loads_running++;
     flight->has_place = false; /* the load's from here on */
     return load;
@@ -233,14 +279,22 @@ struct load *loads_find(const struct core *core, uint64_t id)
     return load;
 }
 
-void loads_free(struct core *core, struct load *load)
+static void end_query(struct core *core, uint64_t now_us, const struct load *load)
+{
+    core->queries--;
+    if (load->permit != NULL)
+        permits_give_back(core, now_us, load->permit);
+}
+
+void loads_free(struct core *core, uint64_t now_us, struct load *load)
 {
     assert(!load->lending);
     DL_DELETE(core->loads, load);
     if (load->lender != NULL) {
         load->lender->lending = false;
     } else {
-        core->queries -= !has_mates(core, load);
+        if (mate_of(core, load) == NULL)
+            end_query(core, now_us, load);
         core->stats.loads_running--;
         core->places_used--;
     }

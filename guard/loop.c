@@ -42,7 +42,7 @@ struct lookup {
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
     uint64_t batch;   /* of the connection when it was asked: once that moves on, it has been written */
-    uint64_t near_token, near_stamp, sent_us;
+    struct near_lookup near;
     struct check *check; /* owned; NULL: no tags */
     int64_t pttl_ms;
     unsigned replies;        /* still to come */
@@ -329,32 +329,13 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
     };
 }
 
-/* For near_ms from when the lookup was sent: a message that came before that cannot be missed. */
-static void keep_near(const struct lookup *lookup, const struct guard_kind *kind, const struct found *found)
-{
-    const struct guard_result *result = &found->result;
-    bool is_fresh = result->source == GUARD_FROM_CACHE;
-    if (!is_fresh || lookup->near_token == NEAR_TOKEN_NONE || kind->policy.near_ms == 0)
-        return;
-    uint64_t age_us = (uint64_t)result->age_ms * 1000;
-    struct near_entry entry = {
-        .value = result->status == GUARD_OK ? found->value : NULL,
-        .born_us = lookup->sent_us > age_us ? lookup->sent_us - age_us : 0,
-        .fresh_until_us = lookup->sent_us + (uint64_t)result->left_ms * 1000,
-        .tags = found->value != NULL ? found->value->tags : NULL,
-        .tags_bytes = found->value != NULL ? found->value->tags_bytes : 0,
-        .stamp = lookup->near_stamp,
-    };
-    near_put(lookup->loop->guard->near, lookup->encoded, lookup->encoded_bytes, lookup->near_token,
-             lookup->sent_us + (uint64_t)kind->policy.near_ms * 1000, &entry);
-}
-
 /* A hit if it is as new as the policy asks for. Whoever is left goes on to the guard's thread. */
 static void answer_found(struct lookup *lookup, const struct found *found)
 {
     if (lookup->gets == NULL)
         return; /* all have left */
-    keep_near(lookup, lookup->gets->kind, found);
+    if (found->result.source == GUARD_FROM_CACHE)
+        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, found->value, &found->result);
     answer_gets(lookup, found);
 }
 
@@ -526,11 +507,7 @@ static void send_lookup(struct lookup *lookup)
     const char *pttl[] = {"PTTL", name}, *get[] = {"GET", name};
     size_t pttl_bytes[] = {4, name_bytes}, get_bytes[] = {3, name_bytes};
     lookup->batch = redis_batch(loop->redis);
-    if (loop->guard->near != NULL) {
-        lookup->near_token = near_token(loop->guard->near, lookup->encoded, lookup->encoded_bytes);
-        lookup->near_stamp = near_stamp(loop->guard->near);
-    }
-    lookup->sent_us = clock_now_us();
+    lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
     lookup->replies = 1; /* ours, until all are sent */
     send_remembered(lookup);
     bool pttl_sent = redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup);

@@ -35,6 +35,12 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
     snprintf(protocol->process, sizeof protocol->process, "%.31s:%ld", host, (long)getpid());
 }
 
+void protocol_set_permits(struct protocol *protocol, uint32_t permits, uint32_t permit_ms)
+{
+    protocol->permits = permits;
+    protocol->permit_ms = permit_ms;
+}
+
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
                     uint64_t since_s, char token[TOKEN_SIZE])
 {
@@ -232,6 +238,51 @@ static bool send_invalidate(const struct protocol *protocol, struct redis *redis
     return run_script(redis, SCRIPT_INVALIDATE, ALL_KEYS, &args, replied, context);
 }
 
+static void add_permit_keys(struct arguments *args, const struct protocol *protocol,
+                            const struct core_action *action)
+{
+    add_key(args, protocol, &action->key, KEY_PERMITS);
+    add_key(args, protocol, &action->key, KEY_QUEUE);
+    add_key(args, protocol, &action->key, KEY_ALIVE);
+}
+
+static bool acquire_permit(const struct protocol *protocol, struct redis *redis,
+                           const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_permit_keys(&args, protocol, action);
+    add_text(&args, action->token);
+    add_text(&args, action->waiter);
+    add_number(&args, protocol->permits);
+    add_number(&args, protocol->permit_ms);
+    add_number(&args, PERMIT_WAIT_MS);
+    add_text(&args, action->behind ? "r" : "u");
+    add_text(&args, action->more ? "1" : "0");
+    return run_script(redis, SCRIPT_PERMIT_ACQUIRE, 3, &args, replied, context);
+}
+
+static bool renew_permit(const struct protocol *protocol, struct redis *redis,
+                         const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_key(&args, protocol, &action->key, KEY_PERMITS);
+    add_text(&args, action->token);
+    add_number(&args, protocol->permit_ms);
+    return run_script(redis, SCRIPT_PERMIT_RENEW, 1, &args, replied, context);
+}
+
+static bool release_permit(const struct protocol *protocol, struct redis *redis,
+                           const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_permit_keys(&args, protocol, action);
+    add_text(&args, action->token);
+    add_text(&args, action->waiter);
+    add_number(&args, protocol->permits);
+    add_text(&args, protocol->channel);
+    return run_script(redis, SCRIPT_PERMIT_RELEASE, 3, &args, replied, context);
+}
+
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                    redis_replied *replied, void *context)
 {
@@ -247,6 +298,12 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
         return run_release(protocol, redis, action, replied, context);
     case CORE_INVALIDATE:
         return send_invalidate(protocol, redis, action, replied, context);
+    case CORE_PERMIT_ACQUIRE:
+        return acquire_permit(protocol, redis, action, replied, context);
+    case CORE_PERMIT_RENEW:
+        return renew_permit(protocol, redis, action, replied, context);
+    case CORE_PERMIT_RELEASE:
+        return release_permit(protocol, redis, action, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
         break;
@@ -407,6 +464,8 @@ static enum message_kind message_kind(char operation)
         return MESSAGE_INVALIDATED;
     case 't':
         return MESSAGE_TAG;
+    case 'p':
+        return MESSAGE_PERMIT;
     case 'c':
         return MESSAGE_CANARY;
     }

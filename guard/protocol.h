@@ -6,9 +6,9 @@
  * own; used on the guard's thread.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
- * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or
- * "c <process> <number>", the canary. Behind an f, after a space, the entry may follow that was stored, as it stands in
- * Redis: if somebody waits for that lease and it has at most push_bytes.
+ * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a load
+ * permit is free for that process; or "c <process> <number>", the canary. Behind an f, after a space, the entry may
+ * follow that was stored, as it stands in Redis: if somebody waits for that lease and it has at most push_bytes.
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -19,19 +19,21 @@
 struct protocol {
     const char *name_space;
     char channel[KEY_CHANNEL_SIZE];
-    uint32_t max_lease_ms, max_value_ms;
+    uint32_t max_lease_ms, max_value_ms, permits, permit_ms;
     uint32_t push_bytes; /* entries up to this size travel with the message; 0 after init: none */
     char process[96];    /* "host:pid", readable in a lease */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
                    uint32_t max_lease_ms, uint32_t max_value_ms);
+/* Those of the fleet; 0: none are asked for. */
+void protocol_set_permits(struct protocol *protocol, uint32_t permits, uint32_t permit_ms);
 
 /* "<uuid 36> <tag 16> <lease_ms 7> <host:pid> <since>"; `random` comes from the operating system. */
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
                     uint64_t since_s, char token[TOKEN_SIZE]);
 
-/* Sends the script of an ACQUIRE, RENEW, FILL, TOUCH, RELEASE or INVALIDATE. False: it could not be sent. */
+/* Sends the script of an action that has one. False: it could not be sent. */
 bool protocol_send(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                    redis_replied *replied, void *context);
 
@@ -46,12 +48,13 @@ enum message_kind {
     MESSAGE_RELEASED,
     MESSAGE_INVALIDATED,
     MESSAGE_TAG,
+    MESSAGE_PERMIT,
     MESSAGE_CANARY
 };
 struct message {
     enum message_kind kind;
-    const char
-        *subject; /* encoded key or tag, or the canary's "<process> <number>"; points into the payload */
+    const char *
+        subject; /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
     size_t subject_bytes;
     const char *tag;   /* of the lease: TOKEN_TAG_BYTES hex digits; NULL: there is none */
     const char *entry; /* FILLED: what was stored; NULL: it did not travel */

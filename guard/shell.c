@@ -83,7 +83,7 @@ void shell_after_events(struct guard *guard)
         end_shadows(guard);
     shell_tell_invalidated(guard);
     set_timer(guard);
-    if (core_turn_due(guard->core))
+    if (core_turn_due(guard->core) || guard->littered)
         uv_idle_start(&guard->awake, on_awake);
     shell_advance_end(guard);
 }
@@ -92,9 +92,13 @@ void shell_after_events(struct guard *guard)
 void shell_on_turn_over(uv_check_t *check)
 {
     struct guard *guard = check->data;
-    if (guard->phase == SHELL_ENDING || !core_turn_due(guard->core))
+    if (guard->phase == SHELL_ENDING)
         return;
-    uv_idle_stop(&guard->awake);
+    guard->littered = guard->littered && near_sweep(guard->near);
+    if (!guard->littered)
+        uv_idle_stop(&guard->awake);
+    if (!core_turn_due(guard->core))
+        return;
     core_turn_over(guard->core, clock_now_us());
     shell_after_events(guard);
 }
@@ -104,14 +108,16 @@ void shell_on_turn_over(uv_check_t *check)
 void shell_on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
-    bool of_tag = message->kind == MESSAGE_TAG;
-    if (of_tag || message->kind == MESSAGE_INVALIDATED)
-        shell_drop_near(guard, message->subject, message->subject_bytes, of_tag);
-    if (of_tag)
-        return; /* no key: nobody waits for it */
-    if (!shell_take_push(guard, message))
-        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
-                   message->kind == MESSAGE_INVALIDATED);
+    bool invalidated = message->kind == MESSAGE_INVALIDATED;
+    if (message->kind == MESSAGE_TAG) { /* no key: nobody waits for it */
+        near_heard_tag(guard->near, message->subject, message->subject_bytes);
+        return;
+    }
+    near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
+    if (message->kind == MESSAGE_PERMIT)
+        core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
+    else if (!shell_take_push(guard, message))
+        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, invalidated);
     shell_after_events(guard);
 }
 
@@ -126,8 +132,9 @@ void shell_on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
     shell_log(guard, "wake-ups: %s", text);
-    if (guard->near != NULL)
-        near_listen(guard->near, wake_state(guard->wake) == GUARD_REDIS_UP);
+    bool up = wake_state(guard->wake) == GUARD_REDIS_UP;
+    near_subscribed(guard->near, up);
+    guard->littered = guard->near != NULL && (guard->littered || !up);
     shell_after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
 }
 

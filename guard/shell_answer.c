@@ -61,19 +61,11 @@ void shell_tell_answered(struct guard *guard)
     }
 }
 
-void shell_drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes, bool of_tag)
-{
-    if (guard->near != NULL)
-        (of_tag ? near_drop_tag : near_drop)(guard->near, encoded, encoded_bytes);
-}
-
-/* The second drop: between the first, when it was accepted, and the deletion in Redis somebody may have
- * looked the old value up and kept it. */
 void shell_end_invalidation(struct guard *guard, struct invalidation *invalidation,
                             const struct guard_invalidated *result)
 {
     const struct core_invalidation *core = &invalidation->core;
-    shell_drop_near(guard, core->key.encoded, core->key.encoded_bytes, core->of_tag);
+    near_invalidation_ends(guard->near, core->of_tag, core->key.encoded, core->key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);

@@ -57,8 +57,6 @@ void shell_tell_invalidated(struct guard *guard);
 void shell_return_get(struct get *get);
 void shell_end_invalidation(struct guard *guard, struct invalidation *invalidation,
                             const struct guard_invalidated *result);
-/* What an invalidation makes out of date here. Any thread. */
-void shell_drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes, bool of_tag);
 
 /* ---- shell_life.c ---- */
 

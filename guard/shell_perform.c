@@ -28,6 +28,9 @@ static void perform(struct guard *guard, const struct core_action *action)
     case CORE_TOUCH:
     case CORE_RELEASE:
     case CORE_INVALIDATE:
+    case CORE_PERMIT_ACQUIRE:
+    case CORE_PERMIT_RENEW:
+    case CORE_PERMIT_RELEASE:
         performed = shell_send(guard, action);
         break;
     case CORE_LOAD:

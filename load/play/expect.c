@@ -28,6 +28,7 @@ static const struct trait {
     {"max", EXPECT_PERCENTILE, DURATION, true, true, false, false, false, false},
     {"mean", EXPECT_MEAN, DURATION, true, true, false, false, false, false},
     {"loads", EXPECT_LOADS, COUNT, false, true, true, false, false, false},
+    {"loads at once", EXPECT_LOADS_AT_ONCE, COUNT, false, false, true, true, false, false},
     {"loads per expiry", EXPECT_LOADS_PER_EXPIRY, COUNT, false, false, true, false, false, false},
     {"loads per key", EXPECT_LOADS_PER_KEY, COUNT, false, true, true, true, false, false},
     {"loaded keys", EXPECT_LOADED_KEYS, COUNT, false, true, true, true, false, false},
@@ -288,6 +289,11 @@ bool expect_needs_loads(const struct expect *expect)
 bool expect_needs_keys(const struct expect *expect)
 {
     return trait_of(expect->figure)->needs_keys || (expect_needs_loads(expect) && expect->has_window);
+}
+
+bool expect_needs_ends(const struct expect *expect)
+{
+    return expect->figure == EXPECT_LOADS_AT_ONCE;
 }
 
 bool expect_needs_samples(const struct expect *expect)

@@ -32,6 +32,8 @@
  *     loaded keys              different ones
  *     expiries
  *     peak running             the most loads at once that a sample saw
+ *     loads at once            the most that ran at once, exactly: needs log_duration=on, which a stack has if this
+ *                              is expected
  *     redis commands, redis commands per request
  *     stale answers            older than a write that was over before the request was sent
  *     answered per second      over the whole run
@@ -71,6 +73,7 @@ enum expect_figure {
     EXPECT_LOADED_KEYS,
     EXPECT_EXPIRIES,
     EXPECT_PEAK_RUNNING,
+    EXPECT_LOADS_AT_ONCE,
     EXPECT_REDIS_COMMANDS,
     EXPECT_REDIS_PER_REQUEST,
     EXPECT_STALE,
@@ -116,6 +119,7 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
 /* What a figure needs beyond the requests. */
 bool expect_needs_loads(const struct expect *expect); /* somebody counts */
 bool expect_needs_keys(const struct expect *expect);  /* the log, which knows keys or instants */
+bool expect_needs_ends(const struct expect *expect);  /* when loads ended */
 bool expect_needs_samples(const struct expect *expect);
 bool expect_needs_redis(const struct expect *expect);
 

@@ -196,6 +196,14 @@ static void measure_peak(const struct expect *expect, const struct expect_source
 
 /* ---- the whole run ---- */
 
+static void measure_at_once(const struct expect_source *source, struct figure *out)
+{
+    if (source->view == NULL || !source->view->has_ends)
+        out->unknown = "the log does not say when loads ended: log_duration = on";
+    else
+        out->value = source->view->at_once;
+}
+
 static void measure_result(const struct expect *expect, const struct expect_source *source,
                            struct figure *out)
 {
@@ -261,6 +269,9 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
         break;
     case EXPECT_PEAK_RUNNING:
         measure_peak(expect, source, out);
+        return true;
+    case EXPECT_LOADS_AT_ONCE:
+        measure_at_once(source, out);
         return true;
     case EXPECT_STALE:
         measure_stale(expect, source, out);

@@ -63,11 +63,25 @@ static bool start_proxy(struct servers *servers)
             proxy_add(servers->proxy, servers->postgres.port, &servers->postgres_route));
 }
 
+/* Before anything is loaded: what has connected by then would hear of it later. */
+static bool log_ends(const struct servers *servers)
+{
+    const struct scenario *scenario = servers->scenario;
+    bool wanted = false;
+    for (size_t i = 0; i < scenario->expect_count; i++)
+        wanted = wanted || expect_needs_ends(&scenario->expects[i]);
+    const char *url = servers->postgres.url;
+    return !wanted || (stack_postgres_query(url, "ALTER SYSTEM SET log_duration = on", NULL, 0) &&
+                       stack_postgres_query(url, "SELECT pg_reload_conf()", NULL, 0));
+}
+
 static bool start_postgres(struct servers *servers)
 {
     char text[80];
     progress_step("private PostgreSQL");
-    if (!progress_done(stack_postgres_start(&servers->postgres, database_connections(servers->scenario))))
+    bool started = stack_postgres_start(&servers->postgres, database_connections(servers->scenario)) &&
+                   log_ends(servers);
+    if (!progress_done(started))
         return false;
     snprintf(text, sizeof text, "%u products", (unsigned)servers->scenario->product_count);
     progress_step(text);

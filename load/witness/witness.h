@@ -77,7 +77,9 @@ struct witness_view {
     struct witness_load *loads; /* LOG: load_count of them, by time, not NULL; otherwise NULL */
     struct witness_sample *samples;
     size_t sample_count;
-    uint32_t peak_running; /* the most that a sample saw; LOG cannot know when a load ended */
+    uint32_t peak_running; /* the most that a sample saw */
+    uint32_t at_once;      /* LOG: the most that ran at once, exactly, if ... */
+    bool has_ends;         /* ... the log has the ends of loads, too (log_duration=on) */
     struct witness_command commands[WITNESS_COMMANDS_MAX]; /* of Redis, the most frequent first */
     size_t command_count;
     uint64_t command_sum;

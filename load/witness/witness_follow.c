@@ -237,6 +237,8 @@ static bool give_loads(struct witness_log *log, struct witness_view *view)
     qsort(log->loads, log->load_count, sizeof *log->loads, by_time);
     view->loads = log->loads;
     view->load_count = log->load_count;
+    view->at_once = log->running.most;
+    view->has_ends = log->running.ended > 0 && !log->running.is_overfull;
     log->loads = NULL;
     log->load_count = log->load_room = 0;
     return true;

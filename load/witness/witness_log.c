@@ -151,6 +151,7 @@ static void count_load(struct witness_log *log, struct witness_pending *pending)
     struct witness_load *load = &log->loads[log->load_count++];
     *load = (struct witness_load){.at_us = pending->at_us};
     memcpy(load->key, pending->key, sizeof load->key);
+    witness_running_begin(&log->running, pending->process);
 }
 
 /* ---- what a message is ---- */
@@ -258,6 +259,9 @@ static void begin_message(struct witness_log *log, struct span line, const struc
     log->readable_count++;
     log->last_kind = read->kind;
     log->head = *read;
+    if (read->kind != WITNESS_LINE_DETAIL)
+        witness_running_line(&log->running, read->process,
+                             begins((struct span){read->text, read->text_bytes}, "duration: "));
     if (read->kind == WITNESS_LINE_LOG)
         forget_pending(log);
     text_add(&log->message, read->text, read->text_bytes);

@@ -18,6 +18,7 @@
 
 #include "load/witness/witness.h"
 #include "load/witness/witness_line.h"
+#include "load/witness/witness_running.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,6 +54,7 @@ struct witness_log {
     size_t load_count, load_room;
 
     uint64_t readable_count; /* messages */
+    struct witness_running running;
     uint64_t duration_count; /* such statements that were logged when they ended: they are not counted */
     enum witness_line_kind last_kind; /* of the last line that is a message, or should be */
     char last_bad[96];                /* how the last one that cannot be read begins */

@@ -108,6 +108,8 @@ static const struct {
     {"REDIS_LIMIT_MS", {"", "0", "20001"}},
     {"LOAD_WORKERS", {"", "0", "1025"}},
     {"LOAD_QUEUE", {"", "-1", "1000001"}},
+    {"LOAD_PERMITS", {"", "-1", "100001"}},
+    {"PERMIT_MS", {"", "29", "60001"}},
     {"WRITE_WORKERS", {"", "0", "257"}},
     {"WRITE_QUEUE", {"", "-1", "1000001"}},
     {"WRITE_LIMIT_MS", {"", "0", "3600001"}},

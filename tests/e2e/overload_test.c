@@ -66,7 +66,8 @@ static struct overlap *read_overlap(const struct fleet *fleet)
     return overlap;
 }
 
-static void expect_loads(const struct fleet *fleet, uint32_t loads, uint32_t most_at_a_time)
+/* Returns the most at a time. */
+static uint32_t expect_loads(const struct fleet *fleet, uint32_t loads, uint32_t most_at_a_time)
 {
     struct overlap *overlap = read_overlap(fleet);
     uint32_t begun = overlap->begun, most = overlap->most, running = overlap->running;
@@ -76,6 +77,7 @@ static void expect_loads(const struct fleet *fleet, uint32_t loads, uint32_t mos
     assert_int_equal(begun, loads);
     assert_int_equal(running, 0);
     assert_in_range(most, 1, most_at_a_time);
+    return most;
 }
 
 static int up_with_durations(void **state)
@@ -156,6 +158,31 @@ static void keys_that_both_processes_want_are_still_loaded_once_each(void **stat
     expect_rest(fleet);
 }
 
+static void with_permits_no_more_loads_run_over_both_processes_than_there_are(void **state)
+{
+    enum { PERMITS = 8 };
+    const char *const settings[] = {"LOAD_DELAY_MS=10",
+                                    "LOAD_WORKERS=40",
+                                    "LOAD_QUEUE=4000",
+                                    "LOAD_PERMITS=8",
+                                    "PERMIT_MS=10000",
+                                    PATIENT,
+                                    NULL};
+    struct fleet *fleet = *state;
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, PROCESSES, settings));
+    ask_for_all_keys(fleet, PROCESSES * KEYS, &burst);
+    assert_int_equal(burst.summary.statuses[200], PROCESSES * KEYS);
+    assert_int_equal(burst.summary.bodies, KEYS);
+    assert_int_equal(expect_loads(fleet, KEYS, PERMITS), PERMITS);
+    assert_true(fleet_sum(fleet, "guard_permits_total{result=\"granted\"}") == KEYS);
+    assert_true(fleet_sum(fleet, "guard_permits_lost_total") == 0);
+    assert_true(fleet_sum(fleet, "guard_permits_spared_total") == 0);
+    assert_true(fleet_sum(fleet, "guard_permits_held") == 0);
+    expect_rest(fleet);
+    assert_int_equal(fleet_redis_number(fleet, "EXISTS", "csg1:{fleet:sem:load}:p"), 0);
+}
+
 static void beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs(void **state)
 {
     enum { WORKERS = 2, QUEUE = 10 };
@@ -196,6 +223,8 @@ int main(void)
         cmocka_unit_test_teardown(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are,
                                   fleet_end),
         cmocka_unit_test_teardown(keys_that_both_processes_want_are_still_loaded_once_each, fleet_end),
+        cmocka_unit_test_teardown(with_permits_no_more_loads_run_over_both_processes_than_there_are,
+                                  fleet_end),
         cmocka_unit_test_teardown(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs,
                                   fleet_end),
         cmocka_unit_test_teardown(without_redis_the_bulkhead_of_each_process_holds, fleet_end),

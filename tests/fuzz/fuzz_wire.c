@@ -49,7 +49,7 @@ static void check_core_reply(enum core_action_kind kind, const struct core_reply
 
 static void read_as_answer(const struct redisReply *reply)
 {
-    for (enum core_action_kind kind = CORE_ACQUIRE; kind <= CORE_INVALIDATE; kind++) {
+    for (enum core_action_kind kind = CORE_ACQUIRE; kind <= CORE_PERMIT_RELEASE; kind++) {
         struct core_reply out;
         struct value *value = NULL;
         protocol_read(kind, KEY, KEY_LENGTH, REDIS_REPLIED, reply, &out, &value);

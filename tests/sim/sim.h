@@ -5,9 +5,12 @@
  *
  *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
+ *   sim_lookup.c   the lookup on a server loop, before the core is asked
+ *   sim_near.c     the near cache of each process, guard/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
  *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
+ *   sim_permits.c  the three scripts of the load permits, and what must be true of them
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
@@ -25,6 +28,7 @@
 
 #include "guard/chance.h"
 #include "guard/core.h"
+#include "guard/near_use.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,6 +44,8 @@ enum {
     SIM_LOADS = 4096,
     SIM_COMMANDS = 8192,
     SIM_TEXT = 256,
+    SIM_PERMITS = 64,
+    SIM_WAITERS = 64,
 };
 
 /* ---- faults ---- */
@@ -83,32 +89,36 @@ extern const char *const fault_names[FAULTS];
 /* Bugs sown into the model's side, to show that the oracle finds them. */
 enum mutant {
     MUTANT_NONE,
-    MUTANT_FILL_UNFENCED,     /* stores without the lease */
-    MUTANT_RELEASE_ANY,       /* deletes whoever's lease */
-    MUTANT_INVALIDATE_KEEPS,  /* leaves the running load its lease */
-    MUTANT_RENEW_CREATES,     /* brings a voided lease back */
-    MUTANT_LOOKUP_NOT_ATOMIC, /* grants a lease over a fresh value */
-    MUTANT_BUSY_IGNORED,      /* grants a lease that another process has */
-    MUTANT_NO_CLAMP,          /* believes a TTL that a clock step has lengthened */
-    MUTANT_SAME_TOKEN,        /* a retry sends the token of the attempt before */
-    MUTANT_EARLY_QUERY,       /* the row is read before the lease is asked for */
-    MUTANT_FALSE_CONFIRM,     /* an unanswered invalidation is taken for confirmed */
-    MUTANT_REPLY_SHIFTED,     /* a connection is used on after a timeout: replies of the caller before */
-    MUTANT_NO_FAILURE_LEASE,  /* a failed load leaves no trace */
-    MUTANT_TOUCH_UNFENCED,    /* gives a value a new life without the lease */
-    MUTANT_EARLY_ANY,         /* an early refresh takes the lease over a value that is new already */
-    MUTANT_EARLY_BUSY,        /* or although somebody refreshes it */
-    MUTANT_STALE_STAYS,       /* an invalidation leaves the value, as a stale one */
-    MUTANT_STALE_FOR_EVER,    /* a value is given the TTL of the namespace's limit */
-    MUTANT_UNCHANGED_BLIND,   /* a loader says "unchanged" without having compared */
-    MUTANT_TAGS_BLIND,        /* an entry is good whatever its tags' epochs are */
-    MUTANT_EPOCH_LOST_GOOD,   /* a tag without an epoch is taken for one that was never invalidated */
-    MUTANT_CLOCK_LATE,        /* the clock is read when the load is over */
-    MUTANT_CLOCK_RESTARTS,    /* a clock that was lost begins where it began before */
-    MUTANT_CLOCK_STANDS,      /* an invalidation of a tag does not move it on */
-    MUTANT_KEEP_BACKDATES,    /* a tag without an epoch is given that of the value being stored */
-    MUTANT_FULL_KEEPS_EPOCH,  /* without memory, an invalidation of a tag changes nothing */
-    MUTANT_PUSH_UNCHECKED,    /* what a message brought is good whatever its tags' epochs are */
+    MUTANT_FILL_UNFENCED,      /* stores without the lease */
+    MUTANT_RELEASE_ANY,        /* deletes whoever's lease */
+    MUTANT_INVALIDATE_KEEPS,   /* leaves the running load its lease */
+    MUTANT_RENEW_CREATES,      /* brings a voided lease back */
+    MUTANT_LOOKUP_NOT_ATOMIC,  /* grants a lease over a fresh value */
+    MUTANT_BUSY_IGNORED,       /* grants a lease that another process has */
+    MUTANT_NO_CLAMP,           /* believes a TTL that a clock step has lengthened */
+    MUTANT_SAME_TOKEN,         /* a retry sends the token of the attempt before */
+    MUTANT_EARLY_QUERY,        /* the row is read before the lease is asked for */
+    MUTANT_FALSE_CONFIRM,      /* an unanswered invalidation is taken for confirmed */
+    MUTANT_REPLY_SHIFTED,      /* a connection is used on after a timeout: replies of the caller before */
+    MUTANT_NO_FAILURE_LEASE,   /* a failed load leaves no trace */
+    MUTANT_TOUCH_UNFENCED,     /* gives a value a new life without the lease */
+    MUTANT_EARLY_ANY,          /* an early refresh takes the lease over a value that is new already */
+    MUTANT_EARLY_BUSY,         /* or although somebody refreshes it */
+    MUTANT_STALE_STAYS,        /* an invalidation leaves the value, as a stale one */
+    MUTANT_STALE_FOR_EVER,     /* a value is given the TTL of the namespace's limit */
+    MUTANT_UNCHANGED_BLIND,    /* a loader says "unchanged" without having compared */
+    MUTANT_PERMIT_RELEASE_ANY, /* gives back whoever's permit */
+    MUTANT_PERMIT_FOR_EVER,    /* the permit of a dead holder never runs out */
+    MUTANT_PERMIT_NO_QUEUE,    /* whoever asks first gets it */
+    MUTANT_REFRESH_FIRST,      /* a refresh does not wait behind users */
+    MUTANT_TAGS_BLIND,         /* an entry is good whatever its tags' epochs are */
+    MUTANT_EPOCH_LOST_GOOD,    /* a tag without an epoch is taken for one that was never invalidated */
+    MUTANT_CLOCK_LATE,         /* the clock is read when the load is over */
+    MUTANT_CLOCK_RESTARTS,     /* a clock that was lost begins where it began before */
+    MUTANT_CLOCK_STANDS,       /* an invalidation of a tag does not move it on */
+    MUTANT_KEEP_BACKDATES,     /* a tag without an epoch is given that of the value being stored */
+    MUTANT_FULL_KEEPS_EPOCH,   /* without memory, an invalidation of a tag changes nothing */
+    MUTANT_PUSH_UNCHECKED,     /* what a message brought is good whatever its tags' epochs are */
     MUTANTS,
 };
 
@@ -131,8 +141,17 @@ enum seen {
     SEEN_BATCHED,   /* loads that joined another's query */
     SEEN_TAGGED,    /* invalidations of tags */
     SEEN_OUTDATED,  /* entries found older than one */
+    SEEN_NEAR,      /* near hits */
+    SEEN_NEAR_OLD,  /* of those, older than an invalidation that another process has confirmed */
+    SEEN_NEAR_LATE, /* lookups whose answer came too late to be kept */
+    SEEN_EVICTED,   /* entries that left a near cache for want of room */
+    SEEN_CLEARED,   /* or with the subscription */
     SEEN_PUSHED,    /* gets answered by what came with a message */
     SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
+    SEEN_PERMITTED, /* loads under a permit */
+    SEEN_REFUSED,   /* permits refused */
+    SEEN_NAMED,     /* messages that one is free */
+    SEEN_REENTERED, /* permits that were lost, and counted again */
     SEENS,
 };
 
@@ -150,6 +169,7 @@ enum event_kind {
     EVENT_CONNECT,    /* process: command connection */
     EVENT_SUBSCRIBE,  /* process: subscription */
     EVENT_MESSAGE,    /* process, key, gone; 1 + the command whose entry it carries, 0: none */
+    EVENT_PERMIT,     /* process: a permit is free for it */
     EVENT_LOAD_READ,  /* load takes its snapshot */
     EVENT_LOAD_END,   /* load */
     EVENT_REQUEST,    /* process, key */
@@ -161,11 +181,16 @@ enum event_kind {
     EVENT_CLOSE,      /* process: its drain is over */
     EVENT_RESTART,    /* process after a crash or its close */
     EVENT_REPLICATE,
-    EVENT_TURN,       /* process: all that was to be read has been read */
-    EVENT_COMPANION,  /* what goes beside a command reaches Redis */
-    EVENT_CHECK,      /* the question after the tags of what a command found reaches Redis */
-    EVENT_CHECKED,    /* its answer reaches the command's process */
-    EVENT_PUSH_CHECK, /* the same of an entry that came with a message */
+    EVENT_TURN,         /* process: all that was to be read has been read */
+    EVENT_LOOKUP_PTTL,  /* request: its lookup reaches Redis */
+    EVENT_LOOKUP_GET,   /* request: the second half of it, if something came in between */
+    EVENT_LOOKUP_REPLY, /* request */
+    EVENT_LOOKUP_LIMIT, /* request: the time of its lookup is over */
+    EVENT_UNHEARD,      /* process notices that its subscription is lost */
+    EVENT_COMPANION,    /* what goes beside a command reaches Redis */
+    EVENT_CHECK,        /* the question after the tags of what a command found reaches Redis */
+    EVENT_CHECKED,      /* its answer reaches the command's process */
+    EVENT_PUSH_CHECK,   /* the same of an entry that came with a message */
     EVENT_PUSH_CHECKED,
     EVENT_KINDS,
 };
@@ -178,10 +203,11 @@ struct event {
     uint32_t key;
     uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
+    uint16_t version; /* MESSAGE: nothing older is in Redis */
 };
 
 struct events {
-    struct event *heap; /* owned, 1-based */
+    struct event *heap; /* owned */
     size_t count, capacity;
     uint64_t numbered;
 };
@@ -242,10 +268,29 @@ struct slot {
     struct stored_waiting waiting;
 };
 
+struct permit_out {
+    bool there;
+    char token[TOKEN_SIZE];
+    int64_t expires_ms;
+    uint64_t since_us; /* the world's clock: granted or renewed */
+};
+
+struct permit_waiter {
+    char name[TOKEN_UUID_BYTES + 1];
+    uint64_t order; /* 0: none */
+    int64_t alive_ms;
+};
+
+struct permits_model {
+    struct permit_out out[SIM_PERMITS];
+    struct permit_waiter waiter[SIM_WAITERS];
+};
+
 struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
     struct stored_tags tags, tags_replica;
     uint64_t eras; /* begun so far; no two are ever the same */
+    struct permits_model permits, permits_replica;
     int64_t clock_offset_ms;
     bool down, hung, oom, readonly;
     uint32_t epoch; /* one more with every end of a Redis */
@@ -285,14 +330,26 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
 
+/* ---- sim_permits.c ---- */
+
+void permits_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
+/* Drops what has run out. */
+void permits_sweep(struct sim *sim);
+struct load_model;
+void check_permit_of_load(struct sim *sim, const struct load_model *load);
+void check_permit_renewed(struct sim *sim, const struct command *renewal, bool lost);
+void check_permits_rest(struct sim *sim);
+
 /* ---- the database ---- */
 
 struct row {
     uint32_t version;
     bool absent[SIM_VERSIONS], too_big[SIM_VERSIONS];
-    uint32_t changes;  /* of its entry in Redis */
-    uint32_t floor;    /* highest version whose invalidation was confirmed */
-    uint64_t stale_us; /* first answer with the stale value that is there; 0: none */
+    uint32_t changes;                    /* of its entry in Redis */
+    uint32_t floor;                      /* highest version whose invalidation was confirmed */
+    uint32_t gone;                       /* likewise, carried out in Redis: nothing older is there */
+    uint64_t confirmed_us[SIM_VERSIONS]; /* of those up to the floor */
+    uint64_t stale_us;                   /* first answer with the stale value that is there; 0: none */
     uint32_t stale_changes;
     uint64_t load_us;   /* last start of a load */
     uint64_t failed_us; /* last failure of a load under a standing lease; 0: none since */
@@ -306,16 +363,26 @@ struct request {
     uint64_t start_us, deadline_us; /* the world's clock */
     uint32_t changes;               /* of the row's entry in Redis when it began */
     bool found;                     /* an entry was there then, for some time to come */
-    bool looked_up;                 /* answered by a lookup, the core never knew of it */
+    bool looking;                   /* its lookup is under way: the core does not know of it yet */
     bool open;
     unsigned answers;
     bool probe;
     uint32_t asker; /* nested: 1 + the load whose loader asks; 0: none */
 };
 
+/* Of the request with the same number. */
+struct lookup_model {
+    struct near_lookup near;
+    uint64_t sent_us;
+    int64_t pttl_ms;
+    struct stored_value entry;
+    uint32_t epoch; /* of the Redis that answered */
+    bool outdated;  /* its tags' epochs say so */
+};
+
 struct write {
     struct core_invalidation invalidation; /* first */
-    uint32_t process, life, key, attempts;
+    uint32_t process, life, key, version, attempts;
     bool open, probe;
     bool of_tag; /* invalidates that instead: all keys that have it */
     uint32_t tag;
@@ -334,6 +401,9 @@ struct load_model {
     bool asking, lent; /* it waits for that; its thread runs another load meanwhile */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
+    char permit[TOKEN_SIZE];  /* "": it runs without */
+    uint64_t permit_until_us; /* as far as its process can know; 0: lost */
+    bool permit_lost;
 };
 
 struct command {
@@ -341,6 +411,7 @@ struct command {
     uint32_t process, life, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
+    char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
     uint32_t version; /* of the row when it was sent */
@@ -359,6 +430,7 @@ struct process {
     struct sim *sim;
     uint32_t index, life; /* life: 0 while dead */
     uint64_t clock_offset_us, tick_us, stalled_until_us;
+    uint64_t since_us; /* the world's clock: its start */
     /* the command connection */
     uint32_t connection;
     bool link_up, mute; /* mute: replies no longer come */
@@ -369,10 +441,18 @@ struct process {
     uint32_t subscription;  /* how often it was */
     uint64_t heard_from_us; /* messages are late: none is read before */
     char last_token[TOKEN_SIZE];
-    uint32_t ticks; /* scheduled so far: only the last one counts */
+    char waiter[TOKEN_UUID_BYTES + 1]; /* its name in the queue for permits */
+    uint32_t ticks;                    /* scheduled so far: only the last one counts */
     bool closing;
     bool turn_set;                       /* the end of its turn is an event to come */
     uint32_t accepted, refused, running; /* gets of this life; queries */
+    uint32_t looking;                    /* lookups under way */
+    /* the near cache */
+    struct near *near;             /* NULL: there is none */
+    bool hears;                    /* as far as it knows */
+    bool littered;                 /* near_sweep() has something to do */
+    uint32_t near_floor[SIM_KEYS]; /* no near hit may be older */
+    uint64_t voided_us[SIM_KEYS];  /* nor of a lookup that was sent before */
 };
 
 /* ---- parameters of a run ---- */
@@ -382,15 +462,18 @@ struct params {
     enum guard_mode mode;
     struct guard_policy policy;
     uint32_t workers, queue, max_waiters, redis_limit_ms;
-    bool calm; /* nothing goes wrong but messages and, in some, loads */
+    uint32_t permits, permit_ms; /* 0: none */
+    bool calm;                   /* nothing goes wrong but messages and, in some, loads */
     uint32_t tick_late_us;
     bool enabled[FAULTS];
     uint32_t lookup_percent;   /* of the gets: looked up on a server loop before the core is asked */
     uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
-    bool conditional;          /* loaders compare with the value that is refreshed */
-    bool tagged;               /* loaders name tags, and some writes invalidate one */
-    bool pushes;               /* values travel with the messages */
-    uint32_t nested;           /* one loader in so many asks for another key; 0: none */
+    uint32_t near_ms;          /* 0: no near caches */
+    uint32_t near_bytes;
+    bool conditional; /* loaders compare with the value that is refreshed */
+    bool tagged;      /* loaders name tags, and some writes invalidate one */
+    bool pushes;      /* values travel with the messages */
+    uint32_t nested;  /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */
@@ -408,6 +491,7 @@ struct sim {
     struct row row[SIM_KEYS];
     struct process process[SIM_PROCESSES];
     struct request request[SIM_REQUESTS];
+    struct lookup_model lookup[SIM_REQUESTS];
     struct write write[SIM_WRITES];
     struct load_model load[SIM_LOADS];
     struct command command[SIM_COMMANDS];
@@ -454,6 +538,10 @@ void process_free(struct sim *sim, struct process *process);
 /* After every call into its core: performs what it asks for. */
 void process_drain(struct sim *sim, struct process *process);
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms);
+/* A request that no lookup has answered. */
+void process_enter(struct sim *sim, struct process *process, uint32_t request);
+/* Its result is set. */
+void process_answered(struct sim *sim, struct request *request);
 void process_leave(struct sim *sim, uint32_t request);
 void process_invalidate(struct sim *sim, uint32_t write);
 void process_load_read(struct sim *sim, uint32_t load);
@@ -465,8 +553,43 @@ enum { BODY_SIZE = 96, BODY_MOST = 64 };
 void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big);
 bool body_read(const char *body, uint32_t *key, uint32_t *version);
 
+/* ---- sim_lookup.c ---- */
+
+/* False: no connection, or no time for it. */
+bool lookup_send(struct sim *sim, struct process *process, uint32_t request);
+void lookup_pttl(struct sim *sim, uint32_t request);
+void lookup_get(struct sim *sim, uint32_t request);
+void lookup_reply(struct sim *sim, struct process *process, uint32_t request);
+void lookup_limit(struct sim *sim, struct process *process, uint32_t request);
+/* Answers one that is under way: its client has left, or the process ends. */
+void lookup_end(struct sim *sim, struct request *request, enum guard_status status);
+void lookup_end_all(struct sim *sim, struct process *process);
+
+/* ---- sim_near.c ---- */
+
+void sim_near_open(struct sim *sim, struct process *process);
+void sim_near_close(struct sim *sim, struct process *process);
+/* True: the request is answered. */
+bool sim_near_get(struct sim *sim, struct process *process, struct request *request);
+/* A lookup has found a fresh entry, which makes this result. */
+void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
+                    struct value *value, const struct guard_result *result);
+/* An invalidation that the process makes: accepted; over; carried out in Redis. */
+void sim_near_begins(struct sim *sim, struct process *process, uint32_t key);
+void sim_near_ends(struct sim *sim, struct process *process, const struct write *write);
+void sim_near_executed(struct sim *sim, const struct command *command);
+void sim_near_message(struct sim *sim, struct process *process, const struct event *message);
+/* The subscription: it is lost and will be back after so long; its process knows; it is back. */
+void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back_us);
+void sim_near_unheard(struct sim *sim, struct process *process);
+void sim_near_heard(struct sim *sim, struct process *process);
+/* A failover brings back what was invalidated. */
+void sim_near_failover(struct sim *sim, uint32_t key, uint32_t oldest);
+
 /* ---- sim_net.c ---- */
 
+/* Of one way, command, reply or message. */
+uint64_t net_latency(struct sim *sim);
 void net_send(struct sim *sim, struct process *process, const struct core_action *action);
 void net_execute(struct sim *sim, uint32_t command);
 void net_reply(struct sim *sim, uint32_t command);
@@ -485,6 +608,8 @@ void net_subscribe(struct sim *sim, struct process *process);
 void net_publish(struct sim *sim, uint32_t command);
 /* A message arrives. */
 void net_message(struct sim *sim, struct process *process, const struct event *event);
+/* To whoever has this name. */
+void net_tell_permit(struct sim *sim, const char *waiter);
 /* Of a dead process: nothing of it will be answered; what has not arrived may still run. */
 void net_forget(struct sim *sim, const struct process *process);
 /* What Redis's end takes with it: all connections, and the commands in its sockets. */

@@ -124,8 +124,9 @@ void check_failover(struct sim *sim, uint32_t key)
             lower(&oldest, sim->load[i].version);
     sim->row[key].floor = oldest;
     sim->row[key].failed_us = 0;
+    sim_near_failover(sim, key, oldest);
     for (uint32_t i = 0; i < sim->requests; i++)
-        if (sim->request[i].open && sim->request[i].key == key)
+        if ((sim->request[i].open || sim->request[i].looking) && sim->request[i].key == key)
             lower(&sim->request[i].floor, oldest);
 }
 
@@ -237,8 +238,9 @@ static void check_refreshed(struct sim *sim, const struct request *request)
 {
     enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
     struct row *row = &sim->row[request->key];
-    bool disturbed =
-        sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0;
+    bool disturbed = /* or it waits for a permit */
+        sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
+        sim->params.permits > 0;
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
@@ -443,7 +445,8 @@ void check_stats(struct sim *sim, const struct process *process)
     if (answers != gets)
         sim_fail(sim, "p%u counted %llu answers to %llu gets", process->index, (unsigned long long)answers,
                  (unsigned long long)gets);
-    if (s.waiters != 0 || s.flights != 0 || s.loads_running != 0 || s.loads_queued != 0)
+    uint32_t gauges = s.waiters + s.flights + s.loads_running + s.loads_queued;
+    if (gauges + s.permits_held + s.permits_waiting != 0)
         sim_fail(sim, "p%u is at rest with gauges that are not 0", process->index);
     if (sim->params.mode == GUARD_MODE_FLEET && s.load_duplicate != 0)
         sim_fail(sim, "p%u counted a duplicate load", process->index);
@@ -452,7 +455,7 @@ void check_stats(struct sim *sim, const struct process *process)
 void check_rest(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->requests; i++)
-        if (sim->request[i].open)
+        if (sim->request[i].open || sim->request[i].looking)
             sim_fail(sim, "#%u of k%u was never answered", i, sim->request[i].key);
     for (uint32_t i = 0; i < sim->loads; i++)
         if (!sim->load[i].ended)
@@ -460,6 +463,7 @@ void check_rest(struct sim *sim)
     for (uint32_t i = 0; i < sim->writes; i++)
         if (sim->write[i].open)
             sim_fail(sim, "an invalidation of k%u was never answered", sim->write[i].key);
+    check_permits_rest(sim);
 }
 
 void check_end(struct sim *sim)
@@ -476,4 +480,5 @@ void check_end(struct sim *sim)
         if (sim->redis.slot[key].lease.there)
             sim_fail(sim, "a lease of k%u is left behind", key);
     }
+    check_permits_rest(sim);
 }

@@ -30,6 +30,10 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_KEEP_BACKDATES] = "keep-backdates",
     [MUTANT_FULL_KEEPS_EPOCH] = "full-keeps-epoch",
     [MUTANT_PUSH_UNCHECKED] = "push-unchecked",
+    [MUTANT_PERMIT_RELEASE_ANY] = "permit-release-any",
+    [MUTANT_PERMIT_FOR_EVER] = "permit-for-ever",
+    [MUTANT_PERMIT_NO_QUEUE] = "permit-no-queue",
+    [MUTANT_REFRESH_FIRST] = "refresh-first",
 };
 
 const char *const seen_names[SEENS] = {
@@ -46,8 +50,17 @@ const char *const seen_names[SEENS] = {
     [SEEN_BATCHED] = "loads in another's batch",
     [SEEN_TAGGED] = "tags invalidated",
     [SEEN_OUTDATED] = "entries out of date",
+    [SEEN_NEAR] = "near hits",
+    [SEEN_NEAR_OLD] = "of them not yet up to date",
+    [SEEN_NEAR_LATE] = "lookups too late for it",
+    [SEEN_EVICTED] = "near entries evicted",
+    [SEEN_CLEARED] = "near entries cleared",
     [SEEN_PUSHED] = "answers pushed",
     [SEEN_UNPUSHED] = "pushes in vain",
+    [SEEN_PERMITTED] = "loads under a permit",
+    [SEEN_REFUSED] = "permits refused",
+    [SEEN_NAMED] = "permits announced",
+    [SEEN_REENTERED] = "lost permits counted again",
 };
 
 const char *const fault_names[FAULTS] = {

@@ -8,16 +8,22 @@
 #include "sim.h"
 #include <string.h>
 
-static uint64_t latency(struct sim *sim)
+uint64_t net_latency(struct sim *sim)
 {
     return sim_between(sim, sim->params.latency_us / 4, sim->params.latency_us);
 }
 
 static const char *kind_name(enum core_action_kind kind)
 {
-    static const char *const names[] = {"acquire", "renew",      "fill", "touch",
-                                        "release", "invalidate", "load", "cancel"};
+    static const char *const names[] = {"acquire",        "renew",      "fill",           "touch",
+                                        "release",        "invalidate", "permit acquire", "permit renew",
+                                        "permit release", "load",       "cancel"};
     return names[kind];
+}
+
+static bool is_of_permit(enum core_action_kind kind)
+{
+    return kind == CORE_PERMIT_ACQUIRE || kind == CORE_PERMIT_RENEW || kind == CORE_PERMIT_RELEASE;
 }
 
 /* ---- sending ---- */
@@ -41,13 +47,15 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     struct command *command = &sim->command[sim->commands++];
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
     command->connection = process->connection;
-    command->key = (uint32_t)(action->key.encoded[1] - '0'); /* or that of a tag */
+    command->key =
+        is_of_permit(action->kind) ? 0 : (uint32_t)(action->key.encoded[1] - '0'); /* or of a tag */
     command->version = sim->row[command->key].version;
     command->sent_us = sim->now_us;
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
     copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
     copy_text(command->wanted, TOKEN_UUID_BYTES + 1, action->wanted);
+    copy_text(command->waiter, TOKEN_UUID_BYTES + 1, action->waiter);
     if ((action->kind == CORE_FILL || action->kind == CORE_TOUCH) && action->value != NULL)
         command->value = (struct value *)guard_value_ref(&action->value->public);
     command->action.value = command->value;
@@ -55,6 +63,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     if (!sim->params.pushes)
         command->action.waits = WAIT_NOT;
     command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
+    command->action.waiter = NULL;
     return command;
 }
 
@@ -84,7 +93,7 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     sim_at(sim, command->limit_us, event);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (at_us <= process->sent_until_us)
         at_us = process->sent_until_us + 1;
     uint64_t late_us = 0;
@@ -114,7 +123,7 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
         process->mute = true; /* nothing overtakes in a stream */
         return;
     }
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
         at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
     if (at_us <= process->answered_until_us)
@@ -161,6 +170,7 @@ void net_execute(struct sim *sim, uint32_t index)
               command->answer.turn, command->answered ? " (late)" : "");
     if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
+    sim_near_executed(sim, command);
     if (command->answer.published && !command->answer.error)
         net_publish(sim, index);
     if (connected_still(sim, command))
@@ -273,7 +283,7 @@ static bool ask_for_epochs(struct sim *sim, struct process *process, struct comm
     sim_at(sim, command->limit_us, event);
     event.kind = EVENT_CHECK;
     if (!sim_fault(sim, FAULT_COMMAND_LOST, 60))
-        sim_at(sim, sim->now_us + latency(sim), event);
+        sim_at(sim, sim->now_us + net_latency(sim), event);
     return true;
 }
 
@@ -287,7 +297,7 @@ void net_check(struct sim *sim, uint32_t index)
     const struct process *process = &sim->process[command->process];
     if (process->mute || sim_fault(sim, FAULT_REPLY_LOST, 60))
         return;
-    sim_at(sim, sim->now_us + latency(sim),
+    sim_at(sim, sim->now_us + net_latency(sim),
            (struct event){
                .kind = EVENT_CHECKED, .process = command->process, .life = command->life, .subject = index});
 }
@@ -326,6 +336,8 @@ void net_reply(struct sim *sim, uint32_t index)
     answer(sim, process, command, read_answer(sim, command, read));
     if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
         check_lost(sim, command);
+    if (command->action.kind == CORE_PERMIT_RENEW && !read->error)
+        check_permit_renewed(sim, command, read->code == 0);
 }
 
 void net_unsent(struct sim *sim, uint32_t index)
@@ -425,7 +437,10 @@ void net_unsubscribe(struct sim *sim, struct process *process)
     if (!process->subscribed)
         return;
     process->subscribed = false;
-    sim_at(sim, sim->now_us + sim_between(sim, 10000, 2000000),
+    bool soon = process->near != NULL && sim_one_in(sim, 2); /* while a lookup is under way */
+    uint64_t back_us = sim_between(sim, 10000, soon ? 50000 : 2000000);
+    sim_near_lost(sim, process, back_us);
+    sim_at(sim, sim->now_us + back_us,
            (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
 }
 
@@ -439,6 +454,7 @@ void net_subscribe(struct sim *sim, struct process *process)
     process->subscribed = true;
     process->subscription++;
     process->heard_from_us = 0;
+    sim_near_heard(sim, process);
     core_resync(process->core, process_now_us(process));
     process_drain(sim, process);
 }
@@ -450,17 +466,18 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.key = command->key;
     event.subscription = process->subscription;
     event.gone = command->answer.gone;
+    event.version = (uint16_t)sim->row[command->key].gone;
     event.subject = command->answer.pushed ? index + 1 : 0;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (sim_fault(sim, FAULT_MESSAGE_LATE, 6))
         process->heard_from_us = at_us + (sim_one_in(sim, 2) ? sim_between(sim, 0, 50000) : how_late(sim));
     if (at_us < process->heard_from_us)
         at_us = process->heard_from_us;
     sim_at(sim, at_us, event);
     if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
-        sim_at(sim, sim->now_us + latency(sim) + sim_between(sim, 0, 50000), event);
+        sim_at(sim, sim->now_us + net_latency(sim) + sim_between(sim, 0, 50000), event);
 }
 
 void net_publish(struct sim *sim, uint32_t command)
@@ -505,7 +522,7 @@ static bool take_push(struct sim *sim, struct process *process, const struct eve
     struct event check = *event;
     check.kind = EVENT_PUSH_CHECK;
     if (process->link_up)
-        sim_at(sim, sim->now_us + latency(sim), check);
+        sim_at(sim, sim->now_us + net_latency(sim), check);
     return process->link_up;
 }
 
@@ -518,7 +535,7 @@ void net_push_check(struct sim *sim, const struct event *event)
     checked.kind = EVENT_PUSH_CHECKED;
     checked.gone = sim->redis.down || sim->redis.hung || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
                    sim_fault(sim, FAULT_REPLY_LOST, 60);
-    sim_at(sim, sim->now_us + latency(sim), checked);
+    sim_at(sim, sim->now_us + net_latency(sim), checked);
 }
 
 void net_push_checked(struct sim *sim, struct process *process, const struct event *event)
@@ -539,8 +556,23 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
         return;
     sim_trace(sim, "p%u  message k%u%s%s", process->index, event->key, event->gone ? " invalidated" : "",
               event->subject != 0 ? " with what was stored" : "");
+    sim_near_message(sim, process, event);
     if (take_push(sim, process, event))
         return;
     core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
     process_drain(sim, process);
+}
+
+void net_tell_permit(struct sim *sim, const char *waiter)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        const struct process *process = &sim->process[i];
+        if (!process_runs(process) || !process->subscribed || strcmp(process->waiter, waiter) != 0)
+            continue;
+        if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
+            return;
+        sim->seen[SEEN_NAMED]++;
+        sim_at(sim, sim->now_us + net_latency(sim),
+               (struct event){.kind = EVENT_PERMIT, .process = i, .life = process->life});
+    }
 }

@@ -383,6 +383,11 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         else
             invalidate(&run, out);
         break;
+    case CORE_PERMIT_ACQUIRE:
+    case CORE_PERMIT_RENEW:
+    case CORE_PERMIT_RELEASE:
+        permits_execute(sim, command, out);
+        return;
     case CORE_LOAD:
     case CORE_CANCEL:
         break;

@@ -13,6 +13,7 @@ enum {
     HEAL_US = 60000000, /* longer than any deadline, hung load, lease and pause of a breaker together */
     PROBE_US = 12000000,
     END_US = 2000000,
+    SOFT_MS = 500, /* not far above what a load takes, or nobody would ever wait so long */
 };
 
 /* ---- services ---- */
@@ -103,7 +104,7 @@ static void choose_policy(struct sim *sim)
     policy->load_limit_ms = between(sim, 500, policy->max_hold_ms);
     policy->deadline_ms = between(sim, 200, 6000);
     if (policy->stale_ms > 0 && sim_one_in(sim, 2))
-        policy->soft_ms = between(sim, 1, policy->deadline_ms);
+        policy->soft_ms = between(sim, 1, policy->deadline_ms < SOFT_MS ? policy->deadline_ms : SOFT_MS);
     policy->early_percent = sim_one_in(sim, 2) ? 0 : between(sim, 50, 1000);
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
@@ -114,7 +115,11 @@ static void choose_policy(struct sim *sim)
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
     }
-    params->tagged = policy->tagged = sim->seed % 4 == 1 || sim->seed % 16 == 0;
+    params->tagged = policy->tagged = sim->seed % 4 == 2 || sim->seed % 16 == 0;
+    if (sim->seed % 4 == 1) {
+        params->permits = (uint32_t)(1 + sim->seed / 4 % 4);
+        params->permit_ms = (uint32_t)(200 + sim->seed / 16 % 1800);
+    }
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -158,6 +163,19 @@ static void choose_room(struct params *params)
         params->workers = SIM_REQUESTS;
 }
 
+/* No dice: the other worlds stay what they are. */
+static void choose_near(struct sim *sim)
+{
+    enum { WORLDS = 4, NEAR_MOST_MS = 1500, TIGHT_BYTES = 65536 };
+    struct params *params = &sim->params;
+    uint64_t number = sim->seed / WORLDS;
+    if (sim->seed % WORLDS != 1 || params->mode == GUARD_MODE_OFF)
+        return;
+    params->near_ms = (uint32_t)(20 + number * 7 % NEAR_MOST_MS);
+    params->near_bytes = number % 2 != 0 ? TIGHT_BYTES : 1 << 20;
+    params->lookup_percent = 100;
+}
+
 static void choose_params(struct sim *sim)
 {
     struct params *params = &sim->params;
@@ -181,6 +199,22 @@ static void choose_params(struct sim *sim)
     if (sim_one_in(sim, 10))
         choose_calm(sim);
     choose_room(params);
+    choose_near(sim);
+}
+
+/* Who asks again and again, as near caches are for. */
+static void schedule_readers(struct sim *sim)
+{
+    enum { READERS = 20, READS = 4 };
+    const struct params *params = &sim->params;
+    for (uint32_t i = 0; params->near_ms > 0 && i < READERS; i++) {
+        struct event event = {.kind = EVENT_REQUEST,
+                              .process = between(sim, 0, params->processes - 1),
+                              .key = between(sim, 0, params->keys - 1)};
+        uint64_t at_us = sim_between(sim, 0, params->chaos_us);
+        for (uint32_t n = 0; n < READS; n++)
+            sim_at(sim, at_us += sim_between(sim, 0, (uint64_t)params->near_ms * 500), event);
+    }
 }
 
 static void schedule(struct sim *sim)
@@ -194,6 +228,7 @@ static void schedule(struct sim *sim)
                    (struct event){
                        .kind = EVENT_REQUEST, .process = between(sim, 0, params->processes - 1), .key = key});
     }
+    schedule_readers(sim);
     for (uint32_t i = 0; i < params->writes; i++)
         sim_at(sim, sim_between(sim, 0, params->chaos_us),
                (struct event){.kind = EVENT_WRITE, .key = between(sim, 0, params->keys - 1)});
@@ -248,6 +283,7 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_CONNECT:
     case EVENT_SUBSCRIBE:
     case EVENT_MESSAGE:
+    case EVENT_PERMIT:
     case EVENT_LOAD_END:
     case EVENT_REQUEST:
     case EVENT_LEAVE:
@@ -255,11 +291,16 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_TURN:
     case EVENT_CHECKED:
     case EVENT_PUSH_CHECKED:
+    case EVENT_LOOKUP_REPLY:
+    case EVENT_LOOKUP_LIMIT:
+    case EVENT_UNHEARD:
         return true;
     case EVENT_COMPANION:
     case EVENT_CHECK:
     case EVENT_PUSH_CHECK:
     case EVENT_EXECUTE:
+    case EVENT_LOOKUP_PTTL:
+    case EVENT_LOOKUP_GET:
     case EVENT_LOAD_READ:
     case EVENT_WRITE:
     case EVENT_INVALIDATE:
@@ -284,6 +325,15 @@ static void turn_over(struct sim *sim, struct process *process)
 {
     process->turn_set = false;
     core_turn_over(process->core, process_now_us(process));
+    process_drain(sim, process);
+}
+
+static void permit_message(struct sim *sim, struct process *process)
+{
+    if (!process->subscribed)
+        return;
+    sim_trace(sim, "p%u  message: a permit is free", process->index);
+    core_permit_freed(process->core, process_now_us(process), process->waiter, TOKEN_UUID_BYTES);
     process_drain(sim, process);
 }
 
@@ -325,6 +375,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_MESSAGE:
         net_message(sim, process, event);
         break;
+    case EVENT_PERMIT:
+        permit_message(sim, process);
+        break;
     case EVENT_LOAD_END:
         process_load_end(sim, event->subject);
         break;
@@ -335,6 +388,15 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         break;
     case EVENT_LEAVE:
         process_leave(sim, event->subject);
+        break;
+    case EVENT_LOOKUP_REPLY:
+        lookup_reply(sim, process, event->subject);
+        break;
+    case EVENT_LOOKUP_LIMIT:
+        lookup_limit(sim, process, event->subject);
+        break;
+    case EVENT_UNHEARD:
+        sim_near_unheard(sim, process);
         break;
     case EVENT_CLOSE:
         process_close(sim, process);
@@ -359,6 +421,12 @@ static void happen(struct sim *sim, const struct event *event)
     case EVENT_PUSH_CHECK:
         net_push_check(sim, event);
         break;
+    case EVENT_LOOKUP_PTTL:
+        lookup_pttl(sim, event->subject);
+        break;
+    case EVENT_LOOKUP_GET:
+        lookup_get(sim, event->subject);
+        break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);
         break;
@@ -380,6 +448,7 @@ static void happen(struct sim *sim, const struct event *event)
     case EVENT_REPLICATE:
         memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
         sim->redis.tags_replica = sim->redis.tags;
+        sim->redis.permits_replica = sim->redis.permits;
         break;
     default:
         break;

@@ -83,6 +83,7 @@ static void each_number_of_the_config_has_its_limits(void **state)
         CONFIG(load_workers, 1, 1024),     CONFIG(load_queue, 0, 1000000),
         CONFIG(max_waiters, 1, 10000000),  CONFIG(max_value_bytes, 1, 64 << 20),
         CONFIG(max_lease_ms, 10, 3600000), CONFIG(max_value_ms, 1, 2000000000),
+        CONFIG(load_permits, 0, 100000),   CONFIG(permit_ms, 10, 3600000),
     };
     (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
@@ -93,6 +94,21 @@ static void each_number_of_the_config_has_its_limits(void **state)
         if (NUMBERS[i].least > 0)
             config_gives(&NUMBERS[i], NUMBERS[i].least - 1, GUARD_INVALID);
     }
+}
+
+static void a_permit_must_last_for_an_unanswered_renewal(void **state)
+{
+    struct guard_config config = good_config();
+    struct guard_error error = {.text = ""};
+    (void)state;
+    config.load_permits = 1;
+    config.redis_limit_ms = 1000;
+    assert_int_equal(check_config(&config, &error), GUARD_OK);
+    config.permit_ms = 2999;
+    assert_int_equal(check_config(&config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "permit_ms is 2999; it must be 3000.."));
+    config.load_permits = 0;
+    assert_int_equal(check_config(&config, &error), GUARD_OK);
 }
 
 static void a_config_without_its_texts_is_refused(void **state)
@@ -240,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_accepted),
         cmocka_unit_test(each_number_of_the_config_has_its_limits),
+        cmocka_unit_test(a_permit_must_last_for_an_unanswered_renewal),
         cmocka_unit_test(a_config_without_its_texts_is_refused),
         cmocka_unit_test(a_struct_of_another_size_is_refused),
         cmocka_unit_test(each_number_of_a_policy_has_its_limits),

@@ -27,7 +27,7 @@ enum { BENCH_ACTIONS = 4096, BENCH_MS = 1000 };
 struct seen {
     struct core_action action;
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1];
-    char key[32];
+    char key[32], waiter[TOKEN_UUID_BYTES + 1], permit[TOKEN_SIZE];
     bool over; /* answered */
 };
 
@@ -69,6 +69,10 @@ static inline void note_action(struct bench *bench, const struct core_action *ac
         snprintf(seen->prev, sizeof seen->prev, "%s", action->prev);
     if (action->refused != NULL)
         snprintf(seen->refused, sizeof seen->refused, "%s", action->refused);
+    if (action->waiter != NULL)
+        snprintf(seen->waiter, sizeof seen->waiter, "%s", action->waiter);
+    if (action->permit != NULL)
+        snprintf(seen->permit, sizeof seen->permit, "%s", action->permit);
     if (action->key.encoded != NULL)
         snprintf(seen->key, sizeof seen->key, "%s", action->key.encoded);
 }
@@ -322,6 +326,9 @@ static inline void answer_leftover(struct bench *bench, struct seen *seen)
     case CORE_TOUCH:
     case CORE_RELEASE:
     case CORE_INVALIDATE:
+    case CORE_PERMIT_ACQUIRE:
+    case CORE_PERMIT_RENEW:
+    case CORE_PERMIT_RELEASE:
         reply_kind(bench, seen, REPLY_REFUSED);
         break;
     }

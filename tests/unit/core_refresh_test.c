@@ -173,16 +173,16 @@ static void a_policy_without_stale_values_gets_none_from_a_peek(void **state)
     }
     refresh(bench, "d", FILLER); /* the last place */
     reply_stale_of(bench, expect_acquire_of(bench, "d"), TURN_OURS, 3000);
-    get(bench, "full", &full);
-    struct seen *peek = expect_acquire_of(bench, "full");
-    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
-    answered(&full, GUARD_SHED);
     get(bench, "d", &joined);
-    peek = expect_acquire_of(bench, "d");
+    struct seen *peek = expect_acquire_of(bench, "d");
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_stale_of(bench, peek, TURN_OTHERS, 3000);
     still_waits(&joined);
+    get(bench, "full", &full);
+    peek = expect_acquire_of(bench, "full");
+    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
+    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    answered(&full, GUARD_SHED);
     bench_close(bench);
 }
 

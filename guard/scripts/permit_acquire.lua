@@ -1,0 +1,96 @@
+-- permit_acquire: one of the fleet's load permits, if there is one for me; otherwise a place in the queue for it.
+--
+-- KEYS  permits, queue, alive
+-- ARGV  1 token       names the permit; the same one again is the same permit, however often it arrives
+--       2 waiter      names the process in the queue
+--       3 limit       permits that may be out at a time
+--       4 permit_ms   this one's life; who holds it longer renews it
+--       5 wait_ms     a place in the queue is kept for so long; who waits longer asks again
+--       6 class       u  a user waits for the load
+--                     r  it is a refresh that nobody waits for
+--       7 more        1  I want further ones after this: if I get it, I go to the end of the queue    0  I do not
+--
+-- Replies
+--    n > 0   granted; n - 1 further ones are free for me now
+--   -n < 0   refused; the first that is out runs out in n ms
+--
+-- permits  zset token -> the instant at which it runs out, in ms of Redis's clock
+-- queue    zset waiter -> order: users from 1, refreshes from 1e12; first come, first served within a class
+-- alive    zset waiter -> the instant at which it counts as dead, likewise
+--
+-- Why a queue: without it the process that gives a permit back is always the first to ask for it again, and who has
+-- to be woken first never gets one. A permit is granted if one is left once everybody before me has had one.
+--
+-- Why the same token may be sent again, unlike that of a lease: a permit grants no right to store anything, it only
+-- counts. A duplicate that arrives while the permit is out changes nothing. One that arrives after it was given back
+-- takes a permit that nobody uses, never one too many, and runs out after permit_ms. A new token for each attempt
+-- would leave that behind with every late command, not only with those that come after the release.
+--
+-- Why clamps: Redis's clock may step back. What then runs out later than it possibly can is shortened, not dropped:
+-- its holder is at work.
+--
+-- Works without memory, too: Redis no longer refuses it to a script that has already written something.
+
+local permits_key, queue_key, alive_key = KEYS[1], KEYS[2], KEYS[3]
+local token, waiter = ARGV[1], ARGV[2]
+local limit, permit_ms, wait_ms = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local base = ARGV[6] == 'r' and 1e12 or 0
+local more = ARGV[7] == '1'
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function clamp(key, longest_ms)
+  local latest_ms = now_ms + longest_ms
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. latest_ms, '+inf')) do
+    redis.call('ZADD', key, latest_ms, member)
+  end
+end
+
+redis.call('ZREMRANGEBYSCORE', permits_key, '-inf', now_ms)
+clamp(permits_key, permit_ms)
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', alive_key, '-inf', now_ms)) do
+  redis.call('ZREM', queue_key, dead)
+  redis.call('ZREM', alive_key, dead)
+end
+clamp(alive_key, wait_ms)
+-- One of the two was evicted: nobody may wait behind who is not there. Who waits asks again.
+if redis.call('ZCARD', queue_key) ~= redis.call('ZCARD', alive_key) then redis.call('DEL', queue_key, alive_key) end
+
+local order = tonumber(redis.call('ZSCORE', queue_key, waiter) or nil)
+if order and (order > 1e12) ~= (base > 0) then
+  redis.call('ZREM', queue_key, waiter)
+  order = nil
+end
+local ahead = redis.call('ZCOUNT', queue_key, '-inf', '(' .. (order or base + 1e12))
+
+local function line_up()
+  local last = redis.call('ZREVRANGEBYSCORE', queue_key, '(' .. base + 1e12, base, 'WITHSCORES', 'LIMIT', 0, 1)
+  redis.call('ZADD', queue_key, (last[2] or base) + 1, waiter)
+end
+
+local function stay()
+  redis.call('ZADD', alive_key, now_ms + wait_ms, waiter)
+  redis.call('PEXPIRE', queue_key, wait_ms + 1000)
+  redis.call('PEXPIRE', alive_key, wait_ms + 1000)
+end
+
+local mine = redis.call('ZSCORE', permits_key, token)
+local others = redis.call('ZCARD', permits_key) - (mine and 1 or 0)
+if mine or others + ahead < limit then
+  redis.call('ZADD', permits_key, now_ms + permit_ms, token)
+  redis.call('PEXPIRE', permits_key, permit_ms + 1000)
+  if more then
+    line_up()
+    stay()
+    return 1 + math.max(0, limit - others - 1 - redis.call('ZRANK', queue_key, waiter))
+  end
+  redis.call('ZREM', queue_key, waiter)
+  redis.call('ZREM', alive_key, waiter)
+  return 1
+end
+
+if not order then line_up() end
+stay()
+local first = redis.call('ZRANGE', permits_key, 0, 0, 'WITHSCORES')
+return -math.max(1, (first[2] or now_ms + wait_ms) - now_ms)

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * permit_script_test.c - the three scripts of the load permits against a real redis-server.
+ *
+ * Time      Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
+ * Messages  One subscriber hears everything; told() compares all of it with what should have been published.
+ */
+#include "guard/script.h"
+#include "load/stack/stack.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PERMIT_MS = 30000, WAIT_MS = 20000, SLACK_MS = 15000 };
+
+#define KEYS "{t}:p", "{t}:q", "{t}:a"
+
+static struct stack_redis redis;
+static redisContext *subscriber;
+
+static int start(void **state)
+{
+    (void)state;
+    if (!stack_redis_start(&redis, NULL))
+        return -1;
+    subscriber = redisConnect("127.0.0.1", redis.port);
+    redisReply *confirmed = redisCommand(subscriber, "SUBSCRIBE wake");
+    if (confirmed == NULL)
+        return -1;
+    freeReplyObject(confirmed);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    redisFree(subscriber);
+    stack_redis_stop(&redis);
+    return 0;
+}
+
+/* ---- commands ---- */
+
+static long long integer_of(redisReply *reply)
+{
+    assert_non_null(reply);
+    if (reply->type != REDIS_REPLY_INTEGER)
+        fail_msg("no number: %s", reply->str != NULL ? reply->str : "?");
+    long long number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+static long long number(const char *command)
+{
+    return integer_of(stack_redis_command(&redis, command));
+}
+
+static void redis_do(const char *command)
+{
+    redisReply *reply = stack_redis_command(&redis, command);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply->str);
+    freeReplyObject(reply);
+}
+
+static long long score(const char *key, const char *member)
+{
+    redisReply *reply = stack_redis_command(&redis, "ZSCORE %s %s", key, member);
+    assert_non_null(reply);
+    long long at = reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : -1;
+    freeReplyObject(reply);
+    return at;
+}
+
+static long long now_ms(void)
+{
+    redisReply *reply = stack_redis_command(&redis, "TIME");
+    assert_non_null(reply);
+    long long ms = atoll(reply->element[0]->str) * 1000 + atoll(reply->element[1]->str) / 1000;
+    freeReplyObject(reply);
+    return ms;
+}
+
+static void set_score(const char *key, const char *member, long long at_ms)
+{
+    freeReplyObject(stack_redis_command(&redis, "ZADD %s %lld %s", key, at_ms, member));
+}
+
+static long long run(unsigned script, const char *arguments)
+{
+    const char *argv[16] = {"EVAL", script_source(script)};
+    char copy[256], *rest = NULL;
+    int argc = 2;
+    snprintf(copy, sizeof copy, "%s", arguments);
+    for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        argv[argc++] = strcmp(word, "-") == 0 ? "" : word;
+    return integer_of(redisCommandArgv(redis.context, argc, argv, NULL));
+}
+
+static long long acquire_of(const char *token, const char *waiter, int limit, char class, bool more)
+{
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "3 {t}:p {t}:q {t}:a %s %s %d %d %d %c %d", token, waiter, limit,
+             PERMIT_MS, WAIT_MS, class, more);
+    return run(SCRIPT_PERMIT_ACQUIRE, arguments);
+}
+
+/* Of a user, the only one. */
+static long long acquire(const char *token, const char *waiter, int limit)
+{
+    return acquire_of(token, waiter, limit, 'u', false);
+}
+
+static long long renew(const char *token)
+{
+    char arguments[128];
+    snprintf(arguments, sizeof arguments, "1 {t}:p %s %d", token, PERMIT_MS);
+    return run(SCRIPT_PERMIT_RENEW, arguments);
+}
+
+/* "-": leaves the queue. */
+static long long release(const char *token, const char *waiter, int limit)
+{
+    char arguments[128];
+    snprintf(arguments, sizeof arguments, "3 {t}:p {t}:q {t}:a %s %s %d wake", token, waiter, limit);
+    return run(SCRIPT_PERMIT_RELEASE, arguments);
+}
+
+static void assert_refused(long long answer)
+{
+    assert_in_range(-answer, 1, PERMIT_MS > WAIT_MS ? PERMIT_MS : WAIT_MS);
+}
+
+/* All that was published since the last call. */
+static void hear(char heard[static 256])
+{
+    heard[0] = '\0';
+    redis_do("PUBLISH wake end");
+    for (bool is_end = false; !is_end;) {
+        redisReply *reply = NULL;
+        assert_int_equal(redisGetReply(subscriber, (void **)&reply), REDIS_OK);
+        const char *text = reply->element[2]->str;
+        size_t used = strlen(heard);
+        is_end = strcmp(text, "end") == 0;
+        if (!is_end)
+            snprintf(heard + used, 256 - used, "%s%s", used > 0 ? ", " : "", text);
+        freeReplyObject(reply);
+    }
+}
+
+static void told(const char *expected)
+{
+    char heard[256];
+    hear(heard);
+    assert_string_equal(heard, expected);
+}
+
+static int empty(void **state)
+{
+    char left_over[256];
+    (void)state;
+    redis_do("CONFIG SET maxmemory 0");
+    redis_do("FLUSHALL");
+    hear(left_over);
+    return 0;
+}
+
+/* ---- permits ---- */
+
+static void so_many_are_out_at_a_time_and_no_more(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 2), 1);
+    assert_int_equal(acquire("t2", "B", 2), 1);
+    assert_refused(acquire("t3", "C", 2));
+    assert_int_equal(number("ZCARD {t}:p"), 2);
+    assert_int_equal(release("t1", "A", 2), 1);
+    told("p - C");
+    assert_int_equal(acquire("t4", "C", 2), 1);
+    assert_refused(acquire("t5", "A", 2));
+}
+
+static void every_key_has_a_ttl(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    assert_in_range(number("PTTL {t}:p"), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
+    assert_in_range(number("PTTL {t}:q"), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
+    assert_in_range(number("PTTL {t}:a"), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
+    redis_do("PERSIST {t}:p");
+    assert_int_equal(renew("t1"), 1);
+    assert_in_range(number("PTTL {t}:p"), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
+}
+
+static void the_same_token_is_the_same_permit(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_int_equal(number("ZCARD {t}:p"), 1);
+    assert_int_equal(release("t1", "A", 1), 1);
+    assert_int_equal(release("t1", "A", 1), 0);
+    assert_int_equal(number("ZCARD {t}:p"), 0);
+}
+
+/* It takes one that nobody uses, never one too many, and runs out. */
+static void a_duplicate_after_the_release_takes_one_and_never_one_too_many(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_int_equal(release("t1", "A", 1), 1);
+    assert_int_equal(acquire("t1", "A", 1), 1); /* late */
+    assert_refused(acquire("t2", "B", 1));
+    set_score("{t}:p", "t1", now_ms() - 1);
+    assert_int_equal(acquire("t2", "B", 1), 1);
+    assert_int_equal(number("ZCARD {t}:p"), 1);
+}
+
+static void a_foreign_token_gives_nothing_back(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    assert_int_equal(release("t9", "C", 1), 0);
+    told("");
+    assert_true(score("{t}:p", "t1") > 0);
+}
+
+static void the_permit_of_a_dead_holder_runs_out(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    long long refused = -acquire("t2", "B", 1);
+    assert_in_range(refused, PERMIT_MS - SLACK_MS, PERMIT_MS);
+    set_score("{t}:p", "t1", now_ms() - 1);
+    assert_int_equal(acquire("t3", "B", 1), 1);
+    assert_int_equal(score("{t}:p", "t1"), -1);
+}
+
+static void a_refusal_says_when_the_first_runs_out(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 2), 1);
+    assert_int_equal(acquire("t2", "A", 2), 1);
+    set_score("{t}:p", "t2", now_ms() + 5000);
+    assert_in_range(-acquire("t3", "B", 2), 1, 5000);
+}
+
+static void a_renewal_lengthens_and_counts_again_what_was_lost(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    set_score("{t}:p", "t1", now_ms() + 5000);
+    assert_int_equal(renew("t1"), 1);
+    assert_true(score("{t}:p", "t1") > now_ms() + 5000);
+    redis_do("FLUSHALL");
+    assert_int_equal(acquire("t2", "B", 1), 1);
+    assert_int_equal(renew("t1"), 0); /* its load runs: both count */
+    assert_int_equal(number("ZCARD {t}:p"), 2);
+    assert_int_equal(release("t2", "B", 1), 1);
+    assert_refused(acquire("t3", "B", 1));
+    assert_int_equal(renew("t1"), 1);
+}
+
+static void after_a_clock_step_back_permits_are_shortened_not_dropped(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    set_score("{t}:p", "t1", now_ms() + 3600000);
+    assert_in_range(-acquire("t2", "B", 1), 1, PERMIT_MS);
+    assert_in_range(score("{t}:p", "t1"), now_ms() + 1, now_ms() + PERMIT_MS);
+    set_score("{t}:a", "B", now_ms() + 3600000);
+    assert_refused(acquire("t3", "C", 1));
+    assert_in_range(score("{t}:a", "B"), now_ms() + 1, now_ms() + WAIT_MS);
+}
+
+static void permits_are_granted_and_given_back_without_memory(void **state)
+{
+    (void)state;
+    redis_do("CONFIG SET maxmemory-policy noeviction");
+    redis_do("CONFIG SET maxmemory 1");
+    redisReply *denied = stack_redis_command(&redis, "SET x 1");
+    assert_int_equal(denied->type, REDIS_REPLY_ERROR); /* it is really full */
+    freeReplyObject(denied);
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    assert_int_equal(renew("t1"), 1);
+    assert_int_equal(release("t1", "A", 1), 1);
+    told("p - B");
+    assert_int_equal(renew("t1"), 0);
+}
+
+/* ---- the queue ---- */
+
+static void who_gives_one_back_does_not_get_it_again_while_another_waits(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    for (int round = 0; round < 10; round++) { /* both always want one */
+        const char *holder = round % 2 == 0 ? "A" : "B", *next = round % 2 == 0 ? "B" : "A";
+        char message[8];
+        assert_int_equal(release("t1", holder, 1), 1);
+        assert_refused(acquire("t9", holder, 1));
+        snprintf(message, sizeof message, "p - %s", next);
+        told(message);
+        assert_int_equal(acquire("t1", next, 1), 1);
+    }
+}
+
+static void who_asks_again_keeps_his_place(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    assert_refused(acquire("t3", "C", 1));
+    assert_refused(acquire("t4", "B", 1));
+    assert_int_equal(release("t1", "A", 1), 1);
+    told("p - B");
+    assert_refused(acquire("t5", "C", 1));
+    assert_int_equal(acquire("t6", "B", 1), 1);
+}
+
+static void as_many_are_told_as_permits_are_free_and_the_one_who_gives_back_is_not(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 2), 1);
+    assert_int_equal(acquire("t2", "A", 2), 1);
+    assert_refused(acquire("t3", "A", 2));
+    assert_refused(acquire("t4", "B", 2));
+    assert_refused(acquire("t5", "C", 2));
+    assert_int_equal(release("t1", "A", 2), 1);
+    told("");
+    assert_int_equal(release("t2", "A", 2), 1);
+    told("p - B");
+    assert_int_equal(acquire("t6", "A", 2), 1);
+    assert_int_equal(acquire("t7", "B", 2), 1);
+}
+
+static void who_wants_more_goes_to_the_end_of_the_queue(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire_of("t1", "A", 3, 'u', true), 3); /* two more are free */
+    assert_int_equal(acquire_of("t2", "A", 3, 'u', true), 2);
+    assert_refused(acquire("t3", "B", 2)); /* A is ahead: he asks for the last one */
+    assert_int_equal(acquire_of("t4", "A", 3, 'u', true), 1);
+    assert_refused(acquire("t5", "A", 3));
+    assert_int_equal(release("t1", "A", 3), 1);
+    told("p - B");
+    assert_refused(acquire("t6", "A", 3));
+    assert_int_equal(acquire("t7", "B", 3), 1);
+}
+
+static void users_come_before_refreshes_wherever_they_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire_of("t2", "R", 1, 'r', false));
+    assert_refused(acquire_of("t3", "U", 1, 'u', false));
+    assert_int_equal(release("t1", "A", 1), 1);
+    told("p - U");
+    assert_refused(acquire_of("t4", "R", 1, 'r', false));
+    assert_int_equal(acquire("t5", "U", 1), 1);
+    assert_int_equal(release("t5", "U", 1), 1);
+    told("p - R");
+    assert_int_equal(acquire_of("t6", "R", 1, 'r', false), 1);
+}
+
+static void a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire_of("t2", "B", 1, 'r', false));
+    assert_refused(acquire_of("t3", "C", 1, 'r', false));
+    assert_refused(acquire_of("t4", "C", 1, 'u', false));
+    assert_int_equal(number("ZRANK {t}:q C"), 0);
+    assert_refused(acquire_of("t5", "C", 1, 'r', false));
+    assert_int_equal(number("ZRANK {t}:q C"), 1);
+    assert_int_equal(number("ZCARD {t}:q"), 2);
+}
+
+static void nobody_waits_behind_the_dead(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "dead", 1));
+    assert_refused(acquire("t3", "B", 1));
+    set_score("{t}:a", "dead", now_ms() - 1);
+    assert_int_equal(release("t1", "A", 1), 1);
+    told("p - B");
+    assert_int_equal(number("ZCARD {t}:q"), 1);
+    assert_int_equal(acquire("t4", "B", 1), 1);
+    assert_refused(acquire("t5", "dead", 1));
+    set_score("{t}:a", "dead", now_ms() - 1);
+    assert_refused(acquire("t6", "C", 1)); /* which sweeps, too */
+    assert_int_equal(number("ZRANK {t}:q C"), 0);
+}
+
+static void a_queue_that_lost_one_of_its_keys_starts_anew(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    redis_do("DEL {t}:a");
+    assert_int_equal(release("t1", "A", 1), 1);
+    assert_int_equal(acquire("t3", "C", 1), 1);
+    assert_refused(acquire("t4", "C", 1));
+    redis_do("DEL {t}:q");
+    assert_refused(acquire("t5", "D", 1));
+    assert_int_equal(number("ZCARD {t}:q"), 1);
+    assert_int_equal(number("ZCARD {t}:a"), 1);
+}
+
+static void who_leaves_the_queue_tells_the_next(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "A", 1), 1);
+    assert_refused(acquire("t2", "B", 1));
+    assert_refused(acquire("t3", "C", 1));
+    assert_int_equal(release("t1", "A", 1), 1);
+    told("p - B");
+    assert_int_equal(release("-", "B", 1), 0);
+    told("p - C");
+    assert_int_equal(number("ZCARD {t}:q"), 1);
+    assert_int_equal(number("ZCARD {t}:a"), 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, empty)
+    const struct CMUnitTest tests[] = {
+        TEST(so_many_are_out_at_a_time_and_no_more),
+        TEST(every_key_has_a_ttl),
+        TEST(the_same_token_is_the_same_permit),
+        TEST(a_duplicate_after_the_release_takes_one_and_never_one_too_many),
+        TEST(a_foreign_token_gives_nothing_back),
+        TEST(the_permit_of_a_dead_holder_runs_out),
+        TEST(a_refusal_says_when_the_first_runs_out),
+        TEST(a_renewal_lengthens_and_counts_again_what_was_lost),
+        TEST(after_a_clock_step_back_permits_are_shortened_not_dropped),
+        TEST(permits_are_granted_and_given_back_without_memory),
+        TEST(who_gives_one_back_does_not_get_it_again_while_another_waits),
+        TEST(who_asks_again_keeps_his_place),
+        TEST(as_many_are_told_as_permits_are_free_and_the_one_who_gives_back_is_not),
+        TEST(who_wants_more_goes_to_the_end_of_the_queue),
+        TEST(users_come_before_refreshes_wherever_they_wait),
+        TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back),
+        TEST(nobody_waits_behind_the_dead),
+        TEST(a_queue_that_lost_one_of_its_keys_starts_anew),
+        TEST(who_leaves_the_queue_tells_the_next),
+    };
+#undef TEST
+    return cmocka_run_group_tests_name("permit scripts", tests, start, stop);
+}

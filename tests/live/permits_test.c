@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * permits_test.c - load permits: several guards, one real Redis, never more than S loads over all of them.
+ *
+ * The source counts how many loaders it has at a time, over the whole fleet. A holder that dies is a process of its
+ * own, forked before any guard is opened and killed with SIGKILL.
+ */
+#include "guard_rig.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+enum { S = 3, KEYS = 120 };
+
+static void init_with_permits(struct fleet *fleet)
+{
+    fleet_init(fleet);
+    fleet->config.load_permits = S;
+    fleet->config.load_workers = 2 * S;
+    fleet->policy.lease_ms = 10000;
+}
+
+static long long permits_out(const char *name_space)
+{
+    char command[128];
+    snprintf(command, sizeof command, "ZCARD csg1:{%s:sem:load}:p", name_space);
+    redisReply *reply = stack_redis_command(&rig_redis, command);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    long long count = reply->integer;
+    freeReplyObject(reply);
+    return count;
+}
+
+static void ask_many(struct fleet *fleet, struct ask *asks, size_t count)
+{
+    char key[32];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "key:%zu", i);
+        ask_start(fleet, i % fleet->count, &asks[i], key);
+    }
+}
+
+static void expect_rows(struct ask *asks, size_t count)
+{
+    char row[32];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(row, sizeof row, "key:%zu v1", i);
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, row);
+        ask_clear(&asks[i]);
+    }
+}
+
+static void never_more_loads_at_a_time_than_permits(void **state)
+{
+    struct fleet fleet;
+    static struct ask asks[KEYS];
+    (void)state;
+    init_with_permits(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_many(&fleet, asks, KEYS);
+    WAIT_UNTIL(FLEET_SUM(&fleet, lease_acquired) == KEYS);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
+    assert_int_equal(permits_out(fleet.name_space), S);
+    assert_int_equal(FLEET_SUM(&fleet, permits_held), S);
+    assert_int_equal(FLEET_SUM(&fleet, loads_queued), KEYS - S);
+    assert_true(FLEET_SUM(&fleet, permits_waiting) > 0);
+    source_open(&fleet.source);
+    expect_rows(asks, KEYS);
+    assert_int_equal(fleet.source.begun, KEYS);
+    assert_int_equal(fleet.source.most, S);
+    assert_int_equal(FLEET_SUM(&fleet, permit_granted), KEYS);
+    assert_int_equal(FLEET_SUM(&fleet, permit_lost) + FLEET_SUM(&fleet, permit_spared), 0);
+    WAIT_UNTIL(permits_out(fleet.name_space) == 0);
+    fleet_close(&fleet);
+}
+
+/* The same without: as many as both have workers. */
+static void without_permits_every_process_uses_all_of_its_workers(void **state)
+{
+    struct fleet fleet;
+    static struct ask asks[KEYS];
+    (void)state;
+    init_with_permits(&fleet);
+    fleet.config.load_permits = 0;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_many(&fleet, asks, KEYS);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers);
+    fleet_close(&fleet);
+    expect_rows(asks, KEYS);
+}
+
+/* One has more to load than it will ever get through; the other one's only load does not wait for the end of that. */
+static void a_busy_process_does_not_keep_the_permits_from_another(void **state)
+{
+    struct fleet fleet;
+    static struct ask asks[KEYS];
+    struct ask other;
+    (void)state;
+    init_with_permits(&fleet);
+    fleet.config.load_permits = 1;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < KEYS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "key:%zu", i);
+        ask_start(&fleet, 0, &asks[i], key);
+    }
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == KEYS - 1);
+    ask_start(&fleet, 1, &other, "other");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused > 0);
+    source_open(&fleet.source);
+    ask_wait(&other);
+    unsigned before_it = atomic_load(&fleet.source.over);
+    assert_row(&other.result, "other v1");
+    assert_true(before_it < KEYS / 2);
+    assert_true(stats_of(fleet.guards[0]).loads_queued > 0);
+    ask_clear(&other);
+    expect_rows(asks, KEYS);
+    assert_int_equal(fleet.source.most, 1);
+    fleet_close(&fleet);
+}
+
+/* After some polls the next one is a quarter of a second away at least: what comes sooner was told. */
+static bool is_told_in_time(struct fleet *fleet, unsigned round)
+{
+    enum { POLLS = 6, SOON_MS = 200 };
+    struct ask running, waiting;
+    char key[32];
+    source_shut(&fleet->source);
+    snprintf(key, sizeof key, "running:%u", round);
+    ask_start(fleet, 0, &running, key);
+    WAIT_UNTIL(atomic_load(&fleet->source.running) == 1);
+    uint64_t refused = stats_of(fleet->guards[1]).permit_refused;
+    snprintf(key, sizeof key, "waiting:%u", round);
+    ask_start(fleet, 1, &waiting, key);
+    WAIT_UNTIL(stats_of(fleet->guards[1]).permit_refused >= refused + POLLS);
+    uint64_t since_ms = rig_now_ms();
+    source_open(&fleet->source);
+    ask_wait(&waiting);
+    bool in_time = rig_now_ms() - since_ms < SOON_MS;
+    ask_wait(&running);
+    ask_clear(&waiting);
+    ask_clear(&running);
+    return in_time;
+}
+
+static void who_waits_is_told_and_does_not_have_to_poll(void **state)
+{
+    enum { ROUNDS = 5 }; /* one of them not held up by what else the machine does */
+    struct fleet fleet;
+    unsigned round = 0;
+    (void)state;
+    init_with_permits(&fleet);
+    fleet.config.load_permits = 1;
+    fleet_open(&fleet, 2);
+    while (round < ROUNDS && !is_told_in_time(&fleet, round))
+        round++;
+    assert_true(round < ROUNDS);
+    fleet_close(&fleet);
+}
+
+/* The keys in the order in which their loads began. */
+static struct {
+    struct source *source;
+    atomic_uint count;
+    char keys[8][16];
+} begun;
+
+static void load_in_order(struct guard_load *load, void *context)
+{
+    (void)context;
+    unsigned number = atomic_fetch_add(&begun.count, 1);
+    assert_true(number < 8);
+    snprintf(begun.keys[number], sizeof begun.keys[number], "%s", guard_load_key(load));
+    source_load(load, begun.source);
+}
+
+static void a_waiting_user_comes_before_a_refresh_of_another_process(void **state)
+{
+    struct fleet fleet;
+    struct ask running, user;
+    (void)state;
+    init_with_permits(&fleet);
+    fleet.config.load_permits = 1;
+    fleet.policy.fresh_ms = 1;
+    fleet.policy.stale_ms = 60000;
+    fleet.policy.loader = load_in_order;
+    begun.source = &fleet.source;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "refreshed", "refreshed v1");
+    WAIT_UNTIL(permits_out(fleet.name_space) == 0);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &running, "running");
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
+    rig_pause(); /* a millisecond, in which it gets stale */
+    WAIT_UNTIL(expect_row(&fleet, 0, "refreshed", "refreshed v1").source == GUARD_FROM_STALE);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
+    ask_start(&fleet, 1, &user, "user");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused > 0);
+    assert_int_equal(stats_of(fleet.guards[0]).loads_queued, 1);
+    source_open(&fleet.source);
+    ask_wait(&user);
+    ask_wait(&running);
+    WAIT_UNTIL(atomic_load(&begun.count) == 4);
+    assert_string_equal(begun.keys[1], "running");
+    assert_string_equal(begun.keys[2], "user"); /* who came later */
+    assert_string_equal(begun.keys[3], "refreshed");
+    assert_int_equal(fleet.source.most, 1);
+    ask_clear(&user);
+    ask_clear(&running);
+    fleet_close(&fleet);
+}
+
+static void closing_gives_the_permits_back(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    init_with_permits(&fleet);
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &ask, "k");
+    WAIT_UNTIL(permits_out(fleet.name_space) == 1);
+    assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
+    assert_int_equal(permits_out(fleet.name_space), 0);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_CLOSING);
+    fleet_close(&fleet);
+}
+
+/* A process that loads as many keys as there are permits, and never ends. */
+static pid_t start_holder(const struct fleet *fleet)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct guard *guard = NULL;
+    struct guard_kind *kind = NULL;
+    if (guard_open(&fleet->config, &guard, NULL) != GUARD_OK ||
+        guard_kind_add(guard, &fleet->policy, &kind, NULL) != GUARD_OK)
+        _exit(1);
+    while (!is_up(guard))
+        rig_pause();
+    for (int i = 0; i < S; i++) {
+        char key[16];
+        static struct ask asks[S];
+        static struct fleet nobody;
+        asks[i].fleet = &nobody;
+        snprintf(key, sizeof key, "held:%d", i);
+        guard_get(guard, &(struct guard_request){kind, key, 0, ask_answered, &asks[i]}, NULL);
+    }
+    for (;;)
+        pause();
+}
+
+static void the_permits_of_a_killed_process_come_back_when_they_run_out(void **state)
+{
+    struct fleet fleet;
+    static struct ask asks[S];
+    (void)state;
+    init_with_permits(&fleet);
+    fleet.config.redis_limit_ms = 300;
+    fleet.config.permit_ms = 1500;
+    source_shut(&fleet.source);
+    pid_t holder = start_holder(&fleet);
+    WAIT_UNTIL(permits_out(fleet.name_space) == S);
+    fleet_open(&fleet, 1);
+    ask_many(&fleet, asks, S);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
+    uint64_t killed_ms = rig_now_ms();
+    kill(holder, SIGKILL);
+    assert_int_equal(waitpid(holder, NULL, 0), holder);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
+    uint64_t waited_ms = rig_now_ms() - killed_ms;
+    assert_true(waited_ms >= 500); /* they had been renewed within a third before */
+    assert_true(waited_ms <= 1500 + 5000);
+    source_open(&fleet.source);
+    expect_rows(asks, S);
+    assert_int_equal(fleet.source.most, S);
+    fleet_close(&fleet);
+}
+
+static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **state)
+{
+    struct fleet fleet;
+    static struct ask asks[KEYS];
+    (void)state;
+    init_with_permits(&fleet);
+    fleet.config.redis_limit_ms = 250;
+    fleet.policy.lease_ms = 3000;
+    fleet_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_many(&fleet, asks, KEYS);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
+    WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S);
+    stack_redis_kill(&rig_redis);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers); /* B each */
+    assert_true(FLEET_SUM(&fleet, permit_spared) > 0);
+    assert_true(stack_redis_restart(&rig_redis));
+    for (size_t i = 0; i < fleet.count; i++)
+        WAIT_UNTIL(is_up(fleet.guards[i]));
+    WAIT_UNTIL(permits_out(fleet.name_space) == S); /* those that are still out are counted again */
+    WAIT_UNTIL(FLEET_SUM(&fleet, permit_lost) == S);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < KEYS; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_OK);
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(fleet.source.most, 2 * fleet.config.load_workers);
+    WAIT_UNTIL(permits_out(fleet.name_space) == 0);
+    source_shut(&fleet.source);
+    static struct ask later[KEYS];
+    for (size_t i = 0; i < KEYS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "later:%zu", i);
+        ask_start(&fleet, i % fleet.count, &later[i], key);
+    }
+    WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S);
+    assert_int_equal(atomic_load(&fleet.source.running), S);
+    fleet_close(&fleet);
+    for (size_t i = 0; i < KEYS; i++)
+        ask_clear(&later[i]);
+}
+
+#define WITHOUT_SORTED_SETS                                                                                  \
+    "-@all +get +set +del +pttl +pexpire +getrange +eval +evalsha +script|load +publish +subscribe +select " \
+    "+auth +client|setname +role"
+/* As guard/README.md has it. */
+#define WITH_SORTED_SETS                                                                                     \
+    "+time +zadd +zrem +zcard +zscore +zrank +zcount +zrange +zrangebyscore +zrevrangebyscore "              \
+    "+zremrangebyscore"
+
+static struct guard_stats load_as(const char *user, const char *commands)
+{
+    struct fleet fleet;
+    char text[512], url[96];
+    init_with_permits(&fleet);
+    snprintf(url, sizeof url, "redis://%s:pw@127.0.0.1:%u/0", user, rig_redis.port);
+    snprintf(text, sizeof text, "ACL SETUSER %s on >pw ~csg1:* resetchannels &csg1:wake:* %s", user,
+             commands);
+    redisReply *reply = stack_redis_command(&rig_redis, text);
+    assert_int_equal(reply->type, REDIS_REPLY_STATUS);
+    freeReplyObject(reply);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_true(is_cached(&fleet, "k"));
+    struct guard_stats stats = stats_of(fleet.guards[0]);
+    fleet_close(&fleet);
+    return stats;
+}
+
+static void a_login_that_may_not_use_the_scripts_loads_without(void **state)
+{
+    (void)state;
+    struct guard_stats without = load_as("old", WITHOUT_SORTED_SETS);
+    assert_int_equal(without.permit_spared, 1);
+    assert_int_equal(without.permit_granted, 0);
+    struct guard_stats with = load_as("new", WITHOUT_SORTED_SETS " " WITH_SORTED_SETS);
+    assert_int_equal(with.permit_spared, 0);
+    assert_int_equal(with.permit_granted, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_permits_of_a_killed_process_come_back_when_they_run_out),
+        cmocka_unit_test(never_more_loads_at_a_time_than_permits),
+        cmocka_unit_test(without_permits_every_process_uses_all_of_its_workers),
+        cmocka_unit_test(a_busy_process_does_not_keep_the_permits_from_another),
+        cmocka_unit_test(who_waits_is_told_and_does_not_have_to_poll),
+        cmocka_unit_test(a_waiting_user_comes_before_a_refresh_of_another_process),
+        cmocka_unit_test(closing_gives_the_permits_back),
+        cmocka_unit_test(a_login_that_may_not_use_the_scripts_loads_without),
+        cmocka_unit_test(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again),
+    };
+    return cmocka_run_group_tests_name("load permits", tests, rig_start, rig_stop);
+}

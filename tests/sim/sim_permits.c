@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_permits.c - the model Redis: the three scripts of the load permits, guard/scripts/permit_*.lua in C; and what
+ * must be true of permits.
+ *
+ * Limit        of the queries whose permit nothing has taken from them no more run at a time than there are permits; in
+ *              a calm run of all queries
+ * Under it     a load that begins under a permit holds it, unless Redis has lost its data or its clock was stepped
+ * Turn         nobody is granted one that somebody before him in the queue would get
+ * Left behind  in a calm run none is out that is not used or about to be; at the end of every run none is at all
+ */
+#include "sim.h"
+#include <string.h>
+
+enum { USERS_FIRST = 1, REFRESHES_FIRST = 1000000 };
+
+/* ---- what is out, who waits ---- */
+
+static struct permit_out *find_out(struct sim *sim, const char *token)
+{
+    for (uint32_t i = 0; i < SIM_PERMITS; i++) {
+        struct permit_out *out = &sim->redis.permits.out[i];
+        if (out->there && strcmp(out->token, token) == 0)
+            return out;
+    }
+    return NULL;
+}
+
+static uint32_t count_out(const struct sim *sim)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SIM_PERMITS; i++)
+        count += sim->redis.permits.out[i].there;
+    return count;
+}
+
+static struct permit_waiter *find_waiter(struct sim *sim, const char *name)
+{
+    for (uint32_t i = 0; i < SIM_WAITERS; i++) {
+        struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
+        if (waiter->order != 0 && strcmp(waiter->name, name) == 0)
+            return waiter;
+    }
+    return NULL;
+}
+
+/* Of others, before this order. */
+static uint32_t count_ahead(const struct sim *sim, uint64_t order, const char *name)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SIM_WAITERS; i++) {
+        const struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
+        count += waiter->order != 0 && waiter->order < order && strcmp(waiter->name, name) != 0;
+    }
+    return count;
+}
+
+static uint64_t last_of(const struct sim *sim, uint64_t first, uint64_t end)
+{
+    uint64_t last = first - 1;
+    for (uint32_t i = 0; i < SIM_WAITERS; i++) {
+        uint64_t order = sim->redis.permits.waiter[i].order;
+        if (order >= first && order < end && order > last)
+            last = order;
+    }
+    return last;
+}
+
+void permits_sweep(struct sim *sim)
+{
+    int64_t now_ms = redis_now_ms(sim);
+    for (uint32_t i = 0; i < SIM_PERMITS; i++) {
+        struct permit_out *out = &sim->redis.permits.out[i];
+        if (out->there && out->expires_ms <= now_ms && sim->mutant != MUTANT_PERMIT_FOR_EVER)
+            out->there = false;
+        if (out->expires_ms > now_ms + sim->params.permit_ms)
+            out->expires_ms = now_ms + sim->params.permit_ms;
+    }
+    for (uint32_t i = 0; i < SIM_WAITERS; i++) {
+        struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
+        if (waiter->alive_ms <= now_ms)
+            waiter->order = 0;
+        if (waiter->alive_ms > now_ms + PERMIT_WAIT_MS)
+            waiter->alive_ms = now_ms + PERMIT_WAIT_MS;
+    }
+}
+
+static void put_out(struct sim *sim, const char *token)
+{
+    struct permit_out *out = find_out(sim, token);
+    for (uint32_t i = 0; i < SIM_PERMITS && out == NULL; i++)
+        if (!sim->redis.permits.out[i].there)
+            out = &sim->redis.permits.out[i];
+    if (out == NULL) {
+        sim_fail(sim, "more than %d permits are out", SIM_PERMITS);
+        return;
+    }
+    out->there = true;
+    memcpy(out->token, token, strlen(token) + 1);
+    out->expires_ms = redis_now_ms(sim) + sim->params.permit_ms;
+    out->since_us = sim->now_us;
+}
+
+/* At the end of its class. */
+static void line_up(struct sim *sim, const char *name, bool behind)
+{
+    uint64_t first = behind ? REFRESHES_FIRST : USERS_FIRST;
+    uint64_t last = last_of(sim, first, behind ? UINT64_MAX : REFRESHES_FIRST);
+    struct permit_waiter *waiter = find_waiter(sim, name);
+    for (uint32_t i = 0; i < SIM_WAITERS && waiter == NULL; i++)
+        if (sim->redis.permits.waiter[i].order == 0)
+            waiter = &sim->redis.permits.waiter[i];
+    if (waiter == NULL) {
+        sim_fail(sim, "more than %d processes wait for permits", SIM_WAITERS);
+        return;
+    }
+    memcpy(waiter->name, name, strlen(name) + 1);
+    waiter->order = last + 1;
+    waiter->alive_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
+}
+
+/* ---- what must be true ---- */
+
+static bool is_lossless(const struct sim *sim)
+{
+    return sim->hit[FAULT_REDIS_EMPTY] + sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_FORWARD] +
+               sim->hit[FAULT_CLOCK_BACK] ==
+           0;
+}
+
+static bool is_calm(const struct sim *sim)
+{
+    return sim->params.calm && sim->phase == PHASE_CHAOS;
+}
+
+static void check_turn(struct sim *sim, const struct command *command, uint32_t others)
+{
+    const struct permit_waiter *own = find_waiter(sim, command->waiter);
+    uint64_t end = command->action.behind ? UINT64_MAX : REFRESHES_FIRST;
+    bool in_class = own != NULL && (own->order >= REFRESHES_FIRST) == command->action.behind;
+    uint32_t ahead = count_ahead(sim, in_class ? own->order : end, command->waiter);
+    if (others + ahead >= sim->params.permits)
+        sim_fail(sim, "p%u is granted a permit%s before %u who wait for %u", command->process,
+                 command->action.behind ? " for a refresh" : "", ahead, sim->params.permits - others);
+}
+
+/* Its query runs, has just ended, or is about to begin. */
+static bool is_in_use(const struct sim *sim, const struct permit_out *out)
+{
+    enum { SOON_US = 100000 };
+    if (out->since_us + SOON_US > sim->now_us)
+        return true;
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        if (strcmp(load->permit, out->token) == 0 && (!load->ended || load->ended_us + SOON_US > sim->now_us))
+            return true;
+    }
+    return false;
+}
+
+static void check_left_behind(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_PERMITS && is_calm(sim); i++) {
+        const struct permit_out *out = &sim->redis.permits.out[i];
+        if (out->there && !is_in_use(sim, out))
+            sim_fail(sim, "somebody waits for a permit, and %.8s is out although nobody uses it", out->token);
+    }
+}
+
+static bool is_first_of_batch(const struct sim *sim, const struct load_model *load)
+{
+    for (const struct load_model *at = sim->load; at < load; at++)
+        if (load->batch != 0 && at->batch == load->batch && at->life == load->life && !at->ended)
+            return false;
+    return true;
+}
+
+/* Queries that run under permits: all of them, or those whose process can know that it still has it. */
+static uint32_t count_queries(const struct sim *sim, bool all)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        if (load->ended || load->lender != 0 || !is_first_of_batch(sim, load))
+            continue;
+        count += load->permit[0] != '\0' && (all || load->permit_until_us > sim->now_us);
+    }
+    return count;
+}
+
+void check_permit_of_load(struct sim *sim, const struct load_model *load)
+{
+    enum { CONNECTED_US = 1000 }; /* after its start */
+    const struct permit_out *out = find_out(sim, load->permit);
+    bool limited = sim->params.permits > 0 && sim->params.mode == GUARD_MODE_FLEET && load->lender == 0;
+    if (!limited)
+        return;
+    sim->seen[SEEN_PERMITTED] += load->permit[0] != '\0';
+    bool connected = sim->now_us > sim->process[load->process].since_us + CONNECTED_US;
+    if (is_calm(sim) && connected && load->permit[0] == '\0')
+        sim_fail(sim, "p%u loads k%u without a permit although nothing is wrong", load->process, load->key);
+    if (is_calm(sim) && count_queries(sim, true) > sim->params.permits)
+        sim_fail(sim, "%u queries run with %u permits", count_queries(sim, true), sim->params.permits);
+    if (!is_lossless(sim))
+        return;
+    bool stands = out != NULL && out->expires_ms + 1 >= redis_now_ms(sim);
+    if (load->permit[0] != '\0' && !stands)
+        sim_fail(sim, "p%u loads k%u under a permit that it no longer has", load->process, load->key);
+    if (count_queries(sim, false) > sim->params.permits)
+        sim_fail(sim, "%u queries run under permits that they still have, of %u", count_queries(sim, false),
+                 sim->params.permits);
+}
+
+void check_permit_renewed(struct sim *sim, const struct command *renewal, bool lost)
+{
+    for (uint32_t i = sim->loads; i > 0; i--) {
+        struct load_model *load = &sim->load[i - 1];
+        if (load->life != renewal->life || strcmp(load->permit, renewal->token) != 0)
+            continue;
+        sim->seen[SEEN_REENTERED] += lost;
+        load->permit_lost = load->permit_lost || lost;
+        if (!load->permit_lost)
+            load->permit_until_us = renewal->sent_us + (uint64_t)sim->params.permit_ms * 1000;
+        else
+            load->permit_until_us = 0;
+    }
+}
+
+/* What a clock step has lengthened is shortened when the next one asks. */
+void check_permits_rest(struct sim *sim)
+{
+    permits_sweep(sim);
+    if (sim->hit[FAULT_CLOCK_BACK] > 0)
+        return;
+    if (count_out(sim) > 0)
+        sim_fail(sim, "%u permits are still out", count_out(sim));
+    if (count_ahead(sim, UINT64_MAX, "") > 0)
+        sim_fail(sim, "somebody still waits for a permit");
+}
+
+/* ---- the scripts ---- */
+
+static void grant(struct sim *sim, const struct command *command, uint32_t others, struct redis_answer *out)
+{
+    struct permit_waiter *waiter = find_waiter(sim, command->waiter);
+    out->code = 1;
+    put_out(sim, command->token);
+    if (!command->action.more) {
+        if (waiter != NULL)
+            waiter->order = 0;
+        return;
+    }
+    line_up(sim, command->waiter, command->action.behind);
+    waiter = find_waiter(sim, command->waiter);
+    uint32_t taken = others + 1 + (waiter != NULL ? count_ahead(sim, waiter->order, command->waiter) : 0);
+    if (taken < sim->params.permits)
+        out->code += sim->params.permits - taken;
+}
+
+static void refuse(struct sim *sim, const struct command *command, struct permit_waiter *waiter,
+                   struct redis_answer *out)
+{
+    int64_t first_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
+    if (waiter == NULL)
+        line_up(sim, command->waiter, command->action.behind);
+    else
+        waiter->alive_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
+    for (uint32_t i = 0; i < SIM_PERMITS; i++)
+        if (sim->redis.permits.out[i].there && sim->redis.permits.out[i].expires_ms < first_ms)
+            first_ms = sim->redis.permits.out[i].expires_ms;
+    out->code = redis_now_ms(sim) - first_ms < 0 ? redis_now_ms(sim) - first_ms : -1;
+    sim->seen[SEEN_REFUSED]++;
+    check_left_behind(sim);
+}
+
+static void acquire(struct sim *sim, const struct command *command, struct redis_answer *out)
+{
+    bool mine = find_out(sim, command->token) != NULL;
+    uint32_t others = count_out(sim) - mine;
+    struct permit_waiter *waiter = find_waiter(sim, command->waiter);
+    if (waiter != NULL && (waiter->order >= REFRESHES_FIRST) != command->action.behind) {
+        waiter->order = 0;
+        waiter = NULL;
+    }
+    uint64_t end = command->action.behind ? UINT64_MAX : REFRESHES_FIRST;
+    uint32_t ahead = count_ahead(sim, waiter != NULL ? waiter->order : end, command->waiter);
+    if (sim->mutant == MUTANT_PERMIT_NO_QUEUE ||
+        (sim->mutant == MUTANT_REFRESH_FIRST && command->action.behind))
+        ahead = 0;
+    if (mine || others + ahead < sim->params.permits) {
+        if (!mine)
+            check_turn(sim, command, others);
+        grant(sim, command, others, out);
+    } else {
+        refuse(sim, command, waiter, out);
+    }
+}
+
+static void renew(struct sim *sim, const struct command *command, struct redis_answer *out)
+{
+    out->code = find_out(sim, command->token) != NULL;
+    put_out(sim, command->token);
+}
+
+/* As many as are free are named, without the one who gives it back. */
+static void name_next(struct sim *sim, const char *by)
+{
+    uint32_t out = count_out(sim);
+    for (uint32_t i = 0; i < SIM_WAITERS && out < sim->params.permits; i++) {
+        const struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
+        bool next = waiter->order != 0 && count_ahead(sim, waiter->order, "") < sim->params.permits - out;
+        if (next && strcmp(waiter->name, by) != 0)
+            net_tell_permit(sim, waiter->name);
+    }
+}
+
+static void release(struct sim *sim, const struct command *command, struct redis_answer *out)
+{
+    struct permit_out *given = find_out(sim, command->token);
+    if (sim->mutant == MUTANT_PERMIT_RELEASE_ANY)
+        given = &sim->redis.permits.out[0];
+    struct permit_waiter *waiter = find_waiter(sim, command->waiter);
+    if (command->token[0] == '\0' && waiter != NULL)
+        waiter->order = 0;
+    out->code = given != NULL;
+    if (given != NULL)
+        given->there = false;
+    name_next(sim, command->waiter);
+}
+
+void permits_execute(struct sim *sim, const struct command *command, struct redis_answer *out)
+{
+    if (sim->redis.readonly) {
+        out->error = true;
+        return;
+    }
+    permits_sweep(sim);
+    if (command->action.kind == CORE_PERMIT_ACQUIRE)
+        acquire(sim, command, out);
+    else if (command->action.kind == CORE_PERMIT_RENEW)
+        renew(sim, command, out);
+    else
+        release(sim, command, out);
+}

@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/permits.h.
+ */
+#include "core_bench.h"
+
+enum { PERMIT_MS = 3000 };
+
+static void open_with_permits(struct bench *bench)
+{
+    bench_init(bench);
+    bench->config.permits = 2;
+    bench->config.permit_ms = PERMIT_MS;
+    bench->config.load_queue = 10;
+    bench->policy.stale_ms = 10000;
+    bench_open(bench);
+}
+
+/* Granted; `further` ones are free. */
+static void grant(struct bench *bench, struct seen *acquire, int64_t further)
+{
+    reply_code(bench, acquire, 1 + further);
+}
+
+static void refuse(struct bench *bench, struct seen *acquire, uint32_t earliest_ms)
+{
+    reply_code(bench, acquire, -(int64_t)earliest_ms);
+}
+
+static void freed(struct bench *bench, const struct seen *asked)
+{
+    core_permit_freed(bench->core, bench->now_us, asked->waiter, strlen(asked->waiter));
+    drain(bench);
+}
+
+/* Its lease is granted, and a permit is asked for. */
+static struct seen *ask_for_one(struct bench *bench, const char *key, struct caller *caller)
+{
+    get(bench, key, caller);
+    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+    return expect(bench, CORE_PERMIT_ACQUIRE);
+}
+
+static struct seen *load_with_permit(struct bench *bench, const char *key, struct caller *caller)
+{
+    grant(bench, ask_for_one(bench, key, caller), 0);
+    return expect(bench, CORE_LOAD);
+}
+
+static void finish_load_of(struct bench *bench, struct seen *load)
+{
+    loaded(bench, load, "row");
+    reply_code(bench, expect(bench, CORE_PERMIT_RELEASE), 1);
+    reply_code(bench, expect(bench, CORE_FILL), 1);
+}
+
+/* A stale value is found by somebody who is answered with it; its refresh may load. */
+static void queue_refresh(struct bench *bench, const char *key)
+{
+    struct caller caller;
+    get(bench, key, &caller);
+    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, "old");
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+}
+
+/* ---- one permit, one query ---- */
+
+static void a_load_starts_once_it_has_lease_and_permit_and_gives_both_back(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    sent_nothing(&bench);
+    assert_int_equal(stats_of(&bench).permits_waiting, 1);
+    assert_int_equal(stats_of(&bench).loads_queued, 1);
+    assert_false(asked->action.behind);
+    assert_false(asked->action.more);
+    grant(&bench, asked, 0);
+    struct seen *load = expect(&bench, CORE_LOAD);
+    assert_string_equal(load->permit, asked->token);
+    assert_int_equal(stats_of(&bench).permits_held, 1);
+    assert_int_equal(stats_of(&bench).permits_waiting, 0);
+    loaded(&bench, load, "row");
+    struct seen *released = expect(&bench, CORE_PERMIT_RELEASE);
+    assert_string_equal(released->token, asked->token);
+    assert_int_equal(stats_of(&bench).permits_held, 0);
+    reply_code(&bench, expect(&bench, CORE_FILL), 1);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    reply_code(&bench, released, 1);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void a_load_that_fails_gives_its_permit_back(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *load = load_with_permit(&bench, "k", &caller);
+    load_fails(&bench, load, GUARD_FAILURE_UNAVAILABLE);
+    assert_string_equal(expect(&bench, CORE_PERMIT_RELEASE)->token, load->permit);
+    expect(&bench, CORE_RELEASE);
+    bench_close(&bench);
+}
+
+static void no_permit_is_asked_for_without_a_fleet_or_a_limit(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 4; which++) {
+        struct bench bench;
+        struct caller caller;
+        bench_init(&bench);
+        bench.config.permits = which == 0 ? 0 : 2;
+        bench.config.permit_ms = PERMIT_MS;
+        bench.config.mode = which == 1 ? GUARD_MODE_LOCAL : which == 2 ? GUARD_MODE_OFF : GUARD_MODE_FLEET;
+        bench.config.without_redis = which == 3;
+        bench_open(&bench);
+        get(&bench, "k", &caller);
+        if (which != 3)
+            reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
+        loaded(&bench, expect(&bench, CORE_LOAD), "row");
+        assert_int_equal(stats_of(&bench).permit_spared, 0);
+        if (which != 3)
+            reply_code(&bench, expect(&bench, CORE_FILL), 1);
+        sent_nothing(&bench);
+        answered_value(&caller, "row", GUARD_FROM_LOAD);
+        bench_close(&bench);
+    }
+}
+
+static void a_permit_that_nobody_needs_any_more_goes_back(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    cancel(&bench, &caller);
+    reply_code(&bench, expect(&bench, CORE_RELEASE), 1);
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_PERMIT_RELEASE)->token, asked->token);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void a_batch_takes_one_permit_and_keeps_it_to_its_last_load(void **state)
+{
+    struct bench bench;
+    struct caller callers[2];
+    const char *const keys[] = {"a", "b"};
+    (void)state;
+    bench_init(&bench);
+    bench.config.permits = 1;
+    bench.config.permit_ms = PERMIT_MS;
+    bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
+    bench.policy.batch_max = 8;
+    bench_open(&bench);
+    for (int i = 0; i < 2; i++) {
+        struct core_key key = {keys[i], 1, keys[i], 1};
+        callers[i] = (struct caller){.waiter = {.start_us = bench.now_us, .together = true}};
+        callers[i].accepted = core_get(bench.core, bench.now_us, &key, &bench.policy, &callers[i].waiter,
+                                       bench.now_us + 1000000);
+        bench.accepted_count++;
+        drain(&bench);
+    }
+    struct seen *first = expect(&bench, CORE_ACQUIRE), *second = expect(&bench, CORE_ACQUIRE);
+    reply_kind(&bench, first, REPLY_LEASE);
+    struct seen *asked = expect(&bench, CORE_PERMIT_ACQUIRE);
+    reply_kind(&bench, second, REPLY_LEASE);
+    grant(&bench, asked, 0);
+    sent_nothing(&bench);
+    core_turn_over(bench.core, bench.now_us);
+    drain(&bench);
+    struct seen *loads[] = {expect(&bench, CORE_LOAD), expect(&bench, CORE_LOAD)};
+    assert_true(loads[0]->action.batch != 0 && loads[0]->action.batch == loads[1]->action.batch);
+    assert_string_equal(loads[0]->permit, loads[1]->permit);
+    sent_nothing(&bench);
+    loaded(&bench, loads[0], "row");
+    expect(&bench, CORE_FILL);
+    sent_nothing(&bench);
+    loaded(&bench, loads[1], "row");
+    assert_string_equal(expect(&bench, CORE_PERMIT_RELEASE)->token, asked->token);
+    bench_close(&bench);
+    for (int i = 0; i < 2; i++)
+        guard_value_unref(&callers[i].waiter.result.value);
+}
+
+static void a_nested_load_needs_no_permit(void **state)
+{
+    struct bench bench;
+    struct caller outer, inner;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *load = load_with_permit(&bench, "outer", &outer);
+    inner = (struct caller){.waiter = {.start_us = bench.now_us, .asker = load->action.load}};
+    struct core_key key = {"inner", 5, "inner", 5};
+    inner.accepted =
+        core_get(bench.core, bench.now_us, &key, &bench.policy, &inner.waiter, bench.now_us + 1000000);
+    bench.accepted_count++;
+    drain(&bench);
+    struct seen *nested = lease(&bench, expect(&bench, CORE_ACQUIRE));
+    assert_int_equal(nested->action.lender, load->action.load);
+    loaded(&bench, nested, "row");
+    reply_code(&bench, expect(&bench, CORE_FILL), 1);
+    sent_nothing(&bench);
+    answered_value(&inner, "row", GUARD_FROM_LOAD);
+    loaded(&bench, load, "row");
+    expect(&bench, CORE_PERMIT_RELEASE);
+    bench_close(&bench);
+    guard_value_unref(&outer.waiter.result.value);
+}
+
+/* ---- waiting ---- */
+
+static void who_was_refused_asks_again_when_a_message_names_him(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    refuse(&bench, asked, PERMIT_MS);
+    sent_nothing(&bench);
+    core_permit_freed(bench.core, bench.now_us, "somebody else", 13);
+    drain(&bench);
+    sent_nothing(&bench);
+    freed(&bench, asked);
+    struct seen *again = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_string_not_equal(again->token, asked->token);
+    assert_string_equal(again->waiter, asked->waiter);
+    grant(&bench, again, 0);
+    expect(&bench, CORE_LOAD);
+    assert_int_equal(stats_of(&bench).permit_refused, 1);
+    assert_int_equal(stats_of(&bench).permit_granted, 1);
+    bench_close(&bench);
+}
+
+static void a_message_that_overtakes_the_refusal_counts(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    freed(&bench, asked);
+    refuse(&bench, asked, PERMIT_MS);
+    expect(&bench, CORE_PERMIT_ACQUIRE);
+    bench_close(&bench);
+}
+
+static void a_lost_message_costs_a_poll_that_grows_to_half_a_second(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    uint64_t waited_us = 0;
+    for (int i = 0; i < 12; i++) {
+        uint64_t since_us = bench.now_us;
+        refuse(&bench, asked, PERMIT_MS);
+        while (bench.seen_first == bench.seen_count)
+            pass_us(&bench, core_next_us(bench.core) - bench.now_us);
+        struct seen *seen = expect(&bench, bench.seen[bench.seen_first].action.kind);
+        if (seen->action.kind == CORE_RENEW) { /* of the lease, which goes on being renewed */
+            reply_code(&bench, seen, 1);
+            i--;
+            continue;
+        }
+        waited_us = bench.now_us - since_us;
+        assert_in_range(waited_us, 1, 750000);
+        asked = seen;
+    }
+    assert_true(waited_us >= 1000);
+    grant(&bench, asked, 0);
+    expect(&bench, CORE_LOAD);
+    bench_close(&bench);
+}
+
+static void the_end_of_a_dead_holders_permit_is_not_slept_through(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    refuse(&bench, ask_for_one(&bench, "k", &caller), 3);
+    pass(&bench, 3 + 5); /* before the shortest poll */
+    grant(&bench, expect(&bench, CORE_PERMIT_ACQUIRE), 1);
+    expect(&bench, CORE_LOAD);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void a_waiting_load_keeps_its_lease_and_holds_no_worker(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    refuse(&bench, asked, PERMIT_MS);
+    unsigned renewals = 0;
+    while (bench.now_us < 1000000 + 4 * (uint64_t)bench.policy.lease_ms * BENCH_MS) {
+        pass_us(&bench, core_next_us(bench.core) - bench.now_us);
+        while (bench.seen_first < bench.seen_count) {
+            struct seen *seen = expect(&bench, bench.seen[bench.seen_first].action.kind);
+            renewals += seen->action.kind == CORE_RENEW;
+            reply_code(&bench, seen, seen->action.kind == CORE_RENEW ? 1 : -PERMIT_MS);
+        }
+    }
+    still_waits(&caller);
+    assert_true(renewals >= 10);
+    assert_int_equal(stats_of(&bench).lease_lost, 0);
+    assert_int_equal(stats_of(&bench).loads_running, 0);
+    bench_close(&bench);
+}
+
+static void who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    bench_init(&bench);
+    bench.config.permits = 1;
+    bench.config.permit_ms = PERMIT_MS;
+    bench.policy.max_hold_ms = 3500;
+    bench_open(&bench);
+    refuse(&bench, ask_for_one(&bench, "k", &caller), PERMIT_MS);
+    struct seen *left = NULL;
+    while (caller.answers == 0 || left == NULL) {
+        assert_true(core_next_us(bench.core) != UINT64_MAX);
+        pass_us(&bench, core_next_us(bench.core) - bench.now_us);
+        while (bench.seen_first < bench.seen_count) {
+            struct seen *seen = expect(&bench, bench.seen[bench.seen_first].action.kind);
+            if (seen->action.kind == CORE_PERMIT_RELEASE)
+                left = seen;
+            reply_code(&bench, seen, seen->action.kind == CORE_PERMIT_ACQUIRE ? -PERMIT_MS : 1);
+        }
+    }
+    answered(&caller, GUARD_SHED);
+    assert_string_equal(left->token, "");
+    bench_close(&bench);
+}
+
+static void as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn(void **state)
+{
+    struct bench bench;
+    struct caller callers[5];
+    char key[2] = "a";
+    (void)state;
+    open_with_permits(&bench); /* two workers */
+    struct seen *first = ask_for_one(&bench, "a", &callers[0]);
+    key[0] = 'b';
+    struct seen *second = ask_for_one(&bench, key, &callers[1]);
+    for (int i = 2; i < 5; i++) {
+        key[0] = (char)('a' + i);
+        get(&bench, key, &callers[i]);
+        reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
+    }
+    sent_nothing(&bench);
+    grant(&bench, first, 0);
+    struct seen *load = expect(&bench, CORE_LOAD);
+    refuse(&bench, second, PERMIT_MS);
+    sent_nothing(&bench);
+    loaded(&bench, load, "row");
+    expect(&bench, CORE_PERMIT_RELEASE);
+    expect(&bench, CORE_FILL);
+    struct seen *next = expect(&bench, CORE_PERMIT_ACQUIRE); /* behind its own release, and only one */
+    assert_true(next->action.more);
+    sent_nothing(&bench);
+    grant(&bench, next, 1);
+    struct seen *oldest = expect(&bench, CORE_LOAD);
+    assert_string_equal(oldest->key, "b");
+    expect(&bench, CORE_PERMIT_ACQUIRE); /* the reply said that one more is free */
+    sent_nothing(&bench);
+    bench_close(&bench);
+    guard_value_unref(&callers[0].waiter.result.value);
+}
+
+/* ---- renewal, loss, unknown outcomes ---- */
+
+static void a_permit_is_renewed_at_a_third_while_its_load_runs(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    bench.policy.load_limit_ms = bench.policy.max_hold_ms;
+    struct seen *load = load_with_permit(&bench, "k", &caller);
+    unsigned renewed = 0;
+    for (uint32_t ms = 0; ms < 2 * PERMIT_MS; ms += 100) {
+        pass(&bench, 100);
+        while (bench.seen_first < bench.seen_count) {
+            struct seen *seen = expect(&bench, bench.seen[bench.seen_first].action.kind);
+            assert_true(seen->action.kind == CORE_RENEW || seen->action.kind == CORE_PERMIT_RENEW);
+            if (seen->action.kind == CORE_PERMIT_RENEW)
+                assert_string_equal(seen->token, load->permit);
+            renewed += seen->action.kind == CORE_PERMIT_RENEW;
+            reply_code(&bench, seen, 1);
+        }
+    }
+    assert_in_range(renewed, 5, 6);
+    assert_int_equal(stats_of(&bench).permit_lost, 0);
+    bench_close(&bench);
+}
+
+static void a_lost_permit_is_counted_once_and_its_load_goes_on(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    bench.policy.lease_ms = bench.policy.max_hold_ms = 60000;
+    struct seen *load = load_with_permit(&bench, "k", &caller);
+    pass(&bench, PERMIT_MS / 3);
+    reply_code(&bench, expect(&bench, CORE_PERMIT_RENEW), 0);
+    assert_int_equal(stats_of(&bench).permit_lost, 1);
+    assert_int_equal(stats_of(&bench).permits_held, 1);
+    sent_nothing(&bench);
+    pass(&bench, PERMIT_MS / 3);
+    reply_code(&bench, expect(&bench, CORE_PERMIT_RENEW), 1);
+    assert_int_equal(stats_of(&bench).permit_lost, 1);
+    finish_load_of(&bench, load);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    bench_close(&bench);
+}
+
+static void unanswered_renewals_lose_it_at_the_end_of_its_validity(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    bench.policy.lease_ms = bench.policy.max_hold_ms = 60000;
+    struct seen *load = load_with_permit(&bench, "k", &caller);
+    pass(&bench, PERMIT_MS / 3);
+    reply_kind(&bench, expect(&bench, CORE_PERMIT_RENEW), REPLY_UNKNOWN);
+    pass(&bench, PERMIT_MS / 3);
+    expect(&bench, CORE_PERMIT_RENEW);
+    pass(&bench, PERMIT_MS / 3 - 1);
+    assert_int_equal(stats_of(&bench).permit_lost, 0);
+    pass(&bench, 1);
+    assert_int_equal(stats_of(&bench).permit_lost, 1);
+    finish_load_of(&bench, load);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    bench_close(&bench);
+}
+
+static void a_new_link_renews_what_is_held_at_once(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    load_with_permit(&bench, "k", &caller);
+    core_link(bench.core, bench.now_us, false);
+    core_link(bench.core, bench.now_us, true);
+    pass(&bench, 0);
+    expect(&bench, CORE_PERMIT_RENEW);
+    bench_close(&bench);
+}
+
+static void an_unanswered_acquire_is_asked_again_with_its_token_then_done_without(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    reply_kind(&bench, asked, REPLY_UNKNOWN);
+    struct seen *again = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_string_equal(again->token, asked->token);
+    assert_true(again->action.op != asked->action.op);
+    reply_kind(&bench, again, REPLY_UNSENT);
+    struct seen *released = expect(&bench, CORE_PERMIT_RELEASE); /* it may have run */
+    assert_string_equal(released->token, asked->token);
+    struct seen *load = expect(&bench, CORE_LOAD);
+    assert_string_equal(load->permit, "");
+    assert_int_equal(stats_of(&bench).permit_spared, 1);
+    loaded(&bench, load, "row");
+    reply_code(&bench, expect(&bench, CORE_PERMIT_RELEASE), 0); /* of a place in the queue */
+    reply_code(&bench, expect(&bench, CORE_FILL), 1);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void a_script_that_is_refused_costs_no_load(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    reply_kind(&bench, ask_for_one(&bench, "k", &caller), REPLY_REFUSED);
+    struct seen *load = expect(&bench, CORE_LOAD);
+    assert_string_equal(load->permit, "");
+    sent_nothing(&bench);
+    assert_int_equal(stats_of(&bench).permit_spared, 1);
+    bench_close(&bench);
+}
+
+static void a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    bench_init(&bench);
+    bench.config.permits = 1;
+    bench.config.permit_ms = 100;
+    bench_open(&bench);
+    struct seen *asked = ask_for_one(&bench, "k", &caller);
+    pass(&bench, 100);
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_PERMIT_RELEASE)->token, asked->token);
+    struct seen *again = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_string_not_equal(again->token, asked->token);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void while_the_breaker_is_open_loads_start_without(void **state)
+{
+    struct bench bench;
+    struct caller callers[2];
+    (void)state;
+    open_with_permits(&bench);
+    refuse(&bench, ask_for_one(&bench, "a", &callers[0]), PERMIT_MS);
+    sent_nothing(&bench);
+    get(&bench, "b", &callers[1]);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_UNKNOWN);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_UNKNOWN);
+    /* bypassed: asks for a permit, too, while it may */
+    pass(&bench, 100);
+    struct seen *poll = expect(&bench, CORE_PERMIT_ACQUIRE);
+    reply_kind(&bench, poll, REPLY_UNKNOWN); /* the third in a row */
+    expect(&bench, CORE_PERMIT_RELEASE);
+    expect(&bench, CORE_LOAD);
+    expect(&bench, CORE_LOAD);
+    assert_int_equal(stats_of(&bench).permit_spared, 2);
+    assert_true(stats_of(&bench).breaker_open);
+    bench_close(&bench);
+}
+
+static void closing_gives_back_what_is_held_and_leaves_the_queue(void **state)
+{
+    struct bench bench;
+    struct caller callers[2];
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *load = load_with_permit(&bench, "a", &callers[0]);
+    refuse(&bench, ask_for_one(&bench, "b", &callers[1]), PERMIT_MS);
+    core_close(bench.core, bench.now_us);
+    drain(&bench);
+    expect(&bench, CORE_CANCEL);
+    reply_code(&bench, expect(&bench, CORE_RELEASE), 1);
+    reply_code(&bench, expect(&bench, CORE_RELEASE), 1);
+    struct seen *left = expect(&bench, CORE_PERMIT_RELEASE);
+    assert_string_equal(left->token, "");
+    reply_code(&bench, left, 0);
+    assert_false(core_idle(bench.core));
+    load_fails(&bench, load, GUARD_FAILURE_UNAVAILABLE);
+    struct seen *released = expect(&bench, CORE_PERMIT_RELEASE);
+    assert_string_equal(released->token, load->permit);
+    for (int i = 0; i < 2; i++) { /* repeated, but not for ever */
+        reply_kind(&bench, released, REPLY_UNSENT);
+        released = expect(&bench, CORE_PERMIT_RELEASE);
+        assert_false(core_idle(bench.core));
+    }
+    reply_kind(&bench, released, REPLY_UNSENT);
+    sent_nothing(&bench);
+    assert_true(core_idle(bench.core));
+    bench_close(&bench);
+}
+
+/* ---- who comes first ---- */
+
+static void users_start_before_refreshes_that_queued_earlier(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    queue_refresh(&bench, "old");
+    struct seen *asked = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_true(asked->action.behind);
+    refuse(&bench, asked, PERMIT_MS);
+    get(&bench, "user", &caller);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
+    asked = expect(&bench, CORE_PERMIT_ACQUIRE); /* he does not wait behind refreshes in Redis's queue */
+    assert_false(asked->action.behind);
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void who_joins_a_queued_refresh_in_vain_makes_it_a_users(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    queue_refresh(&bench, "first");
+    struct seen *asked = expect(&bench, CORE_PERMIT_ACQUIRE);
+    queue_refresh(&bench, "second");
+    struct seen *other = expect(&bench, CORE_PERMIT_ACQUIRE);
+    refuse(&bench, asked, PERMIT_MS);
+    refuse(&bench, other, PERMIT_MS);
+    get(&bench, "second", &caller);
+    struct seen *peek = expect(&bench, CORE_ACQUIRE);
+    assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
+    sent_nothing(&bench);
+    reply_busy(&bench, peek, 1000); /* the stale value has gone */
+    still_waits(&caller);
+    asked = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_false(asked->action.behind);
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "second");
+    bench_close(&bench);
+}
+
+static void who_is_answered_with_the_stale_value_raises_nothing(void **state)
+{
+    struct bench bench;
+    struct caller caller;
+    (void)state;
+    open_with_permits(&bench);
+    queue_refresh(&bench, "k");
+    refuse(&bench, expect(&bench, CORE_PERMIT_ACQUIRE), PERMIT_MS);
+    get(&bench, "k", &caller);
+    reply_stale(&bench, expect(&bench, CORE_ACQUIRE), TURN_OTHERS, "old");
+    answered_value(&caller, "old", GUARD_FROM_STALE);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed(void **state)
+{
+    struct bench bench;
+    struct caller callers[2];
+    (void)state;
+    bench_init(&bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 1;
+    bench.policy.stale_ms = 10000;
+    bench_open(&bench);
+    struct seen *load = begin_load(&bench, "running", &callers[0]);
+    queue_refresh(&bench, "refreshed");
+    sent_nothing(&bench);
+    get(&bench, "user", &callers[1]);
+    struct seen *asked = expect(&bench, CORE_ACQUIRE);
+    assert_int_equal(asked->action.lookup, LOOKUP_PEEK);
+    reply_kind(&bench, asked, REPLY_FREE);
+    struct seen *released = expect(&bench, CORE_RELEASE);
+    assert_string_equal(released->key, "refreshed");
+    asked = expect(&bench, CORE_ACQUIRE);
+    assert_string_equal(asked->key, "user");
+    assert_int_equal(asked->action.lookup, LOOKUP_NORMAL);
+    reply_kind(&bench, asked, REPLY_LEASE);
+    still_waits(&callers[1]);
+    assert_int_equal(stats_of(&bench).refresh_yielded, 1);
+    finish_load(&bench, load, "row");
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    bench_close(&bench);
+    guard_value_unref(&callers[0].waiter.result.value);
+}
+
+static void a_user_gives_no_place_to_a_user(void **state)
+{
+    struct bench bench;
+    struct caller callers[3];
+    (void)state;
+    bench_init(&bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 1;
+    bench_open(&bench);
+    begin_load(&bench, "running", &callers[0]);
+    get(&bench, "queued", &callers[1]);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
+    get(&bench, "late", &callers[2]);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_FREE);
+    answered(&callers[2], GUARD_SHED);
+    assert_int_equal(stats_of(&bench).refresh_yielded, 0);
+    bench_close(&bench);
+}
+
+static void a_refresh_that_queues_for_a_leases_time_gives_its_lease_back(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_with_permits(&bench);
+    queue_refresh(&bench, "k");
+    refuse(&bench, expect(&bench, CORE_PERMIT_ACQUIRE), PERMIT_MS);
+    uint64_t since_us = bench.now_us;
+    bool released = false;
+    while (!released) {
+        assert_true(bench.now_us <= since_us + (uint64_t)bench.policy.lease_ms * BENCH_MS);
+        pass_us(&bench, core_next_us(bench.core) - bench.now_us);
+        while (bench.seen_first < bench.seen_count) {
+            struct seen *seen = expect(&bench, bench.seen[bench.seen_first].action.kind);
+            released = released || seen->action.kind == CORE_RELEASE;
+            reply_code(&bench, seen, seen->action.kind == CORE_PERMIT_ACQUIRE ? -PERMIT_MS : 1);
+        }
+    }
+    assert_int_equal(stats_of(&bench).refresh_yielded, 1);
+    assert_int_equal(stats_of(&bench).flights, 0);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back),
+        cmocka_unit_test(a_load_that_fails_gives_its_permit_back),
+        cmocka_unit_test(no_permit_is_asked_for_without_a_fleet_or_a_limit),
+        cmocka_unit_test(a_permit_that_nobody_needs_any_more_goes_back),
+        cmocka_unit_test(a_batch_takes_one_permit_and_keeps_it_to_its_last_load),
+        cmocka_unit_test(a_nested_load_needs_no_permit),
+        cmocka_unit_test(who_was_refused_asks_again_when_a_message_names_him),
+        cmocka_unit_test(a_message_that_overtakes_the_refusal_counts),
+        cmocka_unit_test(a_lost_message_costs_a_poll_that_grows_to_half_a_second),
+        cmocka_unit_test(the_end_of_a_dead_holders_permit_is_not_slept_through),
+        cmocka_unit_test(a_waiting_load_keeps_its_lease_and_holds_no_worker),
+        cmocka_unit_test(who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue),
+        cmocka_unit_test(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn),
+        cmocka_unit_test(a_permit_is_renewed_at_a_third_while_its_load_runs),
+        cmocka_unit_test(a_lost_permit_is_counted_once_and_its_load_goes_on),
+        cmocka_unit_test(unanswered_renewals_lose_it_at_the_end_of_its_validity),
+        cmocka_unit_test(a_new_link_renews_what_is_held_at_once),
+        cmocka_unit_test(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without),
+        cmocka_unit_test(a_script_that_is_refused_costs_no_load),
+        cmocka_unit_test(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again),
+        cmocka_unit_test(while_the_breaker_is_open_loads_start_without),
+        cmocka_unit_test(closing_gives_back_what_is_held_and_leaves_the_queue),
+        cmocka_unit_test(users_start_before_refreshes_that_queued_earlier),
+        cmocka_unit_test(who_joins_a_queued_refresh_in_vain_makes_it_a_users),
+        cmocka_unit_test(who_is_answered_with_the_stale_value_raises_nothing),
+        cmocka_unit_test(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed),
+        cmocka_unit_test(a_user_gives_no_place_to_a_user),
+        cmocka_unit_test(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back),
+    };
+    return cmocka_run_group_tests_name("core, load permits", tests, NULL, NULL);
+}
