@@ -13,6 +13,7 @@
 #include "app/catalog_json.h"
 #include "app/log.h"
 #include "app/pg.h"
+#include "app/tag.h"
 #include "app_statements.h"
 
 #include <inttypes.h>
@@ -195,9 +196,32 @@ static void fail_broken(struct guard_load *load)
     guard_load_fail(load, GUARD_FAILURE_REJECTED);
 }
 
+static void name_category(struct guard_load *load, const char *id)
+{
+    char tag[TAG_SIZE];
+    if (id == NULL) {
+        return;
+    }
+    tag_category(id, tag);
+    guard_load_tag(load, tag);
+}
+
+static void name_tags(struct guard_load *load, const struct plan *plan, const struct rows *rows)
+{
+    char tag[TAG_SIZE];
+    if (plan->statement == LOAD_PRODUCT) {
+        name_category(load, catalog_json_product_category(rows, 0));
+    } else if (plan->statement == LOAD_CATEGORY) {
+        name_category(load, plan->id);
+        tag_listing(plan->id, tag);
+        guard_load_tag(load, tag);
+    }
+}
+
 static void answer(struct guard_load *load, const struct plan *plan, const struct rows *rows)
 {
     struct catalog_document document;
+    name_tags(load, plan, rows);
     if (is_unchanged(plan, rows)) {
         guard_load_unchanged(load);
         return;
@@ -293,6 +317,7 @@ static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
         fail_broken(load);
         return;
     }
+    name_category(load, catalog_json_product_category(rows, row));
     if (previous != NULL && strcmp(previous, document.validator) == 0) {
         guard_load_unchanged(load);
     } else {
@@ -435,6 +460,7 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
     for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
         policy.batch_loader = i == CATALOG_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;
+        policy.tagged = i != CATALOG_TREE;
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK) {
             return false;
         }

@@ -338,6 +338,13 @@ const char *catalog_json_product_id(const struct rows *rows, size_t row)
     return rows->column_count == PRODUCT_COLUMNS ? rows_text(rows, row, PRODUCT_ID) : NULL;
 }
 
+const char *catalog_json_product_category(const struct rows *rows, size_t row)
+{
+    return rows->column_count == PRODUCT_COLUMNS && row < rows->row_count
+               ? rows_text(rows, row, PRODUCT_CATEGORY_ID)
+               : NULL;
+}
+
 enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct catalog_document *out)
 {
     return rows->row_count == 1 ? catalog_json_product_at(rows, 0, out) : CATALOG_JSON_BROKEN;

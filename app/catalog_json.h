@@ -49,6 +49,8 @@ enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_
                                                   struct catalog_document *out);
 /* The id of that row; NULL: it is no product. */
 const char *catalog_json_product_id(const struct rows *rows, size_t row);
+/* The id of its category, NULL likewise; of sql/load_product.sql, too. */
+const char *catalog_json_product_category(const struct rows *rows, size_t row);
 /* The row is there, has this version and came without the rest, as sql/load_product.sql sends it then. */
 bool catalog_json_product_unchanged(const struct rows *rows, const char *version);
 

@@ -74,6 +74,8 @@ static const struct row COUNTERS[] = {
     {"guard_invalidations", "result=\"unknown\"", NULL, U64, GUARD(invalidate_unknown)},
     {"guard_entries_rejected", NULL, "Redis entries that were damaged, foreign or of another key.", U64,
      GUARD(entry_rejected)},
+    {"guard_entries_outdated", NULL, "Redis entries older than an invalidation of one of their tags.", U64,
+     GUARD(entry_outdated)},
     {"guard_shadow_saved", NULL, "Mode shadow: loads that mode fleet would not have made.", U64,
      GUARD(shadow_saved)},
     {"guard_shadow_hits", NULL, "Of those, gets that the cache would have answered.", U64,

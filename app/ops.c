@@ -9,6 +9,7 @@
 #include "app/metrics.h"
 #include "app/reply.h"
 #include "app/route.h"
+#include "app/tag.h"
 #include "app/token.h"
 
 #include <dirent.h>
@@ -98,7 +99,9 @@ static const struct refusal NOT_DONE = {MHD_HTTP_INTERNAL_SERVER_ERROR, "Not inv
                                         "Out of memory, or a bug; the log says more.", NULL, NULL};
 static const struct refusal BAD_KEY = {
     MHD_HTTP_BAD_REQUEST, "Not a key",
-    "Give one: ?key=catalog, category:{id}, category:{id}:after:{id} or product:{id}.", NULL, NULL};
+    "Give one: ?key=catalog, category:{id}, category:{id}:after:{id} or product:{id}; or a group of them: "
+    "?tag=category:{id} or listing:{id}.",
+    NULL, NULL};
 static const struct refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
                                             "There are /healthz, /readyz, /metrics, /hot and /invalidate.",
                                             NULL, NULL};
@@ -226,13 +229,14 @@ static bool hot(struct ops *ops, struct MHD_Connection *connection)
                                 heat(ops, GUARD_HOT_WAIT, 1000)));
 }
 
-static bool send_invalidated(struct MHD_Connection *connection, const char *key,
+/* `what`: "key" or "tag", and its text. */
+static bool send_invalidated(struct MHD_Connection *connection, const char *what, const char *text,
                              const struct guard_invalidated *result)
 {
     switch (result->status) {
     case GUARD_OK:
         return send_state(connection, MHD_HTTP_OK,
-                          json_pack("{s:s, s:b, s:b}", "key", key, "value_dropped",
+                          json_pack("{s:s, s:b, s:b}", what, text, "value_dropped",
                                     (int)result->value_dropped, "load_voided", (int)result->load_voided));
     case GUARD_UNKNOWN:
     case GUARD_SHED:
@@ -253,13 +257,20 @@ static bool send_invalidated(struct MHD_Connection *connection, const char *key,
 static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
 {
     const char *key = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "key");
+    const char *tag = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "tag");
     struct guard_invalidated result;
 
-    if (key == NULL || !route_key_valid(key) ||
-        MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) != 1)
+    if (MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) != 1)
         return refuse(connection, &BAD_KEY);
-    guard_invalidate_wait(ops->guard, key, INVALIDATE_LIMIT_MS, &result);
-    return send_invalidated(connection, key, &result);
+    if (key != NULL && route_key_valid(key)) {
+        guard_invalidate_wait(ops->guard, key, INVALIDATE_LIMIT_MS, &result);
+        return send_invalidated(connection, "key", key, &result);
+    }
+    if (tag != NULL && tag_valid(tag)) {
+        guard_invalidate_tag_wait(ops->guard, tag, INVALIDATE_LIMIT_MS, &result);
+        return send_invalidated(connection, "tag", tag, &result);
+    }
+    return refuse(connection, &BAD_KEY);
 }
 
 static const struct {

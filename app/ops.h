@@ -12,6 +12,8 @@
  *                                      for longest, as JSON; with the token, if there is one
  *     POST /invalidate?key=product:7   drops an entry and voids its running load; with the token, if there is
  *                                      one. 503: not confirmed, do it again
+ *     POST /invalidate?tag=category:7  the same for a group of entries, see tag.h: they count as missing from
+ *                                      then on, and so does what loads of them that run will have stored
  *
  * A thread per connection, at most OPS_CONNECTIONS: an invalidation blocks while Redis is slow, and a stuck
  * server loop must not take this listener with it.

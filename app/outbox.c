@@ -12,6 +12,7 @@
 #include "app/log.h"
 #include "app/pg_listen.h"
 #include "app/route.h"
+#include "app/tag.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -151,7 +152,7 @@ static void batch_ask(struct batch *batch, size_t at, const char *key, struct gu
     pthread_mutex_lock(&batch->lock);
     batch->unanswered++;
     pthread_mutex_unlock(&batch->lock);
-    if (guard_invalidate(guard, key, PAY_LIMIT_MS, confirmed, row) != GUARD_OK)
+    if (tag_invalidate_owed(guard, key, PAY_LIMIT_MS, confirmed, row) != GUARD_OK)
         batch_answer(batch);
 }
 

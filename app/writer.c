@@ -7,6 +7,7 @@
 #include "app/writer.h"
 
 #include "app/log.h"
+#include "app/tag.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -106,7 +107,7 @@ static void confirmed(void *context, const struct guard_invalidated *result)
 static void invalidate(struct write_job *job, const char *key)
 {
     atomic_fetch_add(&job->unconfirmed, 1);
-    if (guard_invalidate(job->writer->guard, key, job->writer->invalidate_limit_ms, confirmed, job) ==
+    if (tag_invalidate_owed(job->writer->guard, key, job->writer->invalidate_limit_ms, confirmed, job) ==
         GUARD_OK)
         return;
     atomic_store(&job->missed, true);

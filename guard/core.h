@@ -20,6 +20,7 @@
 #include "guard.h"
 #include "key.h"
 #include "table.h"
+#include "tags.h"
 #include "value.h"
 
 enum {
@@ -71,15 +72,18 @@ struct core_waiter {
     struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
     struct flight *flight;           /* NULL once answered */
     struct alarm deadline;
-    uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
-    uint64_t start_us;          /* set by the owner, on the core's clock: when the caller asked */
-    bool looked_up_in_vain;     /* by the owner: Redis did not answer a lookup of this get within its limit */
-    uint64_t asker;             /* set by the owner: the load whose loader asks, nested; 0: none */
-    uint64_t alone_us;          /* a nested one's: from here on it does not wait for other processes */
-    uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
-    bool impatient;             /* past its soft limit */
-    bool together;              /* set by the owner: asked with others, may be loaded in a batch with them */
-    uint32_t first_round;       /* of the flight when it joined */
+    uint64_t joined;        /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t start_us;      /* set by the owner, on the core's clock: when the caller asked */
+    bool looked_up_in_vain; /* by the owner: Redis did not answer a lookup of this get within its limit */
+    uint64_t asker;         /* set by the owner: the load whose loader asks, nested; 0: none */
+    uint64_t alone_us;      /* a nested one's: from here on it does not wait for other processes */
+    uint64_t deadline_us;   /* the hard one; the alarm rings at the soft one first */
+    bool impatient;         /* past its soft limit */
+    bool together;          /* set by the owner: asked with others, may be loaded in a batch with them */
+    uint32_t first_round;   /* of the flight when it joined */
+    char refused[TOKEN_UUID_BYTES +
+                 1];            /* by the owner: head of an entry that a lookup of this get found out of
+                                           date; "": none */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
 
@@ -111,6 +115,7 @@ struct core_invalidation {
     bool unlisted; /* no memory for the table */
     uint64_t id;
     struct core_key key;      /* lent until it is answered */
+    bool of_tag;              /* set by the owner: the key is a tag */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
     uint64_t op, deadline_us; /* op 0: none under way */
     uint16_t attempts;
@@ -127,10 +132,10 @@ enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
                      waits */
     CORE_RENEW,   /* script renew: key, token, lease_ms */
-    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms */
+    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE,     /* script invalidate, hard: key */
+    CORE_INVALIDATE,     /* script invalidate, hard: key; of_tag: script tag_invalidate */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, behind, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
@@ -162,7 +167,10 @@ struct core_action {
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
     uint32_t lease_ms;
-    const struct value *value;    /* FILL: NULL when absent; TOUCH: the old one */
+    const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
+    bool absent;
+    struct tags_clock born; /* FILL, TOUCH: known if value has tags */
+    bool of_tag;
     const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
     uint64_t load_us;
     uint32_t fresh_ms, stale_ms; /* FILL: jittered already */
@@ -211,7 +219,15 @@ struct core_reply {
     int64_t code;
     struct value *value; /* lent */
     bool absent;
-    bool damaged;     /* FRESH, STALE: something is there, but not a sound entry of this key */
+    bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
+    /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
+     * invalidated before it was sent, or nobody knows. The owner has looked: the core never sees a value unchecked. */
+    bool outdated;
+    struct tags_clock
+        clock;        /* to ACQUIRE, tagged: what the tags' clock showed, read before it was answered */
+    const char *tags; /* for the owner: what is to be checked, lent; when that was born */
+    size_t tags_bytes;
+    struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
     enum core_turn turn;
     const char *tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
@@ -230,7 +246,7 @@ enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED };
 
 struct core_loaded {
     enum core_load_outcome outcome;
-    struct value *value; /* LOAD_OK; lent */
+    struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
 };
@@ -266,6 +282,9 @@ struct core_pushed {
     struct value *value; /* lent; NULL when absent */
     bool absent;
     uint32_t fresh_ms; /* for how long it was fresh when it was stored */
+    const char *tags;  /* for the owner, who looks at them before: as in core_reply */
+    size_t tags_bytes;
+    struct tags_clock born;
 };
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
                  const struct core_pushed *pushed);

@@ -11,8 +11,10 @@ enum {
 static void send_invalidation(struct core *core, struct core_invalidation *invalidation)
 {
     invalidation->op = invalidation->id << CORE_OP_BITS | ++invalidation->attempts;
-    core_emit(core, &(struct core_action){
-                        .kind = CORE_INVALIDATE, .op = invalidation->op, .key = invalidation->key});
+    core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
+                                          .op = invalidation->op,
+                                          .key = invalidation->key,
+                                          .of_tag = invalidation->of_tag});
     alarm_set(&core->alarms, &invalidation->retry, invalidation->deadline_us);
 }
 

@@ -2,10 +2,11 @@
 /*
  * envelope.c - writes and checks the envelope; see envelope.h for who reads which bytes.
  *
- *   <uuid> <px_ms> <stale_ms> csg1 <v|a> <load_us> <key_bytes> <validator_bytes> <body_bytes>\n
+ *   <uuid> <px_ms> <stale_ms> csg1 <v|a> <load_us> <key_bytes> <validator_bytes> <body_bytes> <tags_bytes> <born>\n
  *   <key>\n
  *   <validator>\n
  *   <body>\n
+ *   <tags>\n
  *   <checksum>
  *
  * The checksum comes last, so that what was cut off or overwritten in part never has one.
@@ -29,17 +30,20 @@ static const struct field load_field = {72, 13};
 static const struct field key_field = {86, 4};
 static const struct field validator_field = {91, 3};
 static const struct field body_field = {95, 10};
+static const struct field tags_field = {106, 4};
+static const struct field era_field = {111, 16};
+static const struct field count_field = {128, 12};
 
 /* The head with its fields open: '0' where a digit goes, 'x' where anything may, the rest as it stands.
  * "csg1" is the format's name and version. */
 static const char frame[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 0000000000000 csg1 x "
-                            "0000000000000 0000 000 0000000000\n";
+                            "0000000000000 0000 000 0000000000 0000 0000000000000000.000000000000\n";
 
 enum {
     HEAD_BYTES = ENVELOPE_HEAD_BYTES,
-    LINE_ENDS = 3, /* after key, validator and body */
+    LINE_ENDS = 4, /* after key, validator, body and tags */
     CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES,
-    DIGITS_MAX = 13
+    DIGITS_MAX = 16
 };
 static const char kind_value = 'v', kind_absent = 'a';
 static const uint64_t load_us_max = 9999999999999;
@@ -101,8 +105,8 @@ static char *put_line(char *at, const char *bytes, size_t count)
 
 size_t envelope_size(const struct envelope *envelope)
 {
-    return HEAD_BYTES + envelope->key_bytes + envelope->validator_bytes + envelope->body_bytes + LINE_ENDS +
-           CHECKSUM_BYTES;
+    return HEAD_BYTES + envelope->key_bytes + envelope->tags_bytes + envelope->validator_bytes +
+           envelope->body_bytes + LINE_ENDS + CHECKSUM_BYTES;
 }
 
 static void put_head(const struct envelope *envelope, char *head)
@@ -116,13 +120,23 @@ static void put_head(const struct envelope *envelope, char *head)
     put_digits(head, key_field, envelope->key_bytes);
     put_digits(head, validator_field, envelope->validator_bytes);
     put_digits(head, body_field, envelope->body_bytes);
+    put_digits(head, tags_field, envelope->tags_bytes);
+    put_digits(head, era_field, envelope->born.era);
+    put_digits(head, count_field, envelope->born.count);
+}
+
+static bool has_coherent_tags(const struct envelope *envelope)
+{
+    struct tag tags[GUARD_TAGS_MAX];
+    return envelope->tags_bytes == 0 ||
+           (envelope->born.era != 0 && tags_split(envelope->tags, envelope->tags_bytes, tags) > 0);
 }
 
 /* What a filler promises beyond the layout. */
 static bool is_coherent(const struct envelope *envelope)
 {
     if (envelope->px_ms == 0 || envelope->stale_ms > envelope->px_ms ||
-        envelope->validator_bytes > ENVELOPE_VALIDATOR_MAX)
+        envelope->validator_bytes > ENVELOPE_VALIDATOR_MAX || !has_coherent_tags(envelope))
         return false;
     return !envelope->absent ||
            (envelope->stale_ms == 0 && envelope->validator_bytes == 0 && envelope->body_bytes == 0);
@@ -137,6 +151,7 @@ void envelope_write(const struct envelope *envelope, char *out)
     at = put_line(at, envelope->key, envelope->key_bytes);
     at = put_line(at, envelope->validator, envelope->validator_bytes);
     at = put_line(at, envelope->body, envelope->body_bytes);
+    at = put_line(at, envelope->tags, envelope->tags_bytes);
     put_checksum(out, (size_t)(at - out), at);
 }
 
@@ -144,9 +159,11 @@ void envelope_write(const struct envelope *envelope, char *out)
 static bool split(const char *data, size_t data_bytes, struct envelope *envelope)
 {
     const uint64_t key_bytes = get_digits(data, key_field);
+    const uint64_t tags_bytes = get_digits(data, tags_field);
     const uint64_t validator_bytes = get_digits(data, validator_field);
     const uint64_t body_bytes = get_digits(data, body_field);
-    if (HEAD_BYTES + key_bytes + validator_bytes + body_bytes + LINE_ENDS + CHECKSUM_BYTES != data_bytes)
+    if (HEAD_BYTES + key_bytes + tags_bytes + validator_bytes + body_bytes + LINE_ENDS + CHECKSUM_BYTES !=
+        data_bytes)
         return false;
 
     /* None is larger than data_bytes, so each fits a size_t. */
@@ -156,6 +173,8 @@ static bool split(const char *data, size_t data_bytes, struct envelope *envelope
     envelope->validator_bytes = (size_t)validator_bytes;
     envelope->body = envelope->validator + envelope->validator_bytes + 1;
     envelope->body_bytes = (size_t)body_bytes;
+    envelope->tags = envelope->body + envelope->body_bytes + 1;
+    envelope->tags_bytes = (size_t)tags_bytes;
     return true;
 }
 
@@ -167,6 +186,8 @@ static void get_head(const char *head, struct envelope *envelope)
     envelope->stale_ms = get_digits(head, stale_field);
     envelope->absent = head[kind_field.at] == kind_absent;
     envelope->load_us = get_digits(head, load_field);
+    envelope->born.era = get_digits(head, era_field);
+    envelope->born.count = get_digits(head, count_field);
 }
 
 enum envelope_fault envelope_read(const char *data, size_t data_bytes, const char *key, size_t key_bytes,

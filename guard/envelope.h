@@ -3,29 +3,27 @@
  * envelope.h - what stands in Redis under a value key: who filled it, for how long, for which key.
  *
  * A text head of fixed width, readable with redis-cli and by the scripts with string.sub, then the full
- * key, the validator and the body, each closed by a newline, then 16 hex digits of checksum over all before
+ * key, the validator, the body and the tags, each closed by a newline, then 16 hex digits of checksum over all before
  * it. The checksum tells damage, not forgery: who may write to this Redis is believed.
  *
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)
  *         38-50   px_ms: TTL the filler set                string.sub(v, 38, 50)
  *         52-64   stale_ms: the last part of it is stale   string.sub(v, 52, 64)
- *         66-106  "csg1", v (value) or a (absent), load_us and the lengths of key, validator and body,
- *                 fixed-width decimal; newline
+ *         66-141  "csg1", v (value) or a (absent), load_us, the lengths of key, validator, body and tags,
+ *                 and when it was born by the clock of the tags (tags.h), fixed-width decimal; newline
  *
  * Pure: no I/O, no clock, no allocation. Any thread.
  */
 #ifndef GUARD_ENVELOPE_H
 #define GUARD_ENVELOPE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tags.h"
 
 enum {
     ENVELOPE_UUID_BYTES = 36,
     ENVELOPE_VALIDATOR_MAX = 127,
     /* the same rows in another life differ only in these ends */
-    ENVELOPE_HEAD_BYTES = 106,
+    ENVELOPE_HEAD_BYTES = 141,
     ENVELOPE_CHECKSUM_BYTES = 16,
 };
 
@@ -37,6 +35,9 @@ struct envelope {
     uint64_t load_us;                     /* how long the load took */
     const char *key;                      /* the application's key, whole; not NUL-terminated after read */
     size_t key_bytes;
+    const char *tags; /* encoded, a space between; see tags.h */
+    size_t tags_bytes;
+    struct tags_clock born; /* with tags: read before the load */
     const char *validator;
     size_t validator_bytes;
     const char *body;
@@ -60,7 +61,8 @@ enum envelope_age {
 /* Exact size of what envelope_write() writes. */
 size_t envelope_size(const struct envelope *envelope);
 
-/* Asserts what the fields promise: px_ms 1..13 digits, stale_ms at most px_ms, key_bytes at most 9999. */
+/* Asserts what the fields promise: px_ms 1..13 digits, stale_ms at most px_ms, key_bytes at most 9999,
+ * tags as tags_add() makes them, and if there are any, a known `born`. */
 void envelope_write(const struct envelope *envelope, char *out);
 
 /* Sets *out, pointing into `data`, only on ENVELOPE_OK. */

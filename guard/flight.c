@@ -37,6 +37,10 @@
  * Lease      Valid from the instant its command was sent. Renewed at a third, never once fill or release
  *            was sent, never beyond hold_until_us. An unanswered renewal does not lose it; a "no" or the
  *            end of its validity does.
+ * Tags       An invalidation of a tag voids no lease. What has tags is stored with the clock that was read before its
+ *            query, and its fill answers who came after the query only if no tag had been invalidated when it was
+ *            sent. Where that clock could not be read it is answered and not stored. An entry found older than one
+ *            of its tags is replaced like a damaged one.
  * Wake-up    A hint. One that overtakes the BUSY reply on the other connection is latched. The capped poll is
  *            what guarantees progress when messages are lost or a holder dies.
  * Push       A wake-up may bring what was filled: no other question is needed. It answers only a flight that waits,
@@ -253,6 +257,7 @@ void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, st
     }
     if (flight->state == FLIGHT_NEW) {
         flight->unknowns = waiter->looked_up_in_vain;
+        memcpy(flight->refused, waiter->refused, sizeof flight->refused);
         flight_ask(core, now_us, flight);
     } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING)
         flight_settle(core, now_us, flight);

@@ -89,7 +89,8 @@ struct flight {
     uint16_t op_count;
     bool latch;                         /* a wake-up came while the acquire was under way */
     enum core_lookup lookup;            /* of the last acquire */
-    char refused[TOKEN_UUID_BYTES + 1]; /* head of a damaged entry to replace; "": none */
+    char refused[TOKEN_UUID_BYTES + 1]; /* head of an unusable entry to replace; "": none */
+    struct tags_clock born;             /* the tags' clock before the last acquire was answered */
 
     /* refreshing a value that is there */
     bool behind;                       /* made, or gone on, for a refresh that nobody waits for */

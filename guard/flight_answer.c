@@ -62,7 +62,7 @@ struct guard_result flight_loaded_result(const struct flight *flight, bool store
     return (struct guard_result){
         .status = flight->absent ? GUARD_ABSENT : GUARD_OK,
         .source = GUARD_FROM_LOAD,
-        .value = flight->value != NULL ? &flight->value->public : NULL,
+        .value = !flight->absent ? &flight->value->public : NULL,
         .left_ms = stored ? flight->fresh_ms : 0,
         .stored = stored,
     };

@@ -15,6 +15,8 @@ static void send_store(struct core *core, struct flight *flight)
     action.wanted = flight->previous_filler;
     action.op = flight->op = flight_next_op(flight);
     action.value = flight->value;
+    action.absent = flight->absent;
+    action.born = flight->born;
     action.load_us = flight->load_us;
     action.fresh_ms = flight->fresh_ms;
     action.stale_ms = flight->absent ? 0 : flight->policy->stale_ms;
@@ -85,8 +87,9 @@ void flight_fill_replied(struct core *core, uint64_t now_us, struct flight *flig
     core->stats.fill_stored += stored;
     core->stats.fill_late += late;
     core->stats.fill_refused += !stored && !late;
-    flight_deliver(core, now_us, flight, stored ? flight->fill_stamp : flight->query_stamp,
-                   flight_loaded_result(flight, stored));
+    bool good = stored && !reply->outdated;
+    flight_deliver(core, now_us, flight, good ? flight->fill_stamp : flight->query_stamp,
+                   flight_loaded_result(flight, good));
     if (reply->kind == REPLY_REFUSED)
         flight_release(core, now_us, flight, GUARD_FAILURE_NONE, false);
     else
@@ -146,7 +149,8 @@ static void fill(struct core *core, struct flight *flight)
 static void load_succeeded(struct core *core, uint64_t now_us, struct flight *flight)
 {
     bool too_big = flight->value != NULL && flight->value->public.body_bytes > core->config.max_value_bytes;
-    if (flight->leased && !too_big) {
+    bool unborn = flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
+    if (flight->leased && !too_big && !unborn) {
         fill(core, flight);
         return;
     }
@@ -156,9 +160,10 @@ static void load_succeeded(struct core *core, uint64_t now_us, struct flight *fl
         flight_settle(core, now_us, flight);
         return;
     }
-    core->stats.fill_too_big++;
+    core->stats.fill_too_big += too_big;
+    core->stats.fill_refused += !too_big;
     flight_choose_failure_ms(core, flight);
-    flight_release(core, now_us, flight, GUARD_FAILURE_NONE, true);
+    flight_release(core, now_us, flight, GUARD_FAILURE_NONE, too_big);
 }
 
 /* The load that it was nested in had no more time: that says nothing about this key, others may try. */
@@ -196,8 +201,8 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
     }
     flight->absent = loaded->outcome == LOAD_ABSENT;
     flight->unchanged = loaded->outcome == LOAD_UNCHANGED;
-    if (!flight->absent)
-        flight->value = value_ref(flight->unchanged ? flight->previous : loaded->value);
+    struct value *value = flight->unchanged ? flight->previous : loaded->value;
+    flight->value = value != NULL ? value_ref(value) : NULL;
     flight->load_us = loaded->load_us;
     core->stats.load_ok += loaded->outcome == LOAD_OK;
     core->stats.load_absent += flight->absent;

@@ -132,12 +132,14 @@ static void busy(struct core *core, uint64_t now_us, struct flight *flight, cons
     flight_bypass(core, now_us, flight);
 }
 
-/* What the script took for a value is damaged or of another key: ask again, and name it so that it counts as
- * missing for as long as it stands there. A stale one may have come with the lease. Counts as a round, so that
+/* What the script took for a value is damaged, of another key or older than one of its tags: ask again, and name it so
+ * that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a round, so that
  * nobody can keep us asking for ever. */
-static void damaged(struct core *core, uint64_t now_us, struct flight *flight, const struct core_reply *reply)
+static void unusable(struct core *core, uint64_t now_us, struct flight *flight,
+                     const struct core_reply *reply)
 {
-    core->stats.entry_rejected++;
+    core->stats.entry_rejected += reply->damaged;
+    core->stats.entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
     if (reply->kind == REPLY_STALE && reply->turn == TURN_OURS)
         flight_granted(core, now_us, flight);
@@ -196,14 +198,15 @@ void flight_unwanted_reply(struct core *core, uint64_t now_us, struct flight *fl
 void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *flight,
                             const struct core_reply *reply)
 {
+    flight->born = reply->clock;
     if (reply->kind != REPLY_BUSY)
         flight_waited(core, now_us, flight);
     if (flight->first == NULL) {
         flight_behind_replied(core, now_us, flight, reply);
         return;
     }
-    if (reply->damaged) {
-        damaged(core, now_us, flight, reply);
+    if (reply->damaged || reply->outdated) {
+        unusable(core, now_us, flight, reply);
         return;
     }
     switch (reply->kind) {

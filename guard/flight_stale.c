@@ -184,7 +184,7 @@ void flight_peek_replied(struct core *core, uint64_t now_us, struct flight *flig
     bool is_fresh = reply->kind == REPLY_FRESH;
     bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
     flight->peek_op = 0;
-    flight->peeked_in_vain = reply->damaged || !(is_fresh || is_stale);
+    flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
     if (flight->peeked_in_vain) { /* it is gone, or not for us: from now on everybody waits for the load */
         loads_raise(core, flight);
         return;
@@ -221,7 +221,7 @@ void flight_behind_replied(struct core *core, uint64_t now_us, struct flight *fl
                            const struct core_reply *reply)
 {
     bool stale = reply->kind == REPLY_STALE;
-    bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged;
+    bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged && !reply->outdated;
     if (!flight->behind || !there)
         flight_unwanted_reply(core, now_us, flight, reply);
     else if (stale && reply->turn == TURN_OURS)

@@ -352,19 +352,36 @@ void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
 
 /* ---- invalidating ---- */
 
-static struct invalidation *new_invalidation(const char *key, uint32_t deadline_ms,
+/* What is made out of date: a key, or all with a tag. */
+struct target {
+    const char *text;
+    size_t bytes;
+    bool of_tag;
+};
+
+static struct target target_key(const char *key)
+{
+    return (struct target){key, key != NULL ? strnlen(key, KEY_BYTES_MAX + 1) : 0, false};
+}
+
+static struct target target_tag(const char *tag)
+{
+    return (struct target){tag, tag != NULL ? strnlen(tag, GUARD_TAG_BYTES_MAX + 1) : 0, true};
+}
+
+static struct invalidation *new_invalidation(const struct target *target, uint32_t deadline_ms,
                                              guard_invalidate_done *done, void *context)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    size_t plain_bytes = strlen(key);
-    size_t encoded_bytes = key_encode(key, plain_bytes, encoded);
-    struct invalidation *invalidation = calloc(1, sizeof *invalidation + plain_bytes + encoded_bytes + 2);
+    size_t encoded_bytes = key_encode(target->text, target->bytes, encoded);
+    struct invalidation *invalidation = calloc(1, sizeof *invalidation + target->bytes + encoded_bytes + 2);
     if (invalidation == NULL)
         return NULL;
-    char *encoded_at = invalidation->text + plain_bytes + 1;
-    memcpy(invalidation->text, key, plain_bytes);
+    char *encoded_at = invalidation->text + target->bytes + 1;
+    memcpy(invalidation->text, target->text, target->bytes);
     memcpy(encoded_at, encoded, encoded_bytes);
-    invalidation->core.key = (struct core_key){invalidation->text, plain_bytes, encoded_at, encoded_bytes};
+    invalidation->core.key = (struct core_key){invalidation->text, target->bytes, encoded_at, encoded_bytes};
+    invalidation->core.of_tag = target->of_tag;
     uint32_t within_ms = deadline_ms != 0 ? deadline_ms : INVALIDATE_DEADLINE_MS;
     invalidation->core.deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
     invalidation->done = done;
@@ -372,12 +389,13 @@ static struct invalidation *new_invalidation(const char *key, uint32_t deadline_
     return invalidation;
 }
 
-enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                   guard_invalidate_done *done, void *context)
+static enum guard_status invalidate(struct guard *guard, const struct target *target, uint32_t deadline_ms,
+                                    guard_invalidate_done *done, void *context)
 {
-    if (key == NULL || !key_valid(key, strnlen(key, KEY_BYTES_MAX + 1)))
+    size_t most = target->of_tag ? GUARD_TAG_BYTES_MAX : KEY_BYTES_MAX;
+    if (target->bytes == 0 || target->bytes > most)
         return GUARD_INVALID;
-    struct invalidation *invalidation = new_invalidation(key, deadline_ms, done, context);
+    struct invalidation *invalidation = new_invalidation(target, deadline_ms, done, context);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
     enum guard_status status = shell_post_invalidation(guard, invalidation);
@@ -386,20 +404,48 @@ enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_
     return status;
 }
 
-enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                        struct guard_invalidated *result)
+static enum guard_status invalidate_wait(struct guard *guard, const struct target *target,
+                                         uint32_t deadline_ms, struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking);
     blocking.invalidated = result;
-    enum guard_status status = guard_invalidate(guard, key, deadline_ms, invalidated, &blocking);
+    enum guard_status status = invalidate(guard, target, deadline_ms, invalidated, &blocking);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
         result->status = status;
     blocking_clear(&blocking);
     return result->status;
+}
+
+enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
+                                   guard_invalidate_done *done, void *context)
+{
+    const struct target target = target_key(key);
+    return invalidate(guard, &target, deadline_ms, done, context);
+}
+
+enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
+                                        struct guard_invalidated *result)
+{
+    const struct target target = target_key(key);
+    return invalidate_wait(guard, &target, deadline_ms, result);
+}
+
+enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
+                                       guard_invalidate_done *done, void *context)
+{
+    const struct target target = target_tag(tag);
+    return invalidate(guard, &target, deadline_ms, done, context);
+}
+
+enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag, uint32_t deadline_ms,
+                                            struct guard_invalidated *result)
+{
+    const struct target target = target_tag(tag);
+    return invalidate_wait(guard, &target, deadline_ms, result);
 }
 
 /* ---- watching ---- */
@@ -413,6 +459,7 @@ static void add_loop(struct guard_stats *stats, const struct loop_counters *coun
     stats->closed += atomic_load_explicit(&counters->closed, memory_order_relaxed);
     stats->failed += atomic_load_explicit(&counters->failed, memory_order_relaxed);
     stats->entry_rejected += atomic_load_explicit(&counters->entry_rejected, memory_order_relaxed);
+    stats->entry_outdated += atomic_load_explicit(&counters->entry_outdated, memory_order_relaxed);
     stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         stats->get_duration.count[i] +=

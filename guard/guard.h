@@ -163,6 +163,17 @@ GUARD_API void guard_load_absent(struct guard_load *load);
 GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
 /*
+ * Names a group that what is being loaded belongs to, before the load is finished: a value or an absent entry may have
+ * up to GUARD_TAGS_MAX. guard_invalidate_tag() makes all that have it out of date at once. Only in a kind whose policy
+ * says `tagged`; tag: copied, 1..GUARD_TAG_BYTES_MAX bytes; the same one again changes nothing. INVALID otherwise, and
+ * then the load fails as INTERNAL, for nothing may be stored that an invalidation would miss. In a batch each key has
+ * its own. The tags of a value that a nested load was given are not taken over: name them if they are meant. What is
+ * found unchanged keeps the tags it has.
+ */
+enum { GUARD_TAGS_MAX = 8, GUARD_TAG_BYTES_MAX = 64 };
+GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *tag);
+
+/*
  * Loads the rows of several keys of its policy with one query; see guard_get_many(). loads[0..count) are lent until
  * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader does its one, with
  * a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker. guard_load_left_ms() is
@@ -249,6 +260,7 @@ struct guard_policy {
     uint32_t early_percent;  /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
     guard_batch_loader *batch_loader; /* NULL: keys that are asked for together are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
+    bool tagged; /* loaders may name tags; a hit of an entry that has some asks Redis for one thing more */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
@@ -256,7 +268,7 @@ struct guard_policy {
         .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
         .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
         .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .near_ms = 0, .soft_ms = 0,      \
-        .early_percent = 0, .batch_loader = NULL, .batch_max = 64                                            \
+        .early_percent = 0, .batch_loader = NULL, .batch_max = 64, .tagged = false                           \
     }
 
 /* ---- the guard ---- */
@@ -464,8 +476,8 @@ GUARD_API bool guard_near(struct guard *guard, const struct guard_kind *kind, co
 
 struct guard_invalidated {
     enum guard_status status; /* OK; UNKNOWN: not confirmed, do it again; CLOSING */
-    bool value_dropped;       /* there was a value or an absent entry */
-    bool load_voided;         /* a load was running somewhere; its result will not be stored */
+    bool value_dropped;       /* there was a value or an absent entry; of a tag: there may have been some */
+    bool load_voided; /* a load was running somewhere; its result will not be stored; of a tag: false */
 };
 typedef void guard_invalidate_done(void *context, const struct guard_invalidated *result);
 
@@ -481,6 +493,18 @@ GUARD_API enum guard_status guard_invalidate(struct guard *guard, const char *ke
 /* The same for a thread that can block; not from a callback. Returns result->status. */
 GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
                                                   struct guard_invalidated *result);
+
+/*
+ * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
+ * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
+ * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values are in Redis, too; in mode SHADOW OK at
+ * once. Entries are out of date also when Redis has evicted what it knows of their tags: a tag costs some 120 bytes
+ * there, and needs them for max_value_ms after its last entry was stored. INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
+ */
+GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
+                                                 guard_invalidate_done *done, void *context);
+GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag,
+                                                      uint32_t deadline_ms, struct guard_invalidated *result);
 
 /* ---- watching ---- */
 
@@ -545,6 +569,8 @@ struct guard_stats {
     uint64_t shadow_hits;  /* gets that would have been answered from the cache, stale and failed ones too */
     uint64_t shadow_waits; /* gets that would have waited for the load of another */
     uint64_t shadow_loads; /* loads that it would have made */
+    /* tags */
+    uint64_t entry_outdated; /* entries found in Redis older than an invalidation of one of their tags */
     /* of the answers counted in collapsed_fleet: with a value that came with the wake-up message */
     uint64_t push_answered;
     /* fleet-wide load permits: of this process */

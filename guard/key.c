@@ -17,6 +17,9 @@ _Static_assert((int)ENCODED_HASH_BYTES <= (int)KEY_ENCODED_MAX, "a hashed key is
 /* key_prefix ":{" name space ":" encoded "}:" role, NUL */
 _Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 2 + 1 < KEY_NAME_SIZE,
                "the longest name fits");
+/* key_prefix ":{" name space ":tags}:t:" encoded, NUL; a tag is at most as long as a key */
+_Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 9 + KEY_ENCODED_MAX + 1 <= KEY_NAME_SIZE,
+               "the longest tag fits");
 /* key_prefix ":wake:" name space ":" ten digits, NUL */
 _Static_assert(sizeof(key_prefix) - 1 + 6 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
                "the longest channel fits");
@@ -26,7 +29,7 @@ static bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-static bool is_plain(char c)
+bool key_is_plain(char c)
 {
     return is_alphanumeric(c) || c == '.' || c == '_' || c == ':' || c == '-';
 }
@@ -59,7 +62,7 @@ bool key_namespace_valid(const char *name_space)
 {
     size_t bytes = 0;
     for (; name_space[bytes] != '\0'; bytes++)
-        if (bytes == KEY_NAMESPACE_MAX || !is_plain(name_space[bytes]) || name_space[bytes] == ':')
+        if (bytes == KEY_NAMESPACE_MAX || !key_is_plain(name_space[bytes]) || name_space[bytes] == ':')
             return false;
     return bytes > 0;
 }
@@ -70,7 +73,7 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
     const char *const limit = out + KEY_ENCODED_MAX;
     char *at = out;
     for (size_t i = 0; i < key_bytes; i++) {
-        const size_t needed = is_plain(key[i]) ? 1 : 3;
+        const size_t needed = key_is_plain(key[i]) ? 1 : 3;
         if ((size_t)(limit - at) < needed)
             return encode_hash(key, key_bytes, out);
         if (needed == 1) {
@@ -87,6 +90,21 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE])
 {
     const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%s}:%c", key_prefix, name_space, encoded, role);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
+size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:clock", key_prefix, name_space);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
+size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:t:%.*s", key_prefix, name_space,
+                               (int)encoded_bytes, encoded);
     assert(bytes > 0 && bytes < KEY_NAME_SIZE);
     return (size_t)bytes;
 }

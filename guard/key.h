@@ -36,11 +36,16 @@ enum key_role {
 bool key_valid(const char *key, size_t key_bytes);
 bool key_namespace_valid(const char *name_space);
 
+/* Stands for itself in an encoded key. */
+bool key_is_plain(char c);
 /* Writes the encoded key and its NUL; returns its length. */
 size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1]);
 
 /* Each writes a name and its NUL and returns the length. */
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE]);
+/* Those of the tags share a slot of their own: the clock of all, and the epoch of one encoded tag. */
+size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE]);
+size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE]);
 /* The static pub/sub channel; carries the database number because pub/sub ignores SELECT. */
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
 

@@ -6,6 +6,7 @@
 #include "envelope.h"
 #include "hit.h"
 #include "many.h"
+#include "protocol_tags.h"
 #include "shell.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -17,6 +18,24 @@ enum {
     ASK_AGAIN_US = 20000,     /* for a refresh of the same key */
 };
 
+/* A sound entry, and what it answers. */
+struct found {
+    struct value *value; /* owned; of an absent one NULL, or no more than its tags */
+    struct guard_result result;
+    uint64_t load_us;
+    char filler[TOKEN_UUID_BYTES + 1];
+    struct tags_clock born;
+};
+
+/* What a lookup has to do with tags. */
+struct check {
+    size_t asked_bytes;
+    char asked[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were asked for with the entry */
+    struct tags_epochs epochs;
+    struct found found; /* waits for another answer about its tags; its value is NULL: none does */
+    char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
+};
+
 /* One PTTL and GET on their way; who asks before they are written shares them. */
 struct lookup {
     UT_hash_handle hh; /* only while joinable */
@@ -24,6 +43,7 @@ struct lookup {
     struct get *gets; /* for this answer */
     uint64_t batch;   /* of the connection when it was asked: once that moves on, it has been written */
     struct near_lookup near;
+    struct check *check; /* owned; NULL: no tags */
     int64_t pttl_ms;
     unsigned replies;        /* still to come */
     bool joinable, unlisted; /* in the table; no memory for that */
@@ -70,6 +90,26 @@ void loop_count(struct guard_loop *loop, const struct get *get)
     bump(counter_of(counters, &get->waiter.result), 1);
     bump(&counters->duration_count[bucket], 1);
     bump(&counters->duration_sum_us, span_us);
+}
+
+/* ---- which tags a key had ---- */
+
+static void remember_tags(struct guard_loop *loop, const char *encoded, size_t encoded_bytes,
+                          const char *tags, size_t bytes)
+{
+    if (loop->tag_memory == NULL)
+        loop->tag_memory = tag_memory_new();
+    tag_memory_put(loop->tag_memory, digest_siphash(loop->guard->hash_key, encoded, encoded_bytes), tags,
+                   bytes);
+}
+
+static size_t recall_tags(const struct lookup *lookup, const char **tags)
+{
+    const struct guard_loop *loop = lookup->loop;
+    if (loop->tag_memory == NULL)
+        return 0;
+    uint64_t hash = digest_siphash(loop->guard->hash_key, lookup->encoded, lookup->encoded_bytes);
+    return tag_memory_get(loop->tag_memory, hash, tags);
 }
 
 /* ---- gets ---- */
@@ -123,6 +163,15 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
         pthread_mutex_unlock(&loop->guard->mutex);
 }
 
+/* The next lookup of it finds them there. */
+static void remember_loaded(struct guard_loop *loop, const struct get *get)
+{
+    const struct core_key key = get_key(get);
+    const struct value *value = (const struct value *)(const void *)get->waiter.result.value;
+    if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
+        remember_tags(loop, key.encoded, key.encoded_bytes, value->tags, value->tags_bytes);
+}
+
 static void call_back(struct guard_loop *loop, struct get *get)
 {
     struct guard_result result = get->waiter.result;
@@ -130,6 +179,7 @@ static void call_back(struct guard_loop *loop, struct get *get)
     if (loop->detaching && result.status == GUARD_CANCELLED)
         result.status = GUARD_CLOSING;
     forget_ticket(loop, get);
+    remember_loaded(loop, get);
     get->answered(get->context, &result);
     guard_value_unref(&value);
     free(get);
@@ -214,6 +264,8 @@ static void pass_on(struct lookup *lookup)
         DL_DELETE(lookup->gets, get);
         get->lookup = NULL;
         get->waiter.looked_up_in_vain = lookup->unanswered;
+        if (lookup->check != NULL)
+            memcpy(get->waiter.refused, lookup->check->refused, sizeof get->waiter.refused);
         if (get->many != NULL)
             many_missed(get);
         else
@@ -248,19 +300,19 @@ static void ask_for_refresh(struct guard_loop *loop, const struct get *get, cons
 }
 
 /* Each by its own policy. */
-static void answer_gets(struct lookup *lookup, const struct envelope *envelope,
-                        const struct guard_result *result)
+static void answer_gets(struct lookup *lookup, const struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
+    const struct guard_result *result = &found->result;
     bool is_stale = result->source == GUARD_FROM_STALE;
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (lookup->gets, get, next) {
         enum hit_verdict verdict =
-            hit_judge(&get->kind->policy, is_stale, envelope->load_us, result->left_ms, &loop->chance);
+            hit_judge(&get->kind->policy, is_stale, found->load_us, result->left_ms, &loop->chance);
         if (verdict == HIT_NONE)
             continue;
         if (verdict != HIT_ANSWER)
-            ask_for_refresh(loop, get, verdict == HIT_EARLY ? envelope->filler : NULL);
+            ask_for_refresh(loop, get, verdict == HIT_EARLY ? found->filler : NULL);
         answer_hit(loop, get, result);
     }
 }
@@ -277,30 +329,110 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
     };
 }
 
-/* A hit if the entry is sound and as new as the policy asks for. Whoever is left goes on to the guard's thread. */
-static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
+/* A hit if it is as new as the policy asks for. Whoever is left goes on to the guard's thread. */
+static void answer_found(struct lookup *lookup, const struct found *found)
+{
+    if (lookup->gets == NULL)
+        return; /* all have left */
+    if (found->result.source == GUARD_FROM_CACHE)
+        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, found->value, &found->result);
+    answer_gets(lookup, found);
+}
+
+/* False: no entry of ours, too old to be judged here, or no memory. */
+static bool judge_entry(const struct lookup *lookup, const struct redisReply *entry, struct found *found)
 {
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
-    const struct guard_config *config = &lookup->loop->guard->config;
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
         bump(&lookup->loop->counters.entry_rejected, 1);
-        return;
+        return false;
     }
-    enum envelope_age age = envelope_judge(&envelope, lookup->pttl_ms, config->max_value_ms);
+    enum envelope_age age =
+        envelope_judge(&envelope, lookup->pttl_ms, lookup->loop->guard->config.max_value_ms);
     if (age == ENVELOPE_DOUBTFUL)
+        return false;
+    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born};
+    found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
+    memcpy(found->filler, envelope.filler, sizeof found->filler);
+    if (envelope.absent && envelope.tags_bytes == 0)
+        return true;
+    found->value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
+                                    envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
+    if (!envelope.absent && found->value != NULL)
+        found->result.value = &found->value->public;
+    return found->value != NULL;
+}
+
+/* ---- its tags ---- */
+
+static void judge_tags(struct lookup *lookup, struct found *found)
+{
+    size_t count = tags_count(found->value->tags, found->value->tags_bytes);
+    switch (tags_judge(&lookup->check->epochs, count, &found->born)) {
+    case TAGS_GOOD:
+        answer_found(lookup, found);
+        break;
+    case TAGS_OUTDATED:
+        bump(&lookup->loop->counters.entry_outdated, 1);
+        memcpy(lookup->check->refused, found->filler, sizeof found->filler);
+        break;
+    case TAGS_UNANSWERED:
+        lookup->unanswered = true;
+        break;
+    }
+}
+
+static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+
+/* The entry has other tags than those that were asked for with it: it waits for their epochs. */
+static bool ask_for_epochs(struct lookup *lookup, struct found *found)
+{
+    const struct guard *guard = lookup->loop->guard;
+    remember_tags(lookup->loop, lookup->encoded, lookup->encoded_bytes, found->value->tags,
+                  found->value->tags_bytes);
+    if (lookup->check == NULL)
+        lookup->check = calloc(1, sizeof *lookup->check);
+    if (lookup->check == NULL ||
+        !protocol_send_check(&guard->protocol, lookup->loop->redis, found->value->tags,
+                             found->value->tags_bytes, on_late_epochs, lookup))
+        return false;
+    lookup->replies++;
+    lookup->check->found = *found;
+    found->value = NULL;
+    return true;
+}
+
+static bool epochs_are_here(const struct lookup *lookup, const struct value *value)
+{
+    const struct check *check = lookup->check;
+    return check != NULL && check->asked_bytes == value->tags_bytes &&
+           memcmp(check->asked, value->tags, value->tags_bytes) == 0;
+}
+
+static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
+{
+    struct found found;
+    if (!judge_entry(lookup, entry, &found))
         return;
-    struct value *value = NULL;
-    if (!envelope.absent)
-        value = value_new(envelope.body, envelope.body_bytes, envelope.validator, envelope.validator_bytes);
-    if (!envelope.absent && value == NULL)
-        return;
-    struct guard_result result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
-    result.value = value != NULL ? &value->public : NULL;
-    if (age == ENVELOPE_FRESH)
-        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, value, &result);
-    answer_gets(lookup, &envelope, &result);
-    value_unref(&value);
+    bool untagged = found.value == NULL || found.value->tags_bytes == 0;
+    if (untagged && lookup->check != NULL)
+        remember_tags(lookup->loop, lookup->encoded, lookup->encoded_bytes, "", 0);
+    if (untagged)
+        answer_found(lookup, &found);
+    else if (epochs_are_here(lookup, found.value))
+        judge_tags(lookup, &found);
+    else
+        ask_for_epochs(lookup, &found);
+    value_unref(&found.value);
+}
+
+static void free_lookup(struct lookup *lookup)
+{
+    if (lookup->check != NULL)
+        value_unref(&lookup->check->found.value);
+    free(lookup->check);
+    free(lookup);
 }
 
 static void one_reply_less(struct lookup *lookup)
@@ -309,7 +441,25 @@ static void one_reply_less(struct lookup *lookup)
         return;
     pass_on(lookup);
     leave_table(lookup);
-    free(lookup);
+    free_lookup(lookup);
+}
+
+/* With the entry: what is said about its tags then is known when it comes. */
+static void on_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct lookup *lookup = context;
+    lookup->check->epochs = protocol_read_epochs(outcome, reply);
+    one_reply_less(lookup);
+}
+
+static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct lookup *lookup = context;
+    struct guard_loop *loop = lookup->loop;
+    lookup->check->epochs = protocol_read_epochs(outcome, reply);
+    judge_tags(lookup, &lookup->check->found);
+    one_reply_less(lookup);
+    call_back_hits(loop);
 }
 
 static void on_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -333,6 +483,22 @@ static void on_get(void *context, enum redis_outcome outcome, const struct redis
     call_back_hits(loop);
 }
 
+/* The epochs of the tags that the entry had when it was last seen. */
+static void send_remembered(struct lookup *lookup)
+{
+    struct guard_loop *loop = lookup->loop;
+    const char *tags = NULL;
+    size_t bytes = lookup->gets->kind->policy.tagged ? recall_tags(lookup, &tags) : 0;
+    if (bytes > 0)
+        lookup->check = calloc(1, sizeof *lookup->check);
+    if (lookup->check == NULL)
+        return;
+    memcpy(lookup->check->asked, tags, bytes);
+    lookup->check->asked_bytes = bytes;
+    if (protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
+        lookup->replies++;
+}
+
 static void send_lookup(struct lookup *lookup)
 {
     struct guard_loop *loop = lookup->loop;
@@ -342,10 +508,11 @@ static void send_lookup(struct lookup *lookup)
     size_t pttl_bytes[] = {4, name_bytes}, get_bytes[] = {3, name_bytes};
     lookup->batch = redis_batch(loop->redis);
     lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
-    lookup->replies = 1; /* ours, until both are sent */
-    if (redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup))
-        lookup->replies++;
-    if (lookup->replies == 2 && redis_send(loop->redis, 2, get, get_bytes, on_get, lookup))
+    lookup->replies = 1; /* ours, until all are sent */
+    send_remembered(lookup);
+    bool pttl_sent = redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup);
+    lookup->replies += pttl_sent;
+    if (pttl_sent && redis_send(loop->redis, 2, get, get_bytes, on_get, lookup))
         lookup->replies++;
     one_reply_less(lookup);
 }
@@ -494,6 +661,7 @@ static void add_counters(struct loop_counters *sum, const struct loop_counters *
     bump(&sum->closed, atomic_load(&counters->closed));
     bump(&sum->failed, atomic_load(&counters->failed));
     bump(&sum->entry_rejected, atomic_load(&counters->entry_rejected));
+    bump(&sum->entry_outdated, atomic_load(&counters->entry_outdated));
     bump(&sum->duration_sum_us, atomic_load(&counters->duration_sum_us));
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         bump(&sum->duration_count[i], atomic_load(&counters->duration_count[i]));
@@ -518,6 +686,7 @@ static void part_closed(struct guard_loop *loop)
     pthread_mutex_destroy(&loop->mutex);
     leave_guard(loop);
     tickets_clear(&loop->tickets);
+    tag_memory_free(&loop->tag_memory);
     if (loop->detached != NULL)
         loop->detached(loop->detached_context);
     free(loop);

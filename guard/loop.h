@@ -11,6 +11,9 @@
  * A stale value that its policy lets be served at once is a hit, too. A hit may ask for a refresh behind it (hit.h);
  * it is answered without waiting for that, and nothing more is sent from here.
  *
+ * An entry with tags is a hit only if their epochs say so (tags.h): they are asked for with one MGET more, in the same
+ * write if the loop remembers which tags the key had, else behind it. What no answer came for is not answered from here.
+ *
  * Threads   everything on the thread of the loop, except loop_return().
  * Locking   `mutex` guards only the list that loop_return() fills.
  */
@@ -20,13 +23,14 @@
 #include "chance.h"
 #include "get.h"
 #include "redis.h"
+#include "tag_memory.h"
 #include "tickets.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
 /* Written by one thread, read by any. */
 struct loop_counters {
-    _Atomic uint64_t hit, stale, absent_hit, cancelled, closed, failed, entry_rejected;
+    _Atomic uint64_t hit, stale, absent_hit, cancelled, closed, failed, entry_rejected, entry_outdated;
     _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
 };
 
@@ -48,10 +52,11 @@ struct guard_loop {
     struct get *ready;      /* answered otherwise, likewise */
     struct chance chance;   /* for the lots of early refreshes */
     struct asked asked[LOOP_ASKED];
-    struct tickets tickets; /* the guard's own loop: under the guard's mutex */
-    uint32_t many_count;    /* of those, no requests but the stand-ins of many */
-    uint32_t count;         /* accepted and not yet called back */
-    bool attached;          /* by a host; what was not may outlive the guard while its handles close */
+    struct tag_memory *tag_memory; /* NULL until an entry with tags has been seen */
+    struct tickets tickets;        /* the guard's own loop: under the guard's mutex */
+    uint32_t many_count;           /* of those, no requests but the stand-ins of many */
+    uint32_t count;                /* accepted and not yet called back */
+    bool attached;                 /* by a host; what was not may outlive the guard while its handles close */
     bool detaching, handles_closed;
     struct get *outbox; /* the guard's thread: what it has answered since it last told the loop */
     struct guard_loop *outbox_next;

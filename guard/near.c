@@ -3,13 +3,16 @@
 #include "near.h"
 #include "digest.h"
 #include "table.h"
+#include "tags.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 enum {
     SLOTS = 256,
+    TAG_SLOTS = 1024,
     LARGEST_SHARE = 4,
     SWEPT_AT_ONCE = 32, /* under one hold of the mutex */
     SWEPT_MOST = 256,   /* a tenth of a millisecond */
@@ -27,6 +30,9 @@ struct item {
     size_t bytes; /* charged */
     bool visited; /* since the hand last came by */
     bool unlisted;
+    uint8_t tag_count;
+    uint16_t tag_slots[GUARD_TAGS_MAX];
+    uint64_t stamp; /* of the last drop of a tag before it was looked up */
     size_t key_bytes;
     char key[];
 };
@@ -44,6 +50,9 @@ struct shard {
 
 struct near {
     struct shard shards[NEAR_SHARDS];
+    pthread_mutex_t tags_mutex; /* who writes the next two */
+    _Atomic uint64_t last_drop;
+    _Atomic uint64_t dropped_at[TAG_SLOTS]; /* stamp of the slot's last one */
     uint8_t hash_key[DIGEST_KEY_BYTES];
 };
 
@@ -68,6 +77,45 @@ static struct item *find(const struct place *place, const char *key, size_t key_
     struct item *item = NULL;
     HASH_FIND_BYHASHVALUE(hh, place->shard->table, key, key_bytes, place->bucket, item);
     return item;
+}
+
+/* ---- tags ---- */
+
+static uint16_t tag_slot(const struct near *near, const char *tag, size_t tag_bytes)
+{
+    return (uint16_t)(digest_siphash(near->hash_key, tag, tag_bytes) % TAG_SLOTS);
+}
+
+static void note_tags(const struct near *near, struct item *item, const struct near_entry *entry)
+{
+    struct tag tags[GUARD_TAGS_MAX];
+    int count = tags_split(entry->tags, entry->tags_bytes, tags);
+    for (int i = 0; i < count; i++)
+        item->tag_slots[item->tag_count++] = tag_slot(near, tags[i].at, tags[i].bytes);
+    item->stamp = entry->stamp;
+}
+
+static bool tag_dropped(const struct near *near, const struct item *item)
+{
+    for (uint8_t i = 0; i < item->tag_count; i++)
+        if (atomic_load(&near->dropped_at[item->tag_slots[i]]) > item->stamp)
+            return true;
+    return false;
+}
+
+uint64_t near_stamp(const struct near *near)
+{
+    return atomic_load(&near->last_drop);
+}
+
+/* The slot first: who reads the new stamp looks up after the drop. */
+void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes)
+{
+    pthread_mutex_lock(&near->tags_mutex);
+    uint64_t stamp = atomic_load(&near->last_drop) + 1;
+    atomic_store(&near->dropped_at[tag_slot(near, tag, tag_bytes)], stamp);
+    atomic_store(&near->last_drop, stamp);
+    pthread_mutex_unlock(&near->tags_mutex);
 }
 
 /* ---- leaving: under the mutex; the caller frees what it gets when the mutex is released ---- */
@@ -141,6 +189,7 @@ struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
         return NULL;
     memset(near, 0, sizeof *near);
     memcpy(near->hash_key, hash_key, sizeof near->hash_key);
+    pthread_mutex_init(&near->tags_mutex, NULL);
     for (size_t i = 0; i < NEAR_SHARDS; i++) {
         pthread_mutex_init(&near->shards[i].mutex, NULL);
         near->shards[i].max_bytes = max_bytes / NEAR_SHARDS;
@@ -170,6 +219,7 @@ void near_free(struct near **near)
         free_list(old->shards[i].litter);
         pthread_mutex_destroy(&old->shards[i].mutex);
     }
+    pthread_mutex_destroy(&old->tags_mutex);
     free(old);
 }
 
@@ -219,7 +269,9 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
     struct item *gone = NULL;
     pthread_mutex_lock(&shard->mutex);
     struct item *item = find(&place, key, key_bytes);
-    if (item != NULL && now_us >= item->until_us) {
+    bool dropped = item != NULL && tag_dropped(near, item);
+    if (item != NULL && (dropped || now_us >= item->until_us)) {
+        shard->counters.dropped += dropped;
         gone = detach(shard, item);
         item = NULL;
     }
@@ -261,7 +313,8 @@ static size_t bytes_of(const struct near_entry *entry, size_t key_bytes)
     size_t bytes = TABLE_BYTES + allocated(sizeof(struct item) + key_bytes + 1);
     const struct value *value = entry->value;
     if (value != NULL)
-        bytes += allocated(sizeof *value + value->public.body_bytes + value->validator_bytes + 2);
+        bytes += allocated(sizeof *value + value->public.body_bytes + value->validator_bytes +
+                           value->tags_bytes + 3);
     return bytes;
 }
 
@@ -305,8 +358,9 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
     struct item *item = new_item(key, key_bytes, until_us, entry), *gone = NULL, *old = NULL;
     if (item == NULL)
         return;
+    note_tags(near, item, entry);
     pthread_mutex_lock(&shard->mutex);
-    bool timely = shard->listening && token == token_of(&place);
+    bool timely = shard->listening && token == token_of(&place) && !tag_dropped(near, item);
     shard->counters.late += !timely;
     old = timely ? find(&place, key, key_bytes) : NULL;
     if (old != NULL && old->born_us > item->born_us) { /* two lookups, answered in the other order */

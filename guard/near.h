@@ -12,6 +12,9 @@
  * A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit by bit: by
  * near_sweep(), and by near_put() before it evicts.
  *
+ * A tag is dropped (near_drop_tag()) in constant time, however many entries have it: its slot of another table is
+ * stamped, and an entry whose lookup left before that is gone for whoever asks for it. Tags share those slots, too.
+ *
  * When all this is called, and why that is coherent: near_use.h.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
@@ -39,6 +42,9 @@ struct near_entry {
     struct value *value;     /* NULL: there is no such row */
     int64_t born_us;         /* when it was filled, no later; it may be older than the clock */
     uint64_t fresh_until_us; /* its end in Redis */
+    const char *tags;        /* near_put() only: as in tags.h */
+    size_t tags_bytes;
+    uint64_t stamp; /* near_put() only, with tags: near_stamp() */
 };
 
 struct near_counters {
@@ -63,6 +69,9 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
 /* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */
 uint64_t near_token(struct near *near, const char *key, size_t key_bytes);
 
+/* Likewise before the lookup leaves: which drops of tags it comes after. */
+uint64_t near_stamp(const struct near *near);
+
 /* Keeps it for until_us at the longest; refers to the value. Nothing happens if the token is of another epoch, or
  * if the value is larger than a quarter of its shard. */
 void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t token, uint64_t until_us,
@@ -70,6 +79,9 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
 
 /* Invalidated: an entry goes, an insert under way comes too late. */
 void near_drop(struct near *near, const char *key, size_t key_bytes);
+
+/* Invalidated: all entries with this tag, encoded. */
+void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes);
 
 void near_count(struct near *near, struct near_counters *out);
 

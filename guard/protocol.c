@@ -3,6 +3,7 @@
 #include "protocol.h"
 #include "clock.h"
 #include "envelope.h"
+#include "protocol_tags.h"
 #include "script.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -147,10 +148,11 @@ static struct envelope envelope_of(const struct core_action *action)
     struct envelope envelope = {
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
-        .absent = action->value == NULL,
+        .absent = action->absent,
         .load_us = action->load_us,
         .key = action->key.plain,
         .key_bytes = action->key.plain_bytes,
+        .tags = "",
         .validator = "",
         .body = "",
     };
@@ -161,6 +163,9 @@ static struct envelope envelope_of(const struct core_action *action)
         envelope.validator_bytes = action->value->validator_bytes;
         envelope.body = action->value->public.body;
         envelope.body_bytes = action->value->public.body_bytes;
+        envelope.tags = action->value->tags;
+        envelope.tags_bytes = action->value->tags_bytes;
+        envelope.born = envelope.tags_bytes > 0 ? action->born : (struct tags_clock){0, 0};
     }
     return envelope;
 }
@@ -224,6 +229,8 @@ static bool send_invalidate(const struct protocol *protocol, struct redis *redis
                             const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
+    if (action->of_tag)
+        return protocol_send_tag_invalidation(protocol, redis, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, 'i', action);
     add_text(&args, "h");
@@ -347,9 +354,13 @@ static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const ch
     out->load_us = envelope.load_us;
     out->age_ms = span((int64_t)envelope.px_ms - pttl_ms);
     out->left_ms = span(pttl_ms - (int64_t)envelope.stale_ms);
+    out->tags = envelope.tags;
+    out->tags_bytes = envelope.tags_bytes;
+    out->born = envelope.born;
     if (envelope.absent)
         return;
-    *value = value_new(envelope.body, envelope.body_bytes, envelope.validator, envelope.validator_bytes);
+    *value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
+                              envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
     out->value = *value;
     if (*value == NULL)
         out->kind = REPLY_UNKNOWN; /* no memory for it: ask again, and give back a lease that came with it */
@@ -453,6 +464,8 @@ static enum message_kind message_kind(char operation)
         return MESSAGE_INVALIDATED;
     case 'p':
         return MESSAGE_PERMIT;
+    case 't':
+        return MESSAGE_TAG;
     case 'c':
         return MESSAGE_CANARY;
     }
@@ -508,8 +521,12 @@ bool protocol_pushed(const struct protocol *protocol, const struct message *mess
         !may_travel(protocol, &envelope))
         return false;
     if (!envelope.absent)
-        *value = value_new(envelope.body, envelope.body_bytes, envelope.validator, envelope.validator_bytes);
+        *value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
+                                  envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
     *out = (struct core_pushed){.tag = message->tag,
+                                .tags = envelope.tags,
+                                .tags_bytes = envelope.tags_bytes,
+                                .born = envelope.born,
                                 .value = *value,
                                 .absent = envelope.absent,
                                 .fresh_ms = span((int64_t)(envelope.px_ms - envelope.stale_ms))};

@@ -6,9 +6,9 @@
  * own; used on the guard's thread.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
- * (invalidated; tag "-"); or "p - <waiter>", a load permit is free for that process; or "c <process> <number>", the
- * canary. Behind an f, after a space, the entry may follow
- * that was stored, as it stands in Redis: if somebody waits for that lease and it has at most push_bytes.
+ * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a
+ * load permit is free for that process; or "c <process> <number>", the canary. Behind an f, after a space, the entry may
+ * follow that was stored, as it stands in Redis: if somebody waits for that lease and it has at most push_bytes.
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -48,12 +48,13 @@ enum message_kind {
     MESSAGE_RELEASED,
     MESSAGE_INVALIDATED,
     MESSAGE_PERMIT,
+    MESSAGE_TAG,
     MESSAGE_CANARY
 };
 struct message {
     enum message_kind kind;
-    const char
-        *subject; /* encoded key, waiter, or the canary's "<process> <number>"; points into the payload */
+    const char *
+        subject; /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
     size_t subject_bytes;
     const char *tag;   /* of the lease: TOKEN_TAG_BYTES hex digits; NULL: there is none */
     const char *entry; /* FILLED: what was stored; NULL: it did not travel */

@@ -105,29 +105,18 @@ void shell_on_turn_over(uv_check_t *check)
 
 /* ---- messages and the link ---- */
 
-/* What a message has brought is read only if somebody here waits for it. False: it is a wake-up like any other. */
-static bool take_push(struct guard *guard, const struct message *message)
-{
-    struct core_pushed pushed;
-    struct value *value = NULL;
-    const struct core_key *key = NULL;
-    if (message->entry != NULL && message->tag != NULL)
-        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->tag);
-    if (key == NULL || !protocol_pushed(&guard->protocol, message, key, &pushed, &value))
-        return false;
-    core_pushed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, &pushed);
-    value_unref(&value);
-    return true;
-}
-
 void shell_on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
     bool invalidated = message->kind == MESSAGE_INVALIDATED;
+    if (message->kind == MESSAGE_TAG) {
+        near_heard_tag(guard->near, message->subject, message->subject_bytes);
+        return; /* no key: nobody waits for it */
+    }
     near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
     if (message->kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
-    else if (!take_push(guard, message))
+    else if (!shell_take_push(guard, message))
         core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, invalidated);
     shell_after_events(guard);
 }

@@ -64,7 +64,8 @@ void shell_tell_answered(struct guard *guard)
 void shell_end_invalidation(struct guard *guard, struct invalidation *invalidation,
                             const struct guard_invalidated *result)
 {
-    near_invalidation_ends(guard->near, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
+    const struct core_invalidation *core = &invalidation->core;
+    near_invalidation_ends(guard->near, core->of_tag, core->key.encoded, core->key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);

@@ -38,8 +38,8 @@ static enum guard_status admit_invalidation(const struct guard *guard)
 
 enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation)
 {
-    near_invalidation_begins(guard->near, invalidation->core.key.encoded,
-                             invalidation->core.key.encoded_bytes);
+    const struct core_invalidation *core = &invalidation->core;
+    near_invalidation_begins(guard->near, core->of_tag, core->key.encoded, core->key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = admit_invalidation(guard);
     if (status == GUARD_OK) {

@@ -5,6 +5,8 @@
  *   shell.c          the turn; messages, the link
  *   shell_mailbox.c  what other threads hand over
  *   shell_perform.c  what the core wants done
+ *   shell_send.c     scripts on their way
+ *   shell_push.c     values that came with a message
  *   shell_answer.c   whom it has answered
  *   shell_life.c     start and end
  *
@@ -36,6 +38,16 @@ void shell_finished(void *context, struct finished_load *finished);
 void shell_perform_all(struct guard *guard);
 /* The same for what only the shadow's core wants. */
 void shell_perform_shadow(struct guard *guard);
+
+/* ---- shell_send.c ---- */
+
+/* The script of an action with an op; the core will be told. False: it could not be sent. */
+bool shell_send(struct guard *guard, const struct core_action *action);
+
+/* ---- shell_push.c ---- */
+
+/* Answers who waits with what the message has brought. False: it is a wake-up like any other. */
+bool shell_take_push(struct guard *guard, const struct message *message);
 
 /* ---- shell_answer.c ---- */
 

@@ -2,52 +2,6 @@
 /* shell_perform.c - what the core wants done: scripts to Redis, loads to the workers. See shell_parts.h. */
 #include "clock.h"
 #include "shell_parts.h"
-#include <stdlib.h>
-#include <string.h>
-
-/* One command on its way. */
-struct call {
-    struct guard *guard;
-    enum core_action_kind kind;
-    uint64_t op;
-    size_t key_bytes;
-    char key[]; /* the application's: entries are checked against it */
-};
-
-static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct call *call = context;
-    struct guard *guard = call->guard;
-    struct core_reply core_reply;
-    struct value *value = NULL;
-    if (guard->phase == SHELL_ENDING) { /* the core has ended already */
-        free(call);
-        return;
-    }
-    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
-        shell_log(guard, "redis refused a script: %.200s", reply->str);
-    protocol_read(call->kind, call->key, call->key_bytes, outcome, reply, &core_reply, &value);
-    core_replied(guard->fleet, clock_now_us(), call->op, &core_reply);
-    value_unref(&value);
-    free(call);
-    shell_after_events(guard);
-}
-
-static bool send_script(struct guard *guard, const struct core_action *action)
-{
-    struct call *call = malloc(sizeof *call + action->key.plain_bytes);
-    if (call == NULL)
-        return false;
-    call->guard = guard;
-    call->kind = action->kind;
-    call->op = action->op;
-    call->key_bytes = action->key.plain_bytes;
-    memcpy(call->key, action->key.plain, call->key_bytes);
-    if (protocol_send(&guard->protocol, guard->own->redis, action, on_reply, call))
-        return true;
-    free(call);
-    return false;
-}
 
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
@@ -77,7 +31,7 @@ static void perform(struct guard *guard, const struct core_action *action)
     case CORE_PERMIT_ACQUIRE:
     case CORE_PERMIT_RENEW:
     case CORE_PERMIT_RELEASE:
-        performed = send_script(guard, action);
+        performed = shell_send(guard, action);
         break;
     case CORE_LOAD:
         performed = start_load(guard, action);

@@ -4,26 +4,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes)
+/* With its NUL; returns what is behind it. */
+static char *put_text(char *at, const char *text, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(at, text, bytes);
+    at[bytes] = '\0';
+    return at + bytes + 1;
+}
+
+struct value *value_new_tagged(const char *body, size_t body_bytes, const char *validator,
+                               size_t validator_bytes, const char *tags, size_t tags_bytes)
 {
     size_t bytes = 0;
     if (__builtin_add_overflow(body_bytes, validator_bytes, &bytes) ||
-        __builtin_add_overflow(bytes, sizeof(struct value) + 2, &bytes))
+        __builtin_add_overflow(bytes, tags_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(struct value) + 3, &bytes))
         return NULL;
     struct value *value = malloc(bytes);
     if (value == NULL)
         return NULL;
-    char *validator_at = value->bytes + body_bytes + 1;
-    if (body_bytes > 0)
-        memcpy(value->bytes, body, body_bytes);
-    value->bytes[body_bytes] = '\0';
-    if (validator_bytes > 0)
-        memcpy(validator_at, validator, validator_bytes);
-    validator_at[validator_bytes] = '\0';
+    char *validator_at = put_text(value->bytes, body, body_bytes);
+    char *tags_at = put_text(validator_at, validator, validator_bytes);
+    put_text(tags_at, tags, tags_bytes);
     value->public = (struct guard_value){value->bytes, body_bytes, validator_at};
     value->validator_bytes = validator_bytes;
+    value->tags = tags_at;
+    value->tags_bytes = tags_bytes;
     atomic_init(&value->refs, 1);
     return value;
+}
+
+struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes)
+{
+    return value_new_tagged(body, body_bytes, validator, validator_bytes, NULL, 0);
 }
 
 struct value *value_ref(struct value *value)

@@ -48,6 +48,22 @@ static void finish(struct guard_load *load, enum core_load_outcome outcome, stru
     load->result.loaded = (struct core_loaded){outcome, value, failure, clock_now_us() - load->start_us};
 }
 
+/* For good: whatever it says now or has said. */
+static void break_contract(struct guard_load *load)
+{
+    value_unref(&load->result.loaded.value);
+    load->finished = false;
+    finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
+}
+
+enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
+{
+    if (load->tags != NULL && !load->finished && tag != NULL && tags_add(load->tags, &load->tags_bytes, tag))
+        return GUARD_OK;
+    break_contract(load);
+    return GUARD_INVALID;
+}
+
 static bool validator_valid(const char *validator, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -61,14 +77,18 @@ void guard_load_done(struct guard_load *load, const void *body, size_t body_byte
     size_t validator_bytes = validator != NULL ? strnlen(validator, ENVELOPE_VALIDATOR_MAX + 1) : 0;
     struct value *value = NULL;
     if (validator_valid(validator, validator_bytes))
-        value = value_new(body, body_bytes, validator, validator_bytes);
+        value = value_new_tagged(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
     finish(load, value != NULL ? LOAD_OK : LOAD_FAILED, value,
            value != NULL ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
 }
 
 void guard_load_absent(struct guard_load *load)
 {
-    finish(load, LOAD_ABSENT, NULL, GUARD_FAILURE_NONE);
+    struct value *tags = NULL;
+    if (load->tags_bytes > 0)
+        tags = value_new_tagged("", 0, "", 0, load->tags, load->tags_bytes);
+    bool kept = load->tags_bytes == 0 || tags != NULL;
+    finish(load, kept ? LOAD_ABSENT : LOAD_FAILED, tags, kept ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
 }
 
 void guard_load_fail(struct guard_load *load, enum guard_failure failure)
@@ -315,7 +335,8 @@ static bool staff(struct workers *workers, uint32_t queued)
 
 static struct guard_load *new_load(const struct job *job)
 {
-    struct guard_load *load = calloc(1, sizeof *load + job->key_bytes + 1);
+    size_t tags_size = job->policy->tagged ? TAGS_TEXT_MAX + 1 : 0;
+    struct guard_load *load = calloc(1, sizeof *load + job->key_bytes + 1 + tags_size);
     if (load == NULL)
         return NULL;
     load->result.load = job->load;
@@ -327,6 +348,7 @@ static struct guard_load *new_load(const struct job *job)
         memcpy(load->previous_validator, job->previous_validator,
                strnlen(job->previous_validator, ENVELOPE_VALIDATOR_MAX));
     memcpy(load->key, job->key, job->key_bytes);
+    load->tags = job->policy->tagged ? load->key + job->key_bytes + 1 : NULL;
     return load;
 }
 

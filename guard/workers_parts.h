@@ -24,7 +24,9 @@ struct guard_load {
     struct guard_load *parent; /* waits for this one on the same thread; NULL: none */
     uint32_t depth;            /* how many do */
     struct nested *nested;     /* its loader waits for another key; under the mutex; NULL: it does not */
-    char key[];                /* owned */
+    size_t tags_bytes;
+    char *tags; /* room for TAGS_TEXT_MAX and NUL behind the key if its kind is tagged; else NULL */
+    char key[]; /* owned */
 };
 
 struct worker {

@@ -184,7 +184,7 @@ void fuzz_message(const uint8_t *data, size_t bytes)
 
 /* ---- entries ---- */
 
-enum { HEAD_BYTES = 106, CHECKSUM_BYTES = 16 };
+enum { HEAD_BYTES = ENVELOPE_HEAD_BYTES, CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES };
 
 static void check_read(const struct envelope *envelope, const char *data, size_t bytes)
 {
@@ -192,6 +192,10 @@ static void check_read(const struct envelope *envelope, const char *data, size_t
     assert(envelope->validator_bytes <= ENVELOPE_VALIDATOR_MAX);
     assert(envelope->body >= data && envelope->body + envelope->body_bytes < data + bytes);
     assert(!envelope->absent || envelope->body_bytes == 0);
+    struct tag tags[GUARD_TAGS_MAX];
+    int count = tags_split(envelope->tags, envelope->tags_bytes, tags);
+    assert(count >= 0 && (size_t)count == tags_count(envelope->tags, envelope->tags_bytes));
+    assert(count == 0 || envelope->born.era != 0);
     assert(envelope_judge(envelope, -1, UINT64_MAX) == ENVELOPE_DOUBTFUL);
     assert(envelope_judge(envelope, (int64_t)envelope->px_ms + 1, UINT64_MAX) == ENVELOPE_DOUBTFUL);
 }
@@ -234,6 +238,10 @@ static struct envelope envelope_from(struct fuzz_input *input)
         .validator = "",
         .body = "",
     };
+    uint32_t tags = fuzz_u32(input);
+    envelope.tags = "category:7 listing:7";
+    envelope.tags_bytes = tags % 3 == 0 ? 0 : tags % 3 * 10;
+    envelope.born = (struct tags_clock){1 + (uint64_t)tags, tags};
     if (envelope.absent)
         return envelope;
     envelope.stale_ms = fuzz_u32(input) % (envelope.px_ms + 1);
@@ -251,6 +259,8 @@ static void check_same(const struct envelope *sent, const struct envelope *got)
     assert(strcmp(got->filler, sent->filler) == 0);
     assert(got->px_ms == sent->px_ms && got->stale_ms == sent->stale_ms && got->load_us == sent->load_us);
     assert(got->absent == sent->absent);
+    assert(got->tags_bytes == sent->tags_bytes && memcmp(got->tags, sent->tags, sent->tags_bytes) == 0);
+    assert(got->born.era == sent->born.era && got->born.count == sent->born.count);
     assert(got->validator_bytes == sent->validator_bytes && got->body_bytes == sent->body_bytes);
     assert(memcmp(got->validator, sent->validator, sent->validator_bytes) == 0);
     assert(memcmp(got->body, sent->body, sent->body_bytes) == 0);

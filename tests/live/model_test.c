@@ -659,6 +659,7 @@ static void step_fill(void)
         command.action.value = value;
         command.action.stale_ms = JUMP_MS * below(10);
     }
+    command.action.absent = value == NULL;
     run_both(&command);
     value_unref(&value);
 }

@@ -66,6 +66,24 @@ fails | bug: a touch that does not look at the lease         | -DBUG_TOUCHUNFENC
 fails | bug: an early refresh of whatever is there           | -DBUG_EARLYANY -DEA=2 -DNP=3
 fails | bug: a pushed value of another lease is believed      | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHTAG
 fails | bug: a pushed value answers who joined too late       | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
+holds | tags: nothing goes wrong                             | tags.pml
+holds | tags: one process, three requests, two invalidations | tags.pml -DNP=1 -DNR=3 -DMAXV=2
+holds | tags: two requests in each process                   | tags.pml -DNR=2
+holds | tags: two invalidations, epoch and clock are lost    | tags.pml -DMAXV=2 -DTX=1 -DCX=1
+holds | tags: epoch, clock and value are lost                | tags.pml -DTX=1 -DCX=1 -DVX=1
+holds | tags: epoch and clock are lost twice                 | tags.pml -DTX=2 -DCX=2
+holds | tags: the lease is lost, keeping the tag fails       | tags.pml -DXP=1 -DKL=1 -DTX=1
+holds | tags: no memory, then epoch and clock are lost       | tags.pml -DOM=1 -DTX=1 -DCX=1
+holds | tags: one process, three requests, all of these      | tags.pml -DNP=1 -DNR=3 -DOM=1 -DTX=1 -DCX=1 -DVX=1
+fails | tags: a hit after an invalidation is reached         | tags.pml -DREACHED
+fails | tags, bug: epochs are not compared                   | tags.pml -DBUG_BLIND
+fails | tags, bug: a lost epoch is taken for a good one      | tags.pml -DBUG_LOSTGOOD -DTX=1
+fails | tags, bug: the clock is read after the query         | tags.pml -DBUG_LATECLOCK
+fails | tags, bug: every fill answers who came meanwhile     | tags.pml -DBUG_FILLSTAMP -DNR=2
+fails | tags, bug: a lost clock begins the same era again    | tags.pml -DBUG_SAMEERA -DCX=1
+fails | tags, bug: an invalidation leaves the clock          | tags.pml -DBUG_NOADVANCE
+fails | tags, bug: a lost epoch becomes that of the value    | tags.pml -DBUG_BACKDATE -DTX=1
+fails | tags, bug: without memory the clock stays            | tags.pml -DBUG_FULLKEEPS -DOM=1
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
 holds | permits: nothing goes wrong                          | permits.pml

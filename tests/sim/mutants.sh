@@ -21,7 +21,7 @@ mkdir -p "$folder/tests"
 cp -r tests/sim "$folder/tests/sim"
 
 # sources of the simulator and the pure core; the one that is mutated is compiled again
-pure="loads permits alarm breaker chance hit value digest envelope $(cd guard && ls core*.c flight*.c near*.c | sed 's/\.c$//')"
+pure="loads permits alarm breaker chance hit value digest envelope key tags $(cd guard && ls core*.c flight*.c near*.c | sed 's/\.c$//')"
 objects=""
 for source in $(ls "$folder"/tests/sim/sim_*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name.c"; done); do
     [ -f "$source" ] || continue

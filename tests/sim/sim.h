@@ -10,6 +10,7 @@
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
+ *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
@@ -36,6 +37,7 @@
 enum {
     SIM_PROCESSES = 4,
     SIM_KEYS = 3,
+    SIM_TAGS = 2,
     SIM_VERSIONS = 256,
     SIM_REQUESTS = 1024,
     SIM_WRITES = 1024,
@@ -77,6 +79,8 @@ enum fault {
     FAULT_REQUEST_LEAVES, /* core_cancel() */
     FAULT_WRITER_DIES,    /* between commit and invalidation */
     FAULT_MESSAGE_LATE,   /* and those behind it */
+    FAULT_EPOCH_GONE,     /* what Redis knows of a tag is evicted; these two only where there are tags */
+    FAULT_CLOCK_GONE,     /* the clock of the tags is */
     FAULTS,
 };
 
@@ -107,6 +111,14 @@ enum mutant {
     MUTANT_PERMIT_FOR_EVER,    /* the permit of a dead holder never runs out */
     MUTANT_PERMIT_NO_QUEUE,    /* whoever asks first gets it */
     MUTANT_REFRESH_FIRST,      /* a refresh does not wait behind users */
+    MUTANT_TAGS_BLIND,         /* an entry is good whatever its tags' epochs are */
+    MUTANT_EPOCH_LOST_GOOD,    /* a tag without an epoch is taken for one that was never invalidated */
+    MUTANT_CLOCK_LATE,         /* the clock is read when the load is over */
+    MUTANT_CLOCK_RESTARTS,     /* a clock that was lost begins where it began before */
+    MUTANT_CLOCK_STANDS,       /* an invalidation of a tag does not move it on */
+    MUTANT_KEEP_BACKDATES,     /* a tag without an epoch is given that of the value being stored */
+    MUTANT_FULL_KEEPS_EPOCH,   /* without memory, an invalidation of a tag changes nothing */
+    MUTANT_PUSH_UNCHECKED,     /* what a message brought is good whatever its tags' epochs are */
     MUTANTS,
 };
 
@@ -132,6 +144,8 @@ enum seen {
     SEEN_NEAR_LATE, /* lookups whose answer came too late to be kept */
     SEEN_EVICTED,   /* entries that left a near cache for want of room */
     SEEN_CLEARED,   /* or with the subscription */
+    SEEN_TAGGED,    /* invalidations of tags */
+    SEEN_OUTDATED,  /* entries found older than one */
     SEEN_PUSHED,    /* gets answered by what came with a message */
     SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
     SEEN_PERMITTED, /* loads under a permit */
@@ -173,6 +187,11 @@ enum event_kind {
     EVENT_LOOKUP_REPLY, /* request */
     EVENT_LOOKUP_LIMIT, /* request: the time of its lookup is over */
     EVENT_UNHEARD,      /* process notices that its subscription is lost */
+    EVENT_COMPANION,    /* what goes beside a command reaches Redis */
+    EVENT_CHECK,        /* the question after the tags of what a command found reaches Redis */
+    EVENT_CHECKED,      /* its answer reaches the command's process */
+    EVENT_PUSH_CHECK,   /* the same of an entry that came with a message */
+    EVENT_PUSH_CHECKED,
     EVENT_KINDS,
 };
 
@@ -184,6 +203,7 @@ struct event {
     uint32_t key;
     uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
+    bool of_tag;      /* MESSAGE: key is that of a tag, subject the command */
     uint16_t version; /* MESSAGE: nothing older is in Redis */
 };
 
@@ -207,6 +227,19 @@ struct stored_value {
     uint64_t px_ms, stale_ms, load_us;
     uint64_t stored_us; /* the world's clock */
     int64_t expires_ms; /* on Redis's clock */
+    bool tagged;
+    struct tags_clock born;
+};
+
+/* The clock of the tags, or the epoch of one. */
+struct stored_clock {
+    bool there;
+    struct tags_clock clock;
+    int64_t expires_ms;
+};
+
+struct stored_tags {
+    struct stored_clock clock, epoch[SIM_TAGS];
 };
 
 struct stored_lease {
@@ -257,6 +290,8 @@ struct permits_model {
 struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
     struct permits_model permits, permits_replica;
+    struct stored_tags tags, tags_replica;
+    uint64_t eras; /* begun so far; no two are ever the same */
     int64_t clock_offset_ms;
     bool down, hung, oom, readonly;
     uint32_t epoch; /* one more with every end of a Redis */
@@ -342,13 +377,18 @@ struct lookup_model {
     uint64_t sent_us;
     int64_t pttl_ms;
     struct stored_value entry;
+    struct tags_epochs epochs;
+    bool asked;     /* for the epochs, before the entry */
     uint32_t epoch; /* of the Redis that answered */
 };
 
 struct write {
     struct core_invalidation invalidation; /* first */
-    uint32_t process, life, key, version, attempts;
+    uint32_t process, life, key, attempts;
     bool open, probe;
+    bool of_tag; /* invalidates that instead: all keys that have it */
+    uint32_t tag;
+    uint32_t versions[SIM_KEYS]; /* of all, when it was sent */
 };
 
 struct load_model {
@@ -377,8 +417,16 @@ struct command {
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
     uint32_t version; /* of the row when it was sent */
-    uint64_t sent_us;
+    uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
+    /* tags */
+    uint32_t versions
+        [SIM_KEYS]; /* INVALIDATE of a tag: of all rows when it was sent; then what is in Redis at least */
+    struct tags_clock clock; /* ACQUIRE: what its companion has read */
+    bool kept;               /* FILL, TOUCH: what its companion has found */
+    bool checking;           /* its reply waits for the epochs of what it found */
+    uint32_t check_epoch;    /* of the Redis that was asked */
+    struct tags_epochs epochs;
 };
 
 struct process {
@@ -426,6 +474,7 @@ struct params {
     uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
     uint32_t near_ms;          /* 0: no near caches */
     uint32_t near_bytes;
+    bool tagged;      /* loaders name tags, and some writes invalidate one */
     bool conditional; /* loaders compare with the value that is refreshed */
     bool pushes;      /* values travel with the messages */
     uint32_t nested;  /* one loader in so many asks for another key; 0: none */
@@ -530,10 +579,11 @@ bool sim_near_get(struct sim *sim, struct process *process, struct request *requ
 void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
                     struct value *value, const struct guard_result *result);
 /* An invalidation that the process makes: accepted; over; carried out in Redis. */
-void sim_near_begins(struct sim *sim, struct process *process, uint32_t key);
+void sim_near_begins(struct sim *sim, struct process *process, const struct write *write);
 void sim_near_ends(struct sim *sim, struct process *process, const struct write *write);
-void sim_near_executed(struct sim *sim, const struct command *command);
+void sim_near_executed(struct sim *sim, struct command *command);
 void sim_near_message(struct sim *sim, struct process *process, const struct event *message);
+void sim_near_tag_message(struct sim *sim, struct process *process, const struct command *invalidation);
 /* The subscription: it is lost and will be back after so long; its process knows; it is back. */
 void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back_us);
 void sim_near_unheard(struct sim *sim, struct process *process);
@@ -550,6 +600,11 @@ void net_execute(struct sim *sim, uint32_t command);
 void net_reply(struct sim *sim, uint32_t command);
 void net_unsent(struct sim *sim, uint32_t command);
 void net_limit(struct sim *sim, uint32_t command);
+void net_companion(struct sim *sim, uint32_t command);
+void net_check(struct sim *sim, uint32_t command);
+void net_checked(struct sim *sim, uint32_t command);
+void net_push_check(struct sim *sim, const struct event *event);
+void net_push_checked(struct sim *sim, struct process *process, const struct event *event);
 void net_break(struct sim *sim, struct process *process);
 void net_connect(struct sim *sim, struct process *process);
 void net_unsubscribe(struct sim *sim, struct process *process);
@@ -564,6 +619,25 @@ void net_tell_permit(struct sim *sim, const char *waiter);
 void net_forget(struct sim *sim, const struct process *process);
 /* What Redis's end takes with it: all connections, and the commands in its sockets. */
 void net_redis_gone(struct sim *sim);
+
+/* ---- sim_tags.c ---- */
+
+/* The tags of a key as guard/tags.h writes them; "": none in this run. */
+const char *tags_of_key(const struct sim *sim, uint32_t key);
+bool tags_has(uint32_t key, uint32_t tag);
+struct core_key tags_name(uint32_t tag);
+/* Whether something goes beside this command. */
+bool tags_companion(const struct sim *sim, const struct command *command);
+void tags_run_companion(struct sim *sim, struct command *command);
+/* What Redis says about the tags of this key; what that means for the entry there. */
+struct tags_epochs tags_ask(const struct sim *sim, uint32_t key);
+enum tags_verdict tags_verdict_of(const struct sim *sim, const struct stored_value *value,
+                                  const struct tags_epochs *epochs);
+bool tags_good_now(const struct sim *sim, uint32_t key);
+/* The script. False: Redis refuses. */
+bool tags_invalidate(struct sim *sim, uint32_t tag);
+/* What is read when a fill is sent. */
+struct tags_clock tags_born(const struct sim *sim, const struct core_action *action);
 
 /* ---- sim_fault.c ---- */
 

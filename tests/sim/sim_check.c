@@ -2,7 +2,7 @@
 /*
  * sim_check.c - the oracle. It knows what the processes cannot: every version, every lease, every load.
  *
- * Freshness    no answer is older than an invalidation that was confirmed before its request began; a failover
+ * Freshness    no answer is older than an invalidation, of its key or a tag, that was confirmed before its request began; a failover
  *              may lose one, and then lowers what may be expected of that key
  * One load     while a load runs under a lease that nothing voided, no other load begins under a lease; none
  *              begins over a fresh value but the early refresh of that very value; one process never runs two loads of a key that it still wants
@@ -94,6 +94,9 @@ void check_stored(struct sim *sim, const struct command *command, bool fenced)
 {
     const struct stored_value *value = &sim->redis.slot[command->key].value;
     uint32_t loaded = check_version_loaded(sim, command->token);
+    if (value->tagged && value->born.era == 0)
+        sim_fail(sim, "p%u stores k%u with tags, and nobody knows when it was born", command->process,
+                 command->key);
     if (!fenced)
         sim_fail(sim, "p%u stores v%u of k%u without the lease", command->process, value->version,
                  command->key);
@@ -136,7 +139,8 @@ void check_request(struct sim *sim, struct request *request)
     redis_expire(sim, request->key);
     request->start_us = sim->now_us;
     request->changes = sim->row[request->key].changes;
-    request->found = value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS;
+    request->found =
+        value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS && tags_good_now(sim, request->key);
 }
 
 /* Its process was busy with a load that had been voided, and could not know yet, or that it began without
@@ -157,7 +161,7 @@ static bool was_misled(const struct sim *sim, const struct request *request)
 static void check_prompt(struct sim *sim, const struct request *request)
 {
     enum { SLOWED_US = 80000 }; /* a flood of messages is not obeyed at once */
-    uint64_t prompt_us = (uint64_t)sim->params.latency_us * 5 + SLOWED_US;
+    uint64_t prompt_us = (uint64_t)sim->params.latency_us * (sim->params.tagged ? 10 : 5) + SLOWED_US;
     prompt_us += (uint64_t)sim->params.policy.soft_ms * 1000;
     redis_expire(sim, request->key);
     bool found_all_along = request->found && request->changes == sim->row[request->key].changes;
@@ -382,6 +386,11 @@ static void check_needed(struct sim *sim, const struct load_model *load)
     const struct stored_value *value = &sim->redis.slot[load->key].value;
     bool excused =
         sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_BACK] > 0 || !value->there || value->damaged;
+    /* an entry that was out of date for want of an epoch may be good again */
+    excused = excused || (value->tagged && sim->hit[FAULT_EPOCH_GONE] + sim->hit[FAULT_CLOCK_GONE] +
+                                                   sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] >
+                                               0);
+    excused = excused || !tags_good_now(sim, load->key);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
     if (is_fresh && !is_early(sim, load, value) && !excused)
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,

@@ -69,6 +69,7 @@ static void restart_empty(struct sim *sim)
     memset(sim->redis.replica, 0, sizeof sim->redis.replica);
     memset(&sim->redis.permits, 0, sizeof sim->redis.permits);
     memset(&sim->redis.permits_replica, 0, sizeof sim->redis.permits_replica);
+    sim->redis.tags = sim->redis.tags_replica = (struct stored_tags){.clock = {.there = false}};
     sim->redis.down = true;
     sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
     net_redis_gone(sim);
@@ -86,6 +87,7 @@ static void fail_over(struct sim *sim)
         check_failover(sim, key);
     }
     sim->redis.permits = sim->redis.permits_replica;
+    sim->redis.tags = sim->redis.tags_replica;
     sim->redis.down = true;
     net_redis_gone(sim);
     recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);
@@ -175,14 +177,28 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_CANCEL_IGNORED:
     case FAULT_REQUEST_LEAVES:
     case FAULT_WRITER_DIES:
+    case FAULT_EPOCH_GONE:
+    case FAULT_CLOCK_GONE:
     case FAULT_MESSAGE_LATE:
     case FAULTS:
         break;
     }
 }
 
+/* Beside what else goes wrong. */
+static void lose_tags(struct sim *sim)
+{
+    uint32_t tag = (uint32_t)sim_between(sim, 0, SIM_TAGS - 1);
+    if (sim_fault(sim, FAULT_EPOCH_GONE, 2))
+        sim->redis.tags.epoch[tag].there = false;
+    if (sim_fault(sim, FAULT_CLOCK_GONE, 3))
+        sim->redis.tags.clock.there = false;
+}
+
 void fault_next(struct sim *sim)
 {
+    if (sim->params.tagged)
+        lose_tags(sim);
     enum fault fault = (enum fault)(FIRST_DISASTER + sim_between(sim, 0, DISASTERS - 1));
     if (!sim_fault(sim, fault, 1))
         return;

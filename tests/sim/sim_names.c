@@ -26,6 +26,14 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_PERMIT_FOR_EVER] = "permit-for-ever",
     [MUTANT_PERMIT_NO_QUEUE] = "permit-no-queue",
     [MUTANT_REFRESH_FIRST] = "refresh-first",
+    [MUTANT_TAGS_BLIND] = "tags-blind",
+    [MUTANT_EPOCH_LOST_GOOD] = "epoch-lost-good",
+    [MUTANT_CLOCK_LATE] = "clock-late",
+    [MUTANT_CLOCK_RESTARTS] = "clock-restarts",
+    [MUTANT_CLOCK_STANDS] = "clock-stands",
+    [MUTANT_KEEP_BACKDATES] = "keep-backdates",
+    [MUTANT_FULL_KEEPS_EPOCH] = "full-keeps-epoch",
+    [MUTANT_PUSH_UNCHECKED] = "push-unchecked",
 };
 
 const char *const seen_names[SEENS] = {
@@ -45,6 +53,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_NEAR_LATE] = "lookups too late for it",
     [SEEN_EVICTED] = "near entries evicted",
     [SEEN_CLEARED] = "near entries cleared",
+    [SEEN_TAGGED] = "tags invalidated",
+    [SEEN_OUTDATED] = "entries out of date",
     [SEEN_PUSHED] = "answers pushed",
     [SEEN_UNPUSHED] = "pushes in vain",
     [SEEN_PERMITTED] = "loads under a permit",
@@ -67,7 +77,8 @@ const char *const fault_names[FAULTS] = {
     [FAULT_READONLY] = "redis read-only",      [FAULT_LOAD_FAILS] = "load failed",
     [FAULT_LOAD_SLOW] = "load slow",           [FAULT_LOAD_HANGS] = "load hung",
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
-    [FAULT_WRITER_DIES] = "writer died",       [FAULT_MESSAGE_LATE] = "message late",
+    [FAULT_WRITER_DIES] = "writer died",       [FAULT_EPOCH_GONE] = "epoch evicted",
+    [FAULT_CLOCK_GONE] = "tag clock evicted",  [FAULT_MESSAGE_LATE] = "message late",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

@@ -47,8 +47,11 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     struct command *command = &sim->command[sim->commands++];
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
     command->connection = process->connection;
-    command->key = is_of_permit(action->kind) ? 0 : (uint32_t)(action->key.encoded[1] - '0');
+    if (!is_of_permit(action->kind))
+        command->key = (uint32_t)(action->key.encoded[1] - '0'); /* or that of a tag */
     command->version = sim->row[command->key].version;
+    for (uint32_t key = 0; key < SIM_KEYS && action->of_tag; key++)
+        command->versions[key] = sim->row[key].version;
     command->sent_us = sim->now_us;
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
@@ -58,7 +61,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     if ((action->kind == CORE_FILL || action->kind == CORE_TOUCH) && action->value != NULL)
         command->value = (struct value *)guard_value_ref(&action->value->public);
     command->action.value = command->value;
-    command->action.key = process_key(command->key);
+    command->action.key = action->of_tag ? tags_name(command->key) : process_key(command->key);
     if (!sim->params.pushes)
         command->action.waits = WAIT_NOT;
     command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
@@ -88,17 +91,24 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
         return;
     }
     event.kind = EVENT_LIMIT;
-    sim_at(sim, sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000, event);
+    command->limit_us = sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
+    sim_at(sim, command->limit_us, event);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
     uint64_t at_us = sim->now_us + net_latency(sim);
     if (at_us <= process->sent_until_us)
         at_us = process->sent_until_us + 1;
-    process->sent_until_us = at_us;
+    uint64_t late_us = 0;
     if (sim_fault(sim, FAULT_COMMAND_LATE, 40))
-        at_us += (uint64_t)sim->params.redis_limit_ms * 1000 + how_late(sim);
+        late_us = (uint64_t)sim->params.redis_limit_ms * 1000 + how_late(sim);
+    if (tags_companion(sim, command)) { /* others may come in between */
+        event.kind = EVENT_COMPANION;
+        sim_at(sim, at_us + late_us, event);
+        at_us += sim_between(sim, 1, sim->params.latency_us);
+    }
+    process->sent_until_us = at_us;
     event.kind = EVENT_EXECUTE;
-    sim_at(sim, at_us, event);
+    sim_at(sim, at_us + late_us, event);
 }
 
 /* ---- at Redis ---- */
@@ -126,15 +136,27 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
                .kind = EVENT_REPLY, .process = process->index, .life = process->life, .subject = index});
 }
 
+/* True: it does not reach Redis, or not yet. */
+static bool held_up(struct sim *sim, const struct command *command, enum event_kind kind)
+{
+    if (sim->redis.hung)
+        sim_at(sim, sim->now_us + 20000,
+               (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
+    return sim->redis.down || sim->redis.hung;
+}
+
+void net_companion(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    if (!command->dropped && !held_up(sim, command, EVENT_COMPANION))
+        tags_run_companion(sim, command);
+}
+
 void net_execute(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    if (command->dropped || command->executed || sim->redis.down)
+    if (command->dropped || command->executed || held_up(sim, command, EVENT_EXECUTE))
         return;
-    if (sim->redis.hung) {
-        sim_at(sim, sim->now_us + 20000, (struct event){.kind = EVENT_EXECUTE, .subject = index});
-        return;
-    }
     bool decides = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
     command->executed = true;
     command->epoch = sim->redis.epoch;
@@ -169,8 +191,8 @@ static const char *tag_of(const struct redis_answer *answer)
     return answer->tag[0] != '\0' ? answer->tag : NULL;
 }
 
-static void read_value(const struct command *command, const struct redis_answer *answer,
-                       struct core_reply *out)
+static void read_value(const struct sim *sim, const struct command *command,
+                       const struct redis_answer *answer, struct core_reply *out)
 {
     const struct stored_value *value = &answer->value;
     char body[BODY_SIZE];
@@ -190,11 +212,13 @@ static void read_value(const struct command *command, const struct redis_answer 
     if (out->absent)
         return;
     body_write(body, value->key, value->version, false);
-    out->value = value_new(body, strlen(body), "", 0);
+    const char *tags = value->tagged ? tags_of_key(sim, value->key) : "";
+    out->value = value_new_tagged(body, strlen(body), "", 0, tags, strlen(tags));
 }
 
 /* As protocol_read() does it. */
-static struct core_reply read_answer(const struct command *command, const struct redis_answer *answer)
+static struct core_reply read_answer(const struct sim *sim, const struct command *command,
+                                     const struct redis_answer *answer)
 {
     struct core_reply out = {.kind = REPLY_REFUSED};
     if (answer->error)
@@ -202,7 +226,7 @@ static struct core_reply read_answer(const struct command *command, const struct
     switch (answer->what) {
     case 'H':
     case 'S':
-        read_value(command, answer, &out);
+        read_value(sim, command, answer, &out);
         return out;
     case 'L':
         out.kind = REPLY_LEASE;
@@ -224,12 +248,15 @@ static struct core_reply read_answer(const struct command *command, const struct
     }
     if (command->action.kind != CORE_ACQUIRE)
         out = (struct core_reply){.kind = REPLY_CODE, .code = answer->code};
+    out.outdated = tags_companion(sim, command) && !command->kept;
     return out;
 }
 
 static void answer(struct sim *sim, struct process *process, struct command *command, struct core_reply reply)
 {
     command->answered = true;
+    if (command->action.kind == CORE_ACQUIRE)
+        reply.clock = command->clock;
     command->granted = reply.kind == REPLY_LEASE || (reply.kind == REPLY_STALE && reply.turn == TURN_OURS);
     bool false_confirm = sim->mutant == MUTANT_FALSE_CONFIRM && command->action.kind == CORE_INVALIDATE &&
                          reply.kind == REPLY_UNKNOWN;
@@ -240,11 +267,63 @@ static void answer(struct sim *sim, struct process *process, struct command *com
     process_drain(sim, process);
 }
 
+/* ---- the tags of what was found ---- */
+
+/* True: what it found is told when Redis has said whether that is good. */
+static bool ask_for_epochs(struct sim *sim, struct process *process, struct command *command)
+{
+    const struct redis_answer *found = &command->answer;
+    bool is_entry = !found->error && (found->what == 'H' || found->what == 'S') && !found->value.damaged &&
+                    found->value.key == command->key;
+    struct event event = {
+        .process = process->index, .life = process->life, .subject = (uint32_t)(command - sim->command)};
+    if (!is_entry || !found->value.tagged || sim->mutant == MUTANT_REPLY_SHIFTED)
+        return false;
+    command->checking = true;
+    command->limit_us = sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
+    event.kind = EVENT_LIMIT;
+    sim_at(sim, command->limit_us, event);
+    event.kind = EVENT_CHECK;
+    if (!sim_fault(sim, FAULT_COMMAND_LOST, 60))
+        sim_at(sim, sim->now_us + net_latency(sim), event);
+    return true;
+}
+
+void net_check(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    if (command->answered || held_up(sim, command, EVENT_CHECK))
+        return;
+    command->epochs = tags_ask(sim, command->key);
+    command->check_epoch = sim->redis.epoch;
+    const struct process *process = &sim->process[command->process];
+    if (process->mute || sim_fault(sim, FAULT_REPLY_LOST, 60))
+        return;
+    sim_at(sim, sim->now_us + net_latency(sim),
+           (struct event){
+               .kind = EVENT_CHECKED, .process = command->process, .life = command->life, .subject = index});
+}
+
+void net_checked(struct sim *sim, uint32_t index)
+{
+    struct command *command = &sim->command[index];
+    struct process *process = &sim->process[command->process];
+    if (!connected_still(sim, command) || command->answered || command->check_epoch != sim->redis.epoch)
+        return;
+    struct core_reply reply = read_answer(sim, command, &command->answer);
+    reply.outdated = tags_verdict_of(sim, &command->answer.value, &command->epochs) == TAGS_OUTDATED;
+    sim->seen[SEEN_OUTDATED] += reply.outdated;
+    sim_trace(sim, "p%u  what it found of k%u is %s", process->index, command->key,
+              reply.outdated ? "old" : "good");
+    answer(sim, process, command, reply);
+}
+
 void net_reply(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     struct process *process = &sim->process[command->process];
-    if (!connected_still(sim, command) || command->answered || command->epoch != sim->redis.epoch)
+    if (!connected_still(sim, command) || command->answered || command->checking ||
+        command->epoch != sim->redis.epoch)
         return; /* what a Redis still said at its end goes down with its connections */
     const struct redis_answer *read = &command->answer;
     if (sim->mutant == MUTANT_REPLY_SHIFTED && process->shifted != 0) {
@@ -254,7 +333,9 @@ void net_reply(struct sim *sim, uint32_t index)
     }
     sim_trace(sim, "p%u  reply to %s k%u %.8s", process->index, kind_name(command->action.kind), command->key,
               command->token);
-    answer(sim, process, command, read_answer(command, read));
+    if (ask_for_epochs(sim, process, command))
+        return;
+    answer(sim, process, command, read_answer(sim, command, read));
     if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
         check_lost(sim, command);
     if (command->action.kind == CORE_PERMIT_RENEW && !read->error)
@@ -271,7 +352,7 @@ void net_limit(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     struct process *process = &sim->process[command->process];
-    if (command->answered || !connected_still(sim, command))
+    if (command->answered || !connected_still(sim, command) || sim->now_us < command->limit_us)
         return;
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
@@ -387,8 +468,9 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.key = command->key;
     event.subscription = process->subscription;
     event.gone = command->answer.gone;
+    event.of_tag = command->action.of_tag;
     event.version = (uint16_t)sim->row[command->key].gone;
-    event.subject = command->answer.pushed ? index + 1 : 0;
+    event.subject = command->answer.pushed || event.of_tag ? index + 1 : 0;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
     uint64_t at_us = sim->now_us + net_latency(sim);
@@ -408,21 +490,19 @@ void net_publish(struct sim *sim, uint32_t command)
             publish_to(sim, &sim->process[i], command);
 }
 
-/* As shell_on_message() does it. False: there is nothing in it, or nothing to be believed. */
-static bool take_push(struct sim *sim, struct process *process, const struct event *event)
+static void push(struct sim *sim, struct process *process, const struct command *fill)
 {
-    const struct command *fill = event->subject != 0 ? &sim->command[event->subject - 1] : NULL;
-    if (fill == NULL || fill->answer.value.damaged || fill->answer.value.key != event->key)
-        return false;
     const struct stored_value *entry = &fill->answer.value;
     struct core_pushed pushed = {.tag = fill->token + TOKEN_TAG_AT,
                                  .absent = entry->absent,
                                  .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
     char body[BODY_SIZE];
     body_write(body, entry->key, entry->version, false);
-    struct value *value = entry->absent ? NULL : value_new(body, strlen(body), "", 0);
+    const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
+    struct value *value =
+        entry->absent ? NULL : value_new_tagged(body, strlen(body), "", 0, tags, strlen(tags));
     pushed.value = value;
-    struct core_key key = process_key(event->key);
+    struct core_key key = process_key(entry->key);
     uint64_t before = sim->seen[SEEN_PUSHED];
     sim->pushed = entry;
     core_pushed(process->core, process_now_us(process), key.encoded, key.encoded_bytes, &pushed);
@@ -430,7 +510,46 @@ static bool take_push(struct sim *sim, struct process *process, const struct eve
     process_drain(sim, process);
     sim->pushed = NULL;
     sim->seen[SEEN_UNPUSHED] += sim->seen[SEEN_PUSHED] == before;
-    return true;
+}
+
+/* As shell_on_message() does it. False: there is nothing in it, or nothing to be believed. */
+static bool take_push(struct sim *sim, struct process *process, const struct event *event)
+{
+    const struct command *fill = event->subject != 0 ? &sim->command[event->subject - 1] : NULL;
+    if (fill == NULL || fill->answer.value.damaged || fill->answer.value.key != event->key)
+        return false;
+    if (!fill->answer.value.tagged || sim->mutant == MUTANT_PUSH_UNCHECKED) {
+        push(sim, process, fill);
+        return true;
+    }
+    struct event check = *event;
+    check.kind = EVENT_PUSH_CHECK;
+    if (process->link_up)
+        sim_at(sim, sim->now_us + net_latency(sim), check);
+    return process->link_up;
+}
+
+/* `gone` says whether it is out of date. No answer is as bad. */
+void net_push_check(struct sim *sim, const struct event *event)
+{
+    const struct stored_value *entry = &sim->command[event->subject - 1].answer.value;
+    const struct tags_epochs epochs = tags_ask(sim, event->key);
+    struct event checked = *event;
+    checked.kind = EVENT_PUSH_CHECKED;
+    checked.gone = sim->redis.down || sim->redis.hung || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
+                   sim_fault(sim, FAULT_REPLY_LOST, 60);
+    sim_at(sim, sim->now_us + net_latency(sim), checked);
+}
+
+void net_push_checked(struct sim *sim, struct process *process, const struct event *event)
+{
+    struct core_key key = process_key(event->key);
+    if (!event->gone) {
+        push(sim, process, &sim->command[event->subject - 1]);
+        return;
+    }
+    core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, false);
+    process_drain(sim, process);
 }
 
 void net_message(struct sim *sim, struct process *process, const struct event *event)
@@ -438,6 +557,11 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
     struct core_key key = process_key(event->key);
     if (!process->subscribed || process->subscription != event->subscription)
         return;
+    if (event->of_tag) {
+        sim_trace(sim, "p%u  message t%u", process->index, event->key);
+        sim_near_tag_message(sim, process, &sim->command[event->subject - 1]);
+        return;
+    }
     sim_trace(sim, "p%u  message k%u%s%s", process->index, event->key, event->gone ? " invalidated" : "",
               event->subject != 0 ? " with what was stored" : "");
     sim_near_message(sim, process, event);

@@ -432,6 +432,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     struct load_model *load = &sim->load[index];
     struct process *process = &sim->process[load->process];
     const struct row *row = &sim->row[load->key];
+    const char *tags = tags_of_key(sim, load->key);
     char body[BODY_SIZE];
     if (load->ended || load->asking || load->lent || asks_first(sim, process, index))
         return;
@@ -447,10 +448,12 @@ void process_load_end(struct sim *sim, uint32_t index)
         sim->seen[SEEN_UNCHANGED]++;
     } else if (succeeds && row->absent[load->version]) {
         loaded.outcome = LOAD_ABSENT;
+        if (tags[0] != '\0')
+            loaded.value = value_new_tagged("", 0, "", 0, tags, strlen(tags));
     } else if (succeeds) {
         body_write(body, load->key, load->version, row->too_big[load->version]);
         loaded.outcome = LOAD_OK;
-        loaded.value = value_new(body, strlen(body), "", 0);
+        loaded.value = value_new_tagged(body, strlen(body), "", 0, tags, strlen(tags));
     }
     sim_trace(sim, "p%u  loaded k%u v%u %s", process->index, load->key, load->version,
               succeeds ? "ok" : "failed");
@@ -571,6 +574,12 @@ static void schedule_invalidation(struct sim *sim, uint32_t key, uint32_t attemp
         return;
     uint32_t index = sim->writes++;
     sim->write[index] = (struct write){.key = key, .attempts = attempts, .open = true, .probe = probe};
+    bool failure =
+        sim->redis.slot[key].failure.there; /* which only an invalidation of the key ends at once */
+    if (sim->params.tagged && !(probe && failure) && sim_one_in(sim, 2)) {
+        sim->write[index].of_tag = true;
+        sim->write[index].tag = key == 1 ? (uint32_t)sim_between(sim, 0, SIM_TAGS - 1) : key / 2;
+    }
     sim_at(sim, sim->now_us + after_us, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
 }
 
@@ -610,28 +619,38 @@ void process_invalidate(struct sim *sim, uint32_t index)
     }
     write->process = process->index;
     write->life = process->life;
-    write->version = sim->row[write->key].version;
-    write->invalidation = (struct core_invalidation){.key = process_key(write->key),
-                                                     .deadline_us = process_now_us(process) + 1000000};
-    sim_near_begins(sim, process, write->key);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        write->versions[key] = sim->row[key].version;
+    write->invalidation =
+        (struct core_invalidation){.key = write->of_tag ? tags_name(write->tag) : process_key(write->key),
+                                   .of_tag = write->of_tag,
+                                   .deadline_us = process_now_us(process) + 1000000};
+    sim_near_begins(sim, process, write);
     if (core_invalidate(process->core, process_now_us(process), &write->invalidation) != GUARD_OK)
         write->open = false;
     process_drain(sim, process);
 }
 
+static void raise_floor(struct sim *sim, struct row *row, uint32_t version)
+{
+    for (; row->floor < version; row->confirmed_us[row->floor] = sim->now_us)
+        row->floor++;
+}
+
 static void invalidated(struct sim *sim, struct write *write)
 {
     enum { ATTEMPTS = 4 };
-    struct row *row = &sim->row[write->key];
     write->open = false;
     sim_near_ends(sim, &sim->process[write->process], write);
     if (write->invalidation.result.status == GUARD_OK) {
-        for (; row->floor < write->version; row->confirmed_us[row->floor] = sim->now_us)
-            row->floor++;
+        for (uint32_t key = 0; key < SIM_KEYS; key++)
+            if (write->of_tag ? tags_has(key, write->tag) : key == write->key)
+                raise_floor(sim, &sim->row[key], write->versions[key]);
         for (int i = 0; i < 8; i++)
             sim_moment(sim, write->key, EVENT_REQUEST);
-        sim_trace(sim, "p%u  invalidated k%u: v%u and newer from now on", write->process, write->key,
-                  row->floor);
+        sim_trace(sim, "p%u  invalidated %s%u: v%u and newer of k%u from now on", write->process,
+                  write->of_tag ? "t" : "k", write->of_tag ? write->tag : write->key,
+                  sim->row[write->key].floor, write->key);
     } else if (write->attempts < ATTEMPTS && sim->phase != PHASE_END) {
         schedule_invalidation(sim, write->key, write->attempts + 1, 1000, write->probe);
     }

@@ -225,11 +225,13 @@ static void store(struct run *run, const struct command *command)
     struct stored_value *value = &run->slot->value;
     *value = (struct stored_value){
         .there = true,
-        .absent = action->value == NULL,
+        .absent = action->absent,
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
         .load_us = action->load_us,
+        .tagged = action->value != NULL && action->value->tags_bytes > 0,
+        .born = tags_born(run->sim, action),
         .stored_us = run->sim->now_us,
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
     };
@@ -332,6 +334,13 @@ static void release(struct run *run, const struct command *command, struct redis
     out->code = 1;
 }
 
+static void invalidate_tag(struct run *run, uint32_t tag, struct redis_answer *out)
+{
+    run->refused = !tags_invalidate(run->sim, tag);
+    out->code = 1;
+    out->published = out->gone = !run->refused;
+}
+
 static void invalidate(struct run *run, struct redis_answer *out)
 {
     struct slot *slot = run->slot;
@@ -370,7 +379,10 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         release(&run, command, out);
         break;
     case CORE_INVALIDATE:
-        invalidate(&run, out);
+        if (command->action.of_tag)
+            invalidate_tag(&run, command->key, out);
+        else
+            invalidate(&run, out);
         break;
     case CORE_PERMIT_ACQUIRE:
     case CORE_PERMIT_RENEW:

@@ -115,10 +115,11 @@ static void choose_policy(struct sim *sim)
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
     }
-    if (sim->seed % 4 == 1) {
+    if (sim->seed % 4 == 2) {
         params->permits = (uint32_t)(1 + sim->seed / 4 % 4);
         params->permit_ms = (uint32_t)(200 + sim->seed / 16 % 1800);
     }
+    params->tagged = policy->tagged = sim->seed % 8 == 1 || sim->seed % 8 == 3 || sim->seed % 16 == 0;
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -185,8 +186,10 @@ static void choose_params(struct sim *sim)
     params->queue = between(sim, 0, 8);
     params->max_waiters = between(sim, 10, 300);
     choose_policy(sim);
-    for (int fault = 0; fault < FAULTS; fault++)
+    for (int fault = 0; fault < FAULT_EPOCH_GONE; fault++)
         params->enabled[fault] = sim_one_in(sim, 3);
+    params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->seed % 5 < 2;
+    params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->seed % 5 % 2 == 1;
     params->chaos_us = sim_between(sim, 1500000, 6000000);
     params->bursts = between(sim, 3, 25);
     params->writes = between(sim, 0, 15);
@@ -289,7 +292,12 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_LOOKUP_REPLY:
     case EVENT_LOOKUP_LIMIT:
     case EVENT_UNHEARD:
+    case EVENT_CHECKED:
+    case EVENT_PUSH_CHECKED:
         return true;
+    case EVENT_COMPANION:
+    case EVENT_CHECK:
+    case EVENT_PUSH_CHECK:
     case EVENT_EXECUTE:
     case EVENT_LOOKUP_PTTL:
     case EVENT_LOOKUP_GET:
@@ -341,6 +349,12 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
         break;
     case EVENT_REPLY:
         net_reply(sim, event->subject);
+        break;
+    case EVENT_CHECKED:
+        net_checked(sim, event->subject);
+        break;
+    case EVENT_PUSH_CHECKED:
+        net_push_checked(sim, process, event);
         break;
     case EVENT_LIMIT:
         net_limit(sim, event->subject);
@@ -395,6 +409,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
 static void happen(struct sim *sim, const struct event *event)
 {
     switch (event->kind) {
+    case EVENT_COMPANION:
+        net_companion(sim, event->subject);
+        break;
     case EVENT_EXECUTE:
         net_execute(sim, event->subject);
         break;
@@ -403,6 +420,12 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_LOOKUP_GET:
         lookup_get(sim, event->subject);
+        break;
+    case EVENT_CHECK:
+        net_check(sim, event->subject);
+        break;
+    case EVENT_PUSH_CHECK:
+        net_push_check(sim, event);
         break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);
@@ -425,6 +448,7 @@ static void happen(struct sim *sim, const struct event *event)
     case EVENT_REPLICATE:
         memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
         sim->redis.permits_replica = sim->redis.permits;
+        sim->redis.tags_replica = sim->redis.tags;
         break;
     default:
         break;

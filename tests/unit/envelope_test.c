@@ -24,6 +24,9 @@ static struct envelope sample(void)
                              .load_us = 151234,
                              .key = key,
                              .key_bytes = KEY_BYTES,
+                             .tags = "category:7 listing:7",
+                             .tags_bytes = 20,
+                             .born = {1763777777000000, 42},
                              .validator = "\"v3\"",
                              .validator_bytes = 4,
                              .body = "{\"id\":7}",
@@ -58,6 +61,9 @@ static void assert_same(const struct envelope *a, const struct envelope *b)
     assert_int_equal(a->absent, b->absent);
     assert_int_equal(a->key_bytes, b->key_bytes);
     assert_memory_equal(a->key, b->key, a->key_bytes);
+    assert_int_equal(a->tags_bytes, b->tags_bytes);
+    assert_memory_equal(a->tags, b->tags, a->tags_bytes);
+    assert_true(a->born.era == b->born.era && a->born.count == b->born.count);
     assert_int_equal(a->validator_bytes, b->validator_bytes);
     assert_memory_equal(a->validator, b->validator, a->validator_bytes);
     assert_int_equal(a->body_bytes, b->body_bytes);
@@ -78,11 +84,12 @@ static void the_layout_is_the_published_one(void **state)
 {
     (void)state;
     static const char head[] = "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg1 v "
-                               "0000000151234 0009 004 0000000008\n"
+                               "0000000151234 0009 004 0000000008 0020 1763777777000000.000000000042\n"
                                "product:7\n"
                                "\"v3\"\n"
                                "{\"id\":7}\n"
-                               "50d61f038a9d7c6e";
+                               "category:7 listing:7\n"
+                               "5fd4bc049335d3af";
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
@@ -95,6 +102,19 @@ static void what_was_written_is_read(void **state)
     (void)state;
     const struct envelope envelope = sample();
     assert_survives(&envelope);
+}
+
+static void an_entry_without_tags_is_read(void **state)
+{
+    (void)state;
+    struct envelope envelope = sample();
+    envelope.tags_bytes = 0;
+    envelope.born = (struct tags_clock){0, 0};
+    assert_survives(&envelope);
+    envelope.tags = NULL;
+    char *text = written(&envelope);
+    assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
+    free(text);
 }
 
 static void an_absent_entry_is_read(void **state)
@@ -165,7 +185,8 @@ static void every_truncation_is_refused(void **state)
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     for (size_t bytes = 0; bytes < envelope_size(&envelope); bytes++)
-        assert_int_equal(read_exactly(text, bytes), bytes < 106 ? ENVELOPE_FOREIGN : ENVELOPE_TRUNCATED);
+        assert_int_equal(read_exactly(text, bytes),
+                         bytes < ENVELOPE_HEAD_BYTES ? ENVELOPE_FOREIGN : ENVELOPE_TRUNCATED);
     free(text);
 }
 
@@ -210,7 +231,7 @@ static void every_other_byte_in_the_head_is_refused(void **state)
     (void)state;
     const struct envelope envelope = sample();
     char *text = written(&envelope);
-    for (size_t at = 0; at < 106; at++) {
+    for (size_t at = 0; at < ENVELOPE_HEAD_BYTES; at++) {
         const char kept = text[at];
         for (int byte = 0; byte < 256; byte++) {
             text[at] = (char)byte;
@@ -264,23 +285,47 @@ static void a_sound_envelope_that_no_filler_writes_is_foreign(void **state)
     (void)state;
     static const char *const wrong[] = {
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg1 v 0000000151234 0009 004 "
-        "0000000008\n"
+        "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "b1b821dc0106a8df",
+        "\n"
+        "be03317292d51742",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg1 v 0000000151234 0009 004 "
-        "0000000008\n"
+        "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
-        "a1abe54f1c5cf09b",
+        "\n"
+        "816ab12cb819aa8a",
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 a 0000000151234 0009 000 "
-        "0000000008\n"
+        "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\n"
         "{\"id\":7}\n"
-        "2d92369109ff0f81",
+        "\n"
+        "34dfdbd4ee8d24da",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "0000000008 0010 0000000000000000.000000000000\n"
+        "product:7\n"
+        "\"v3\"\n"
+        "{\"id\":7}\n"
+        "category:7\n"
+        "fe16e68446dccceb",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "0000000008 0004 1763777777000000.000000000042\n"
+        "product:7\n"
+        "\"v3\"\n"
+        "{\"id\":7}\n"
+        "a  b\n"
+        "950d0d73fbd26d03",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "0000000008 0017 1763777777000000.000000000042\n"
+        "product:7\n"
+        "\"v3\"\n"
+        "{\"id\":7}\n"
+        "a b c d e f g h i\n"
+        "2d6a63ef9e0d1507",
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(read_exactly(wrong[i], strlen(wrong[i])), ENVELOPE_FOREIGN);
@@ -314,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layout_is_the_published_one),
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(an_entry_without_tags_is_read),
         cmocka_unit_test(an_absent_entry_is_read),
         cmocka_unit_test(empty_and_binary_bodies_are_read),
         cmocka_unit_test(the_largest_fields_are_read),

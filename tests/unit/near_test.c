@@ -30,7 +30,8 @@ static struct near *listening(size_t max_bytes)
 
 static void put_body(struct near *near, const char *key, uint64_t token, uint64_t until_us, const char *body)
 {
-    struct near_entry entry = {value_new(body, strlen(body), "", 0), NOW_US, FAR_US};
+    struct near_entry entry = {
+        .value = value_new(body, strlen(body), "", 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
     near_put(near, key, strlen(key), token, until_us, &entry);
     value_unref(&entry.value);
 }
@@ -70,7 +71,8 @@ static void what_was_put_is_found_until_its_time_is_up(void **state)
 static void an_entry_never_outlives_its_freshness(void **state)
 {
     struct near *near = listening(MIB);
-    struct near_entry entry = {value_new("v", 1, "", 0), NOW_US, LATER_US};
+    struct near_entry entry = {
+        .value = value_new("v", 1, "", 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
     (void)state;
     near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
     value_unref(&entry.value);
@@ -82,7 +84,7 @@ static void an_entry_never_outlives_its_freshness(void **state)
 static void an_absent_row_is_an_entry_too(void **state)
 {
     struct near *near = listening(MIB);
-    struct near_entry entry = {NULL, NOW_US, FAR_US};
+    struct near_entry entry = {.value = NULL, .born_us = NOW_US, .fresh_until_us = FAR_US};
     (void)state;
     near_put(near, "k", 1, near_token(near, "k", 1), LATER_US, &entry);
     assert_string_equal(got(near, "k", NOW_US), "absent");
@@ -106,8 +108,10 @@ static void of_two_lookups_the_younger_value_stays(void **state)
 {
     struct near *near = listening(MIB);
     uint64_t token = near_token(near, "k", 1);
-    struct near_entry young = {value_new("young", 5, "", 0), NOW_US, FAR_US};
-    struct near_entry old = {value_new("old", 3, "", 0), NOW_US - 1, FAR_US};
+    struct near_entry young = {
+        .value = value_new("young", 5, "", 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
+    struct near_entry old = {
+        .value = value_new("old", 3, "", 0), .born_us = NOW_US - 1, .fresh_until_us = FAR_US};
     (void)state;
     near_put(near, "k", 1, token, LATER_US, &young);
     near_put(near, "k", 1, token, LATER_US, &old);
@@ -131,6 +135,57 @@ static void a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out(void *
     assert_null(got(near, "k", NOW_US));
     put(near, "k", LATER_US, "v2");
     assert_string_equal(got(near, "k", NOW_US), "v2");
+    near_free(&near);
+}
+
+/* Looked up when near_stamp() was this. */
+static void put_tagged(struct near *near, const char *key, const char *tags, uint64_t stamp)
+{
+    struct near_entry entry = {.value = value_new("v", 1, "", 0),
+                               .born_us = NOW_US,
+                               .fresh_until_us = FAR_US,
+                               .tags = tags,
+                               .tags_bytes = strlen(tags),
+                               .stamp = stamp};
+    near_put(near, key, strlen(key), near_token(near, key, strlen(key)), LATER_US, &entry);
+    value_unref(&entry.value);
+}
+
+static void a_dropped_tag_takes_all_that_have_it_and_no_others(void **state)
+{
+    struct near *near = listening(MIB);
+    struct near_counters counters;
+    (void)state;
+    put_tagged(near, "both", "a b", near_stamp(near));
+    put_tagged(near, "one", "b", near_stamp(near));
+    put_tagged(near, "other", "c", near_stamp(near));
+    put(near, "none", LATER_US, "v");
+    near_drop_tag(near, "b", 1);
+    assert_null(got(near, "both", NOW_US));
+    assert_null(got(near, "one", NOW_US));
+    assert_string_equal(got(near, "other", NOW_US), "v");
+    assert_string_equal(got(near, "none", NOW_US), "v");
+    near_drop_tag(near, "a", 1);
+    assert_string_equal(got(near, "other", NOW_US), "v");
+    near_count(near, &counters);
+    assert_int_equal(counters.dropped, 2);
+    assert_int_equal(counters.entries, 2);
+    near_free(&near);
+}
+
+static void what_was_looked_up_before_its_tag_was_dropped_stays_out(void **state)
+{
+    struct near *near = listening(MIB);
+    (void)state;
+    uint64_t before = near_stamp(near);
+    near_drop_tag(near, "a", 1);
+    put_tagged(near, "k", "a", before);
+    assert_null(got(near, "k", NOW_US));
+    put_tagged(near, "k", "a", near_stamp(near));
+    assert_string_equal(got(near, "k", NOW_US), "v");
+    near_drop_tag(near, "b", 1);
+    near_drop_tag(near, "b", 1);
+    assert_string_equal(got(near, "k", NOW_US), "v");
     near_free(&near);
 }
 
@@ -314,7 +369,7 @@ static void read_once(unsigned k)
     char key[8], body[16];
     snprintf(key, sizeof key, "k%u", k);
     uint32_t least = atomic_load(&race.settled[k]);
-    const struct near_entry none = {NULL, 0, 0};
+    const struct near_entry none = {.value = NULL};
     struct near_entry entry = none;
     if (near_get(race.near, key, strlen(key), NOW_US, &entry)) {
         atomic_fetch_add(&race.hits, 1);
@@ -529,6 +584,8 @@ int main(void)
         cmocka_unit_test(an_entry_is_never_younger_than_nothing),
         cmocka_unit_test(of_two_lookups_the_younger_value_stays),
         cmocka_unit_test(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out),
+        cmocka_unit_test(a_dropped_tag_takes_all_that_have_it_and_no_others),
+        cmocka_unit_test(what_was_looked_up_before_its_tag_was_dropped_stays_out),
         cmocka_unit_test(nobody_listening_means_nothing_kept),
         cmocka_unit_test(memory_stays_below_its_bound),
         cmocka_unit_test(what_malloc_and_the_table_take_is_within_the_bound_too),

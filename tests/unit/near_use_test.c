@@ -102,12 +102,12 @@ static void nobody_keeps_what_he_does_not_want(void **state)
 
 static void begins(struct near *near)
 {
-    near_invalidation_begins(near, "k", 1);
+    near_invalidation_begins(near, false, "k", 1);
 }
 
 static void ends(struct near *near)
 {
-    near_invalidation_ends(near, "k", 1);
+    near_invalidation_ends(near, false, "k", 1);
 }
 
 static void hears(struct near *near)

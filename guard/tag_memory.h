@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tag_memory.h - which tags entries had when they were last seen, so that the next lookup can ask for their epochs in
+ * the same write. A hint: whoever finds other tags on the entry asks again.
+ *
+ * A table of fixed size whose places are taken over by whoever comes; one loop's own, no locking.
+ */
+#ifndef GUARD_TAG_MEMORY_H
+#define GUARD_TAG_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TAG_MEMORY_TEXT_MAX = 118 }; /* longer ones are not remembered */
+
+struct tag_memory;
+
+/* NULL: no memory; the functions below accept that and know nothing. */
+struct tag_memory *tag_memory_new(void);
+void tag_memory_free(struct tag_memory **memory);
+
+/* bytes 0: it has none. */
+void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *tags, size_t bytes);
+/* Returns how many bytes there are, 0 for nothing known; valid until the next put. */
+size_t tag_memory_get(const struct tag_memory *memory, uint64_t key_hash, const char **tags);
+
+#endif

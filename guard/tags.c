@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* tags.c - see tags.h. */
+#include "tags.h"
+#include "key.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ERA_DIGITS = 16, COUNT_DIGITS = 12 };
+_Static_assert(ERA_DIGITS + 1 + COUNT_DIGITS == TAGS_CLOCK_BYTES, "era, a point and count");
+_Static_assert((int)TAGS_ENCODED_MAX <= (int)KEY_ENCODED_MAX, "no tag is hashed");
+
+/* ---- clock and epochs ---- */
+
+static bool read_digits(const char *text, size_t digits, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < digits; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *out = *out * 10 + (uint64_t)(text[i] - '0');
+    }
+    return true;
+}
+
+bool tags_clock_read(const char *text, size_t bytes, struct tags_clock *out)
+{
+    struct tags_clock clock;
+    *out = (struct tags_clock){0, 0};
+    if (bytes != TAGS_CLOCK_BYTES || text[ERA_DIGITS] != '.' || !read_digits(text, ERA_DIGITS, &clock.era) ||
+        !read_digits(text + ERA_DIGITS + 1, COUNT_DIGITS, &clock.count) || clock.era == 0)
+        return false;
+    *out = clock;
+    return true;
+}
+
+void tags_clock_write(const struct tags_clock *clock, char out[TAGS_CLOCK_BYTES + 1])
+{
+    /* both have come out of so many digits */
+    char text[48];
+    snprintf(text, sizeof text, "%0*" PRIu64 ".%0*" PRIu64, ERA_DIGITS, clock->era, COUNT_DIGITS,
+             clock->count);
+    memcpy(out, text, TAGS_CLOCK_BYTES);
+    out[TAGS_CLOCK_BYTES] = '\0';
+}
+
+static bool is_good(const struct tags_clock *epoch, const struct tags_clock *born)
+{
+    return epoch->era != 0 && epoch->era == born->era && epoch->count <= born->count;
+}
+
+enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
+                             const struct tags_clock *born)
+{
+    if (!epochs->answered)
+        return TAGS_UNANSWERED;
+    bool good = epochs->count == tag_count;
+    for (size_t i = 0; i < tag_count && good; i++)
+        good = is_good(&epochs->of[i], born);
+    return good ? TAGS_GOOD : TAGS_OUTDATED;
+}
+
+/* ---- the tags of one entry ---- */
+
+static bool tag_known(const char *text, size_t bytes, const char *tag, size_t tag_bytes)
+{
+    struct tag tags[GUARD_TAGS_MAX];
+    int count = tags_split(text, bytes, tags);
+    for (int i = 0; i < count; i++)
+        if (tags[i].bytes == tag_bytes && memcmp(tags[i].at, tag, tag_bytes) == 0)
+            return true;
+    return false;
+}
+
+size_t tags_count(const char *text, size_t bytes)
+{
+    size_t count = bytes > 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += text[i] == ' ';
+    return count;
+}
+
+bool tags_add(char *text, size_t *bytes, const char *tag)
+{
+    char encoded[KEY_ENCODED_MAX + 1];
+    size_t plain_bytes = strnlen(tag, GUARD_TAG_BYTES_MAX + 1);
+    if (plain_bytes == 0 || plain_bytes > GUARD_TAG_BYTES_MAX)
+        return false;
+    size_t encoded_bytes = key_encode(tag, plain_bytes, encoded);
+    if (tag_known(text, *bytes, encoded, encoded_bytes))
+        return true;
+    if (tags_count(text, *bytes) == GUARD_TAGS_MAX)
+        return false;
+    if (*bytes > 0)
+        text[(*bytes)++] = ' ';
+    memcpy(text + *bytes, encoded, encoded_bytes + 1);
+    *bytes += encoded_bytes;
+    return true;
+}
+
+static bool tag_sound(const struct tag *tag)
+{
+    if (tag->bytes == 0 || tag->bytes > TAGS_ENCODED_MAX)
+        return false;
+    for (size_t i = 0; i < tag->bytes; i++)
+        if (tag->at[i] != '%' && !key_is_plain(tag->at[i]))
+            return false;
+    return true;
+}
+
+int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
+{
+    int count = 0;
+    const char *at = text, *end = text + bytes;
+    while (bytes > 0) {
+        const char *space = memchr(at, ' ', (size_t)(end - at));
+        struct tag tag = {at, (size_t)((space != NULL ? space : end) - at)};
+        if (count == GUARD_TAGS_MAX || !tag_sound(&tag))
+            return -1;
+        out[count++] = tag;
+        if (space == NULL)
+            break;
+        at = space + 1;
+    }
+    return count;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tags_test.c - groups of documents over several processes: a category's pages, and all that it holds.
+ */
+#include "tests/support/writes.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROCESSES = 2, PATH_BYTES = 64, HITS = 20 };
+
+static const char *const LONG_FRESH[] = {"FRESH_MS=600000", "JITTER_PERCENT=0", NULL};
+
+/* The largest category: it has several pages. Its fifty-first product is the first on the second one. */
+struct category {
+    long id, first, last_of_page, next;
+    char page[2][PATH_BYTES];
+};
+
+static struct category largest(const struct fleet *fleet)
+{
+    struct category category;
+    category.id =
+        writes_number(fleet, "SELECT category_id FROM products GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1");
+    category.first = writes_number(
+        fleet, "SELECT id FROM products WHERE category_id = %ld ORDER BY id LIMIT 1", category.id);
+    category.last_of_page = writes_number(
+        fleet, "SELECT id FROM products WHERE category_id = %ld ORDER BY id OFFSET 49 LIMIT 1", category.id);
+    category.next = writes_number(
+        fleet, "SELECT id FROM products WHERE category_id = %ld ORDER BY id OFFSET 50 LIMIT 1", category.id);
+    snprintf(category.page[0], PATH_BYTES, "/categories/%ld", category.id);
+    snprintf(category.page[1], PATH_BYTES, "/categories/%ld?after=%ld", category.id, category.last_of_page);
+    return category;
+}
+
+/* True: the page shows this product with that stock. */
+static bool shows(const struct fleet *fleet, size_t process, const char *page, long id, long stock)
+{
+    char wanted[PATH_BYTES];
+    struct http_answer answer = {0};
+    snprintf(wanted, sizeof wanted, "{\"id\":%ld,", id);
+    assert_true(fleet_ask(fleet, process, NULL, page, &answer));
+    assert_int_equal(answer.status, 200);
+    const char *at = strstr(answer.body, wanted);
+    snprintf(wanted, sizeof wanted, "\"stock\":%ld}", stock);
+    const char *end = at != NULL ? strchr(at, '}') : NULL;
+    const bool found = end != NULL && strncmp(end + 1 - strlen(wanted), wanted, strlen(wanted)) == 0;
+    http_answer_clear(&answer);
+    return found;
+}
+
+static unsigned invalidate_tag(const struct fleet *fleet, size_t process, const char *tag)
+{
+    char path[PATH_BYTES];
+    struct http_answer answer = {0};
+    snprintf(path, sizeof path, "/invalidate?tag=%s", tag);
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = fleet->catalogd[process].ops_port,
+                                    .method = "POST",
+                                    .path = path,
+                                    .deadline_ms = FLEET_LIMIT_MS},
+             &answer);
+    const unsigned status = answer.status;
+    http_answer_clear(&answer);
+    return status;
+}
+
+/* ---- what a write reaches ---- */
+
+static void an_edit_shows_on_every_page_of_its_category(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
+    const struct category category = largest(fleet);
+    const long ids[2] = {category.first, category.next};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t process = 0; process < PROCESSES; process++)
+            assert_false(shows(fleet, process, category.page[i], ids[i], 4711));
+        assert_int_equal(
+            writes_put(fleet, i, (uint32_t)ids[i], writes_version(fleet, 0, (uint32_t)ids[i]), 4711), 200);
+        for (size_t process = 0; process < PROCESSES; process++)
+            assert_true(shows(fleet, process, category.page[i], ids[i], 4711));
+    }
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
+}
+
+/* Paid by the outbox: nobody else was told. */
+static void a_change_by_hand_shows_on_the_second_page(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
+    const struct category category = largest(fleet);
+    assert_false(shows(fleet, 0, category.page[1], category.next, 815));
+    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = 815 WHERE id = %ld", category.next));
+    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
+    for (size_t process = 0; process < PROCESSES; process++)
+        assert_true(shows(fleet, process, category.page[1], category.next, 815));
+}
+
+static void an_edit_leaves_the_other_products_of_its_category_cached(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
+    const struct category category = largest(fleet);
+    snprintf(path, sizeof path, "/products/%ld", category.next);
+    assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+    const uint32_t id = (uint32_t)category.first;
+    assert_int_equal(writes_put(fleet, 0, id, writes_version(fleet, 0, id), 4712), 200);
+    fleet_mark(fleet);
+    assert_int_equal(fleet_ask_status(fleet, 1, path), 200);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
+}
+
+/* ---- by hand ---- */
+
+static void a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds(void **state)
+{
+    struct fleet *fleet = *state;
+    char paths[3][PATH_BYTES], tag[PATH_BYTES], other[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, PROCESSES, LONG_FRESH));
+    const struct category category = largest(fleet);
+    fleet_cold_product(fleet, other);
+    const long other_id = strtol(strrchr(other, '/') + 1, NULL, 10);
+    snprintf(paths[0], PATH_BYTES, "/products/%ld", category.first);
+    snprintf(paths[1], PATH_BYTES, "%s", category.page[0]);
+    snprintf(paths[2], PATH_BYTES, "%s", category.page[1]);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(fleet_ask_status(fleet, i % PROCESSES, paths[i]), 200);
+    assert_int_equal(fleet_ask_status(fleet, 0, other), 200);
+    assert_true(writes_number(fleet, "SELECT category_id FROM products WHERE id = %ld", other_id) !=
+                category.id);
+
+    snprintf(tag, sizeof tag, "listing:%ld", category.id);
+    assert_int_equal(invalidate_tag(fleet, 0, tag), 200);
+    fleet_mark(fleet);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(fleet_ask_status(fleet, 1 - i % PROCESSES, paths[i]), 200);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATEGORY), 2);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
+
+    snprintf(tag, sizeof tag, "category:%ld", category.id);
+    assert_int_equal(invalidate_tag(fleet, 1, tag), 200);
+    fleet_mark(fleet);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(fleet_ask_status(fleet, i % PROCESSES, paths[i]), 200);
+    assert_int_equal(fleet_ask_status(fleet, 1, other), 200);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATEGORY), 2);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(fleet_sum(fleet, "guard_entries_outdated_total") >= 5);
+}
+
+static void what_is_no_tag_is_refused(void **state)
+{
+    struct fleet *fleet = *state;
+    static const char *const wrong[] = {"",
+                                        "category:",
+                                        "category:0",
+                                        "category:7:after:3",
+                                        "listing:",
+                                        "listing:07",
+                                        "listing:7:after:3",
+                                        "product:7",
+                                        "catalog",
+                                        "category:7&key=catalog",
+                                        "listing:99999999999999999999999999999999"};
+    assert_true(fleet_start(fleet, 1, NULL));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(invalidate_tag(fleet, 0, wrong[i]), 400);
+}
+
+/* ---- what it costs ---- */
+
+static void a_hit_of_a_product_is_one_command_more_and_of_the_tree_none(void **state)
+{
+    struct fleet *fleet = *state;
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(fleet, 1, (const char *const[]){"FRESH_MS=600000", "SERVER_LOOPS=1", NULL}));
+    fleet_cold_product(fleet, path);
+    const char *const paths[2] = {path, "/catalog"};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t warm = 0; warm < 3; warm++)
+            assert_int_equal(fleet_ask_status(fleet, 0, paths[i]), 200);
+        const uint64_t mget = stack_redis_calls(&fleet->redis, "mget"),
+                       get = stack_redis_calls(&fleet->redis, "get");
+        for (size_t hit = 0; hit < HITS; hit++)
+            assert_int_equal(fleet_ask_status(fleet, 0, paths[i]), 200);
+        assert_int_equal(stack_redis_calls(&fleet->redis, "get") - get, HITS);
+        assert_int_equal(stack_redis_calls(&fleet->redis, "mget") - mget, i == 0 ? HITS : 0);
+    }
+}
+
+static int up(void **state)
+{
+    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(an_edit_shows_on_every_page_of_its_category, fleet_end),
+        cmocka_unit_test_teardown(a_change_by_hand_shows_on_the_second_page, fleet_end),
+        cmocka_unit_test_teardown(an_edit_leaves_the_other_products_of_its_category_cached, fleet_end),
+        cmocka_unit_test_teardown(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds, fleet_end),
+        cmocka_unit_test_teardown(what_is_no_tag_is_refused, fleet_end),
+        cmocka_unit_test_teardown(a_hit_of_a_product_is_one_command_more_and_of_the_tree_none, fleet_end),
+    };
+    return cmocka_run_group_tests_name("tags", tests, up, fleet_down);
+}

@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tags_test.c - groups of entries that are invalidated together, with whole guards and a real Redis.
+ *
+ * Every row has the tag "all", and one named by the first letter of its key. The loader names them after its query,
+ * as one must who learns from the row what it belongs to.
+ */
+#include "guard_rig.h"
+
+enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, WRITES = 100, WRITERS = 2, READERS = 2 };
+
+static atomic_bool moved; /* then it is "m" instead */
+
+static void name_tags(struct guard_load *load)
+{
+    const char first[2] = {atomic_load(&moved) ? 'm' : guard_load_key(load)[0], '\0'};
+    assert_int_equal(guard_load_tag(load, "all"), GUARD_OK);
+    assert_int_equal(guard_load_tag(load, first), GUARD_OK);
+}
+
+/* As source_load(), with tags. */
+static void load_tagged(struct guard_load *load, void *context)
+{
+    struct source *source = context;
+    unsigned version = atomic_load(&source->version);
+    atomic_fetch_add(&source->begun, 1);
+    bool passed = source_pass(source, load);
+    name_tags(load);
+    if (passed)
+        source_finish(source, load, version);
+    else
+        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
+    atomic_fetch_add(&source->over, 1);
+}
+
+static void load_many_tagged(struct guard_load *const *loads, size_t count, void *context)
+{
+    struct source *source = context;
+    unsigned version = atomic_load(&source->version);
+    for (size_t i = 0; i < count; i++) {
+        name_tags(loads[i]);
+        source_row(source, loads[i], version);
+    }
+    atomic_fetch_add(&source->begun, 1);
+}
+
+static void tags_init(struct fleet *fleet)
+{
+    fleet_init(fleet);
+    fleet->policy.loader = load_tagged;
+    fleet->policy.tagged = true;
+}
+
+static void tags_open(struct fleet *fleet, size_t count)
+{
+    tags_init(fleet);
+    fleet_open(fleet, count);
+}
+
+/* The row changes, and whoever changed it says so. */
+static void change(struct fleet *fleet, size_t i, const char *tag)
+{
+    struct guard_invalidated result;
+    atomic_fetch_add(&fleet->source.version, 1);
+    assert_int_equal(guard_invalidate_tag_wait(fleet->guards[i], tag, RIG_LIMIT_MS, &result), GUARD_OK);
+    assert_false(result.load_voided);
+}
+
+/* A command on a key of the tags, "clock" or "t:TAG". */
+static void on_tag_key(const struct fleet *fleet, const char *command, const char *key, const char *rest)
+{
+    redisReply *reply =
+        stack_redis_command(&rig_redis, "%s csg1:{%s:tags}:%s %s", command, fleet->name_space, key, rest);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+static void command(const char *text)
+{
+    redisReply *reply = stack_redis_command(&rig_redis, text);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", text, reply->str);
+    freeReplyObject(reply);
+}
+
+/* ---- what a tag reaches ---- */
+
+static void a_tag_takes_all_that_have_it_in_every_process_and_nothing_else(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    expect_row(&fleet, 0, "a2", "a2 v1");
+    expect_row(&fleet, 1, "b1", "b1 v1");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 1, "a1", "a1 v2");
+    expect_row(&fleet, 0, "a2", "a2 v2");
+    assert_int_equal(expect_row(&fleet, 0, "b1", "b1 v1").source, GUARD_FROM_CACHE);
+    assert_int_equal(fleet.source.begun, 5);
+    change(&fleet, 1, "all");
+    expect_row(&fleet, 0, "a1", "a1 v3");
+    expect_row(&fleet, 0, "b1", "b1 v3");
+    assert_int_equal(FLEET_SUM(&fleet, entry_rejected), 0);
+    assert_true(FLEET_SUM(&fleet, entry_outdated) >= 4);
+    assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v3").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+static void an_invalidation_says_whether_anything_may_have_had_the_tag(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated result;
+    (void)state;
+    tags_open(&fleet, 1);
+    guard_invalidate_tag_wait(fleet.guards[0], "a", RIG_LIMIT_MS, &result);
+    assert_int_equal(result.status, GUARD_OK);
+    assert_false(result.value_dropped);
+    guard_invalidate_tag_wait(fleet.guards[0], "a", RIG_LIMIT_MS, &result);
+    assert_true(result.value_dropped);
+    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "", 0, &result), GUARD_INVALID);
+    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], NULL, 0, &result), GUARD_INVALID);
+    char long_tag[GUARD_TAG_BYTES_MAX + 2];
+    memset(long_tag, 'x', sizeof long_tag);
+    long_tag[GUARD_TAG_BYTES_MAX + 1] = '\0';
+    assert_int_equal(guard_invalidate_tag(fleet.guards[0], long_tag, 0, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], long_tag + 1, RIG_LIMIT_MS, &result),
+                     GUARD_OK);
+    fleet_close(&fleet);
+}
+
+static void an_absent_row_has_tags_too(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 1);
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(&fleet, 0, "a1", GUARD_ABSENT);
+    assert_int_equal(expect(&fleet, 0, "a1", GUARD_ABSENT).source, GUARD_FROM_CACHE);
+    atomic_store(&fleet.source.verdict, SOURCE_ROW);
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    fleet_close(&fleet);
+}
+
+static void each_key_of_a_batch_has_its_own_tags(void **state)
+{
+    const char *keys[] = {"a1", "b1", "a2"};
+    struct guard_result results[3];
+    struct fleet fleet;
+    (void)state;
+    tags_init(&fleet);
+    fleet.policy.batch_loader = load_many_tagged;
+    fleet_open(&fleet, 1);
+    const struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
+    for (int round = 1; round <= 2; round++) {
+        assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+        assert_row(&results[0], round == 1 ? "a1 v1" : "a1 v2");
+        assert_row(&results[1], "b1 v1");
+        assert_row(&results[2], round == 1 ? "a2 v1" : "a2 v2");
+        for (size_t i = 0; i < 3; i++)
+            guard_value_unref(&results[i].value);
+        atomic_fetch_add(&fleet.accepted[0], 3);
+        atomic_fetch_add(&fleet.answered, 3);
+        if (round == 1)
+            change(&fleet, 0, "a");
+    }
+    assert_int_equal(fleet.source.begun, 2);
+    fleet_close(&fleet);
+}
+
+/* ---- against loads and fills ---- */
+
+static void a_load_that_an_invalidation_overtakes_answers_only_who_asked_before(void **state)
+{
+    struct fleet fleet;
+    struct ask before, after, elsewhere;
+    (void)state;
+    tags_open(&fleet, 2);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &before, "a1");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    change(&fleet, 1, "a");
+    ask_start(&fleet, 0, &after, "a1");
+    ask_start(&fleet, 1, &elsewhere, "a1");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2 && stats_of(fleet.guards[1]).lease_busy > 0);
+    source_open(&fleet.source);
+    ask_wait(&before);
+    ask_wait(&after);
+    ask_wait(&elsewhere);
+    assert_row(&before.result, "a1 v1");
+    assert_false(before.result.stored);
+    assert_row(&after.result, "a1 v2");
+    assert_row(&elsewhere.result, "a1 v2");
+    assert_int_equal(fleet.source.begun, 2);
+    ask_clear(&before);
+    ask_clear(&after);
+    ask_clear(&elsewhere);
+    fleet_close(&fleet);
+}
+
+/* Who comes between query and fill needs no lookup of his own behind it. */
+static void a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated(void **state)
+{
+    struct fleet fleet;
+    struct ask first, second;
+    (void)state;
+    tags_open(&fleet, 1);
+    expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
+    source_shut(&fleet.source);
+    uint64_t scripts = stack_redis_calls(&rig_redis, "evalsha");
+    ask_start(&fleet, 0, &first, "a1");
+    WAIT_UNTIL(fleet.source.begun == 2);
+    ask_start(&fleet, 0, &second, "a1");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
+    source_open(&fleet.source);
+    ask_wait(&first);
+    ask_wait(&second);
+    assert_true(first.result.stored && second.result.stored);
+    assert_int_equal(second.result.source, GUARD_FROM_FLIGHT);
+    assert_int_equal(stack_redis_calls(&rig_redis, "evalsha") - scripts, 4); /* clock, acquire, keep, fill */
+    ask_clear(&first);
+    ask_clear(&second);
+    fleet_close(&fleet);
+}
+
+/* Its tags are looked at first: one MGET instead of another acquire. */
+static void a_value_that_comes_with_the_message_answers_who_waits_elsewhere(void **state)
+{
+    struct fleet fleet;
+    struct ask here, elsewhere;
+    (void)state;
+    tags_open(&fleet, 2);
+    expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &here, "a1");
+    WAIT_UNTIL(fleet.source.begun == 2);
+    ask_start(&fleet, 1, &elsewhere, "a1");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    source_open(&fleet.source);
+    ask_wait(&here);
+    ask_wait(&elsewhere);
+    assert_row(&elsewhere.result, "a1 v1");
+    assert_int_equal(elsewhere.result.source, GUARD_FROM_FLEET);
+    assert_int_equal(stats_of(fleet.guards[1]).push_answered, 1);
+    ask_clear(&here);
+    ask_clear(&elsewhere);
+    fleet_close(&fleet);
+}
+
+/* The rows of `source` with their version as validator; a row that is known already is unchanged. */
+static void load_if_changed(struct guard_load *load, void *context)
+{
+    struct source *source = context;
+    char version[16];
+    const char *previous = guard_load_previous_validator(load);
+    snprintf(version, sizeof version, "v%u", atomic_load(&source->version));
+    atomic_fetch_add(&source->begun, 1);
+    if (previous != NULL && strcmp(previous, version) == 0) {
+        guard_load_unchanged(load);
+        return;
+    }
+    name_tags(load);
+    guard_load_done(load, version, strlen(version), version);
+}
+
+static void what_is_found_unchanged_is_born_again_and_keeps_its_tags(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_init(&fleet);
+    fleet.policy.loader = load_if_changed;
+    fleet.policy.stale_ms = LONG_MS;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "v1");
+    struct guard_invalidated result; /* of another tag: what is loaded from here on is born later */
+    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "z", RIG_LIMIT_MS, &result), GUARD_OK);
+    freeReplyObject(
+        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    assert_int_equal(expect_row(&fleet, 0, "a1", "v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
+    assert_int_equal(stats_of(fleet.guards[0]).load_unchanged, 1);
+    /* as if its tag had been invalidated just before it was found unchanged */
+    redisReply *clock = stack_redis_command(&rig_redis, "GET csg1:{%s:tags}:clock", fleet.name_space);
+    on_tag_key(&fleet, "SET", "t:a", clock->str);
+    freeReplyObject(clock);
+    assert_int_equal(expect_row(&fleet, 0, "a1", "v1").source, GUARD_FROM_CACHE);
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "v2");
+    fleet_close(&fleet);
+}
+
+static void a_stale_value_is_not_served_once_its_tag_is_invalidated(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_init(&fleet);
+    fleet.policy.stale_ms = LONG_MS;
+    fleet.policy.soft_ms = 100;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    freeReplyObject(
+        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    change(&fleet, 0, "a");
+    assert_int_not_equal(expect_row(&fleet, 1, "a1", "a1 v2").source, GUARD_FROM_STALE);
+    fleet_close(&fleet);
+}
+
+/* The refresh began before the invalidation: what it brings is not for him either. */
+static void who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    tags_init(&fleet);
+    fleet.policy.stale_ms = LONG_MS;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    freeReplyObject(
+        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    source_shut(&fleet.source);
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(fleet.source.begun == 2);
+    change(&fleet, 0, "a");
+    uint64_t found = stats_of(fleet.guards[0]).entry_outdated;
+    ask_start(&fleet, 0, &ask, "a1");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 && stats_of(fleet.guards[0]).entry_outdated > found);
+    source_open(&fleet.source);
+    ask_wait(&ask);
+    assert_row(&ask.result, "a1 v2");
+    ask_clear(&ask);
+    fleet_close(&fleet);
+}
+
+/* ---- what Redis loses ---- */
+
+static void an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    change(&fleet, 0, "a");
+    on_tag_key(&fleet, "DEL", "t:a", "");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
+    on_tag_key(&fleet, "DEL", "t:all", "");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    assert_int_equal(fleet.source.begun, 3);
+    fleet_close(&fleet);
+}
+
+static void a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be(void **state)
+{
+    static const char *const clocks[] = {
+        "0000000000000001.000000000001", /* as if Redis's time had been set back meanwhile */
+        "9999999999999999.000000000001", /* or forward */
+    };
+    struct fleet fleet;
+    char row[32];
+    (void)state;
+    tags_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    on_tag_key(&fleet, "DEL", "clock", "");
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    for (unsigned i = 0; i < 2; i++) {
+        on_tag_key(&fleet, "SET", "clock", clocks[i]);
+        change(&fleet, 0, "a");
+        snprintf(row, sizeof row, "a1 v%u", i + 3);
+        expect_row(&fleet, 0, "a1", row);
+        assert_int_equal(expect_row(&fleet, 0, "a1", row).source, GUARD_FROM_CACHE);
+    }
+    on_tag_key(&fleet, "SET", "clock", "nonsense");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v5");
+    on_tag_key(&fleet, "DEL", "clock", "");
+    on_tag_key(&fleet, "LPUSH", "clock", "not a string");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v6");
+    fleet_close(&fleet);
+}
+
+static void a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count(void **state)
+{
+    struct fleet fleet;
+    struct ask ask;
+    (void)state;
+    tags_open(&fleet, 1);
+    source_shut(&fleet.source);
+    ask_start(&fleet, 0, &ask, "a1");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    on_tag_key(&fleet, "DEL", "clock", "");
+    change(&fleet, 0, "a");
+    on_tag_key(&fleet, "DEL", "t:a", "");
+    source_open(&fleet.source);
+    ask_wait(&ask);
+    assert_row(&ask.result, "a1 v1");
+    ask_clear(&ask);
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    fleet_close(&fleet);
+}
+
+static void after_a_flush_everything_works_on(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    command("FLUSHALL");
+    command("SCRIPT FLUSH");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+static void without_memory_an_invalidation_still_holds(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    command("CONFIG SET maxmemory 1");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    command("CONFIG SET maxmemory 0");
+    expect_row(&fleet, 0, "a2", "a2 v2"); /* gives the tag an epoch again */
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+static void who_may_not_ask_for_epochs_answers_nothing_that_is_cached(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    command("ACL SETUSER default -mget");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 0, "a1", "a1 v3");
+    command("ACL SETUSER default +mget");
+    expect_row(&fleet, 0, "a1", "a1 v3");
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v3").source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
+/* The line of guard/README.md, as a command. */
+static void make_login_of_readme(void)
+{
+    static const char start[] = "    user guard on >PASSWORD ";
+    char line[1024] = "";
+    FILE *file = fopen("guard/README.md", "r");
+    assert_non_null(file);
+    while (strncmp(line, start, strlen(start)) != 0)
+        assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    char text[sizeof line + 16];
+    snprintf(text, sizeof text, "ACL SETUSER guard %s", line + strlen("    user guard "));
+    command(text);
+}
+
+static void the_login_of_the_readme_may_do_all_that_is_needed(void **state)
+{
+    struct fleet fleet;
+    char url[64];
+    (void)state;
+    tags_init(&fleet);
+    make_login_of_readme();
+    snprintf(url, sizeof url, "redis://guard:PASSWORD@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    change(&fleet, 0, "a");
+    expect_row(&fleet, 1, "a1", "a1 v2");
+    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
+    fleet_close(&fleet);
+}
+
+static void where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 1);
+    command("ACL SETUSER default -time");
+    struct guard_result result = expect_row(&fleet, 0, "a1", "a1 v1");
+    assert_false(result.stored);
+    WAIT_UNTIL(!is_leased(&fleet, "a1"));
+    assert_false(is_cached(&fleet, "a1"));
+    command("ACL SETUSER default +time");
+    assert_true(expect_row(&fleet, 0, "a1", "a1 v1").stored);
+    fleet_close(&fleet);
+}
+
+/* ---- what it costs ---- */
+
+static void a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    for (int tagged = 0; tagged <= 1; tagged++) {
+        tags_init(&fleet);
+        fleet.policy.tagged = tagged == 1;
+        fleet.policy.loader = tagged == 1 ? load_tagged : source_load;
+        fleet_open(&fleet, 1);
+        expect_row(&fleet, 0, "a1", "a1 v1");
+        expect_row(&fleet, 0, "a1", "a1 v1"); /* from here on its tags are remembered */
+        uint64_t mget = stack_redis_calls(&rig_redis, "mget"), get = stack_redis_calls(&rig_redis, "get");
+        uint64_t pttl = stack_redis_calls(&rig_redis, "pttl");
+        uint64_t round_trips = stats_of(fleet.guards[0]).redis_round_trips, canaries = 0;
+        for (int i = 0; i < 10; i++)
+            expect_row(&fleet, 0, "a1", "a1 v1");
+        canaries = stats_of(fleet.guards[0]).redis_round_trips - round_trips - 10;
+        assert_int_equal(stack_redis_calls(&rig_redis, "get") - get, 10);
+        assert_int_equal(stack_redis_calls(&rig_redis, "pttl") - pttl, 10);
+        assert_int_equal(stack_redis_calls(&rig_redis, "mget") - mget, tagged * 10);
+        assert_in_range(canaries, 0, 2); /* one a second */
+        fleet_close(&fleet);
+    }
+}
+
+static void an_entry_whose_tags_have_changed_is_judged_by_those_it_has(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    /* another process stores it without tags, as after a change of its loader */
+    fleet.policy.loader = source_load;
+    fleet.policy.tagged = false;
+    fleet_add(&fleet);
+    struct guard_invalidated invalidated;
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    expect_row(&fleet, 2, "a1", "a1 v1");
+    change(&fleet, 0, "a");
+    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    uint64_t mget = stack_redis_calls(&rig_redis, "mget");
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    assert_int_equal(stack_redis_calls(&rig_redis, "mget"), mget);
+    /* and one that names no tags itself respects those it finds */
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    expect_row(&fleet, 1, "a1", "a1 v2");
+    change(&fleet, 1, "a");
+    expect_row(&fleet, 2, "a1", "a1 v3");
+    fleet_close(&fleet);
+}
+
+static void an_entry_that_has_moved_to_another_tag_goes_with_that_one(void **state)
+{
+    struct fleet fleet;
+    struct guard_invalidated invalidated;
+    (void)state;
+    tags_open(&fleet, 2);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    atomic_store(&moved, true);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    expect_row(&fleet, 1, "a1", "a1 v1");
+    change(&fleet, 1, "m");
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    atomic_store(&moved, false);
+    fleet_close(&fleet);
+}
+
+/* ---- near ---- */
+
+static bool is_near(struct fleet *fleet, size_t i, const char *key)
+{
+    struct guard_result result;
+    bool hit = guard_near(fleet->guards[i], fleet->kinds[i], key, &result);
+    if (!hit)
+        return false;
+    atomic_fetch_add(&fleet->accepted[i], 1);
+    atomic_fetch_add(&fleet->answered, 1);
+    guard_value_unref(&result.value);
+    return true;
+}
+
+static void near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_init(&fleet);
+    fleet.config.near_bytes = NEAR_BYTES;
+    fleet.policy.near_ms = LONG_MS;
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < 2; i++) {
+        while (!is_near(&fleet, i, "a1"))
+            expect_row(&fleet, i, "a1", "a1 v1");
+        while (!is_near(&fleet, i, "b1"))
+            expect_row(&fleet, i, "b1", "b1 v1");
+    }
+    assert_int_equal(guard_invalidate_tag(fleet.guards[0], "a", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
+    assert_false(is_near(&fleet, 0, "a1"));
+    assert_true(is_near(&fleet, 0, "b1"));
+    WAIT_UNTIL(!is_near(&fleet, 1, "a1"));
+    assert_true(is_near(&fleet, 1, "b1"));
+    WAIT_UNTIL(stats_of(fleet.guards[0]).invalidated == 1);
+    fleet_close(&fleet);
+}
+
+/* ---- modes ---- */
+
+static void in_every_mode_that_answers_from_redis_a_tag_holds(void **state)
+{
+    static const enum guard_mode modes[] = {GUARD_MODE_LOCAL, GUARD_MODE_OFF};
+    struct fleet fleet;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        tags_init(&fleet);
+        fleet.config.mode = modes[i];
+        fleet_open(&fleet, 2);
+        expect_row(&fleet, 0, "a1", "a1 v1");
+        assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+        change(&fleet, 0, "a");
+        expect_row(&fleet, 1, "a1", "a1 v2");
+        fleet_close(&fleet);
+    }
+}
+
+static void a_shadow_has_tags_too_and_tells_its_caller_at_once(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    tags_init(&fleet);
+    fleet.config.mode = GUARD_MODE_SHADOW;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 1);
+    expect_row(&fleet, 0, "a1", "a1 v1");
+    WAIT_UNTIL(FLEET_SUM(&fleet, shadow_hits) == 1);
+    change(&fleet, 0, "a");
+    WAIT_UNTIL(FLEET_SUM(&fleet, invalidated) == 1);
+    expect_row(&fleet, 0, "a1", "a1 v2");
+    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
+    assert_int_equal(FLEET_SUM(&fleet, shadow_hits), 1);
+    fleet_close(&fleet);
+}
+
+/* ---- who breaks the contract ---- */
+
+static const char *const NINE[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
+
+static void load_with_nine(struct guard_load *load, void *context)
+{
+    (void)context;
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(guard_load_tag(load, NINE[i]), i < 8 ? GUARD_OK : GUARD_INVALID);
+    guard_load_done(load, "row", 3, NULL);
+}
+
+static void load_with_no_name(struct guard_load *load, void *context)
+{
+    (void)context;
+    assert_int_equal(guard_load_tag(load, ""), GUARD_INVALID);
+    guard_load_done(load, "row", 3, NULL);
+}
+
+static void load_with_a_tag_too_late(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_done(load, "row", 3, NULL);
+    assert_int_equal(guard_load_tag(load, "late"), GUARD_INVALID);
+}
+
+static void load_with_one(struct guard_load *load, void *context)
+{
+    (void)context;
+    assert_int_equal(guard_load_tag(load, "one"), GUARD_INVALID);
+    guard_load_absent(load);
+}
+
+static void a_tag_that_cannot_be_kept_fails_the_load(void **state)
+{
+    guard_loader *const loaders[] = {load_with_nine, load_with_no_name, load_with_a_tag_too_late,
+                                     load_with_one};
+    struct fleet fleet;
+    (void)state;
+    for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
+        tags_init(&fleet);
+        fleet.policy.loader = loaders[i];
+        fleet.policy.tagged = loaders[i] != load_with_one;
+        fleet_open(&fleet, 1);
+        assert_int_equal(expect(&fleet, 0, "a1", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
+        assert_false(is_cached(&fleet, "a1"));
+        fleet_close(&fleet);
+    }
+}
+
+/* ---- everything at once ---- */
+
+struct writer {
+    struct fleet *fleet;
+    size_t i;
+    atomic_bool *over;
+    unsigned wrong;
+};
+
+static unsigned version_of(const struct guard_result *result)
+{
+    unsigned version = 0;
+    if (result->status == GUARD_OK)
+        sscanf(result->value->body, "a%*u v%u", &version);
+    return version;
+}
+
+/* Reads its own writes, of every key of the tag. */
+static void *write_and_read(void *context)
+{
+    struct writer *writer = context;
+    struct fleet *fleet = writer->fleet;
+    for (unsigned n = 0; n < WRITES; n++) {
+        struct guard_invalidated done;
+        unsigned version = atomic_fetch_add(&fleet->source.version, 1) + 1;
+        guard_invalidate_tag_wait(fleet->guards[writer->i], "a", RIG_LIMIT_MS, &done);
+        writer->wrong += done.status != GUARD_OK;
+        for (unsigned key = 0; key < 3; key++) {
+            char name[16];
+            snprintf(name, sizeof name, "a%u", key);
+            struct guard_result result = get_of(fleet, writer->i, name);
+            writer->wrong += version_of(&result) < version;
+            guard_value_unref(&result.value);
+        }
+    }
+    return NULL;
+}
+
+/* Keeps loads, fills and hits going. */
+static void *read_on(void *context)
+{
+    struct writer *reader = context;
+    while (!atomic_load(reader->over)) {
+        struct guard_result result = get_of(reader->fleet, reader->i, "a1");
+        reader->wrong += result.status != GUARD_OK;
+        guard_value_unref(&result.value);
+    }
+    return NULL;
+}
+
+static void two_writers_of_one_tag_each_read_what_they_have_written(void **state)
+{
+    struct fleet fleet;
+    pthread_t threads[WRITERS + READERS];
+    struct writer who[WRITERS + READERS];
+    atomic_bool over = false;
+    (void)state;
+    tags_open(&fleet, 2);
+    for (size_t i = 0; i < WRITERS + READERS; i++) {
+        who[i] = (struct writer){&fleet, i % 2, &over, 0};
+        pthread_create(&threads[i], NULL, i < WRITERS ? write_and_read : read_on, &who[i]);
+    }
+    for (size_t i = 0; i < WRITERS + READERS; i++) {
+        if (i == WRITERS)
+            atomic_store(&over, true);
+        pthread_join(threads[i], NULL);
+        assert_int_equal(who[i].wrong, 0);
+    }
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else),
+        cmocka_unit_test(an_invalidation_says_whether_anything_may_have_had_the_tag),
+        cmocka_unit_test(an_absent_row_has_tags_too),
+        cmocka_unit_test(each_key_of_a_batch_has_its_own_tags),
+        cmocka_unit_test(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before),
+        cmocka_unit_test(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated),
+        cmocka_unit_test(a_value_that_comes_with_the_message_answers_who_waits_elsewhere),
+        cmocka_unit_test(what_is_found_unchanged_is_born_again_and_keeps_its_tags),
+        cmocka_unit_test(a_stale_value_is_not_served_once_its_tag_is_invalidated),
+        cmocka_unit_test(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it),
+        cmocka_unit_test(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good),
+        cmocka_unit_test(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be),
+        cmocka_unit_test(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count),
+        cmocka_unit_test(after_a_flush_everything_works_on),
+        cmocka_unit_test(without_memory_an_invalidation_still_holds),
+        cmocka_unit_test(who_may_not_ask_for_epochs_answers_nothing_that_is_cached),
+        cmocka_unit_test(the_login_of_the_readme_may_do_all_that_is_needed),
+        cmocka_unit_test(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays),
+        cmocka_unit_test(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags),
+        cmocka_unit_test(an_entry_whose_tags_have_changed_is_judged_by_those_it_has),
+        cmocka_unit_test(an_entry_that_has_moved_to_another_tag_goes_with_that_one),
+        cmocka_unit_test(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message),
+        cmocka_unit_test(in_every_mode_that_answers_from_redis_a_tag_holds),
+        cmocka_unit_test(a_shadow_has_tags_too_and_tells_its_caller_at_once),
+        cmocka_unit_test(a_tag_that_cannot_be_kept_fails_the_load),
+        cmocka_unit_test(two_writers_of_one_tag_each_read_what_they_have_written),
+    };
+    return cmocka_run_group_tests_name("tags", tests, rig_start, rig_stop);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tags.pml - invalidating a group: the clock of the tags, their epochs and what is born when, for the model checker
+ * spin. See guard/tags.h.
+ *
+ * One key with one tag; NP processes with one flight each, NR requests that join it at any moment; a writer that
+ * commits MAXV versions and invalidates the tag after each; the scripts of guard/scripts/tag_*.lua, acquire and fill
+ * as atomic steps. An era is a number that never comes again.
+ *
+ * Checked
+ *   freshness     no request is answered with a row older than an invalidation of the tag that was confirmed before
+ *                 the request began
+ *   progress      no request is left waiting when nothing can move: an invalid end state
+ *   unless -DREACHED: a hit is answered after an invalidation (the checker must find one: else this proves nothing)
+ *
+ * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
+ * lost while its load runs; OM an invalidation finds no memory; KL what keeps the tag is lost on its way.
+ *
+ * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
+ */
+#ifndef NP
+#define NP 2
+#endif
+#ifndef NR
+#define NR 1
+#endif
+#ifndef MAXV
+#define MAXV 1
+#endif
+#ifndef TX
+#define TX 0
+#endif
+#ifndef CX
+#define CX 0
+#endif
+#ifndef VX
+#define VX 0
+#endif
+#ifndef XP
+#define XP 0
+#endif
+#ifndef OM
+#define OM 0
+#endif
+#ifndef KL
+#define KL 0
+#endif
+
+#define NONE 255
+#define RID(p, r) ((p) * NR + (r))
+
+typedef clock { byte era, count };     /* era 0: none */
+
+/* ---- the world ---- */
+
+byte db, inv_done;                     /* committed version; highest one whose invalidation was confirmed */
+byte cval = NONE, lck;                 /* Redis: value, lease: 1 + its process */
+byte cfil, fills;                      /* the value's filler: a number of its own */
+clock vborn, clk, tag;
+byte eras;
+byte tx = TX, cx = CX, vx = VX, xp = XP, om = OM, kl = KL;
+
+bool joined[NP * NR];                  /* waits */
+bool pre[2 * NP * NR];                 /* joined before: lookup or fill sent, query sent */
+#define LATEST 0
+#define QUERY (NP * NR)
+byte floor[NP * NR];                   /* what was confirmed when it began */
+byte ndone;
+hidden byte i;
+
+/* ---- scripts ---- */
+
+inline begin_era() {
+  eras++;
+#ifdef BUG_SAMEERA
+  clk.era = 1;
+#else
+  clk.era = eras;
+#endif
+  clk.count = 1
+}
+
+inline read_clock(b) {
+  if :: clk.era == 0 -> begin_era() :: else fi;
+  b.era = clk.era;
+  b.count = clk.count
+}
+
+/* An entry that was born then is good. */
+#ifdef BUG_BLIND
+#define GOOD(b) true
+#else
+#ifdef BUG_LOSTGOOD
+#define GOOD(b) (tag.era == 0 || (tag.era == b.era && tag.count <= b.count))
+#else
+#define GOOD(b) (tag.era != 0 && tag.era == b.era && tag.count <= b.count)
+#endif
+#endif
+
+inline keep(b) {
+  if :: clk.era == 0 -> begin_era() :: else fi;
+  if
+  :: tag.era == 0 || tag.era != clk.era ->
+#ifdef BUG_BACKDATE
+     tag.era = b.era;
+     tag.count = b.count
+#else
+     tag.era = clk.era;
+     tag.count = clk.count
+#endif
+  :: else
+  fi
+}
+
+inline invalidate_tag() {
+  if
+  :: clk.era == 0 -> begin_era()
+#ifdef BUG_NOADVANCE
+  :: else
+#else
+  :: else -> clk.count++
+#endif
+  fi;
+  if
+  :: om > 0 -> /* no memory: both go */
+     om--;
+     tag.era = 0;
+     tag.count = 0;
+#ifndef BUG_FULLKEEPS
+     clk.era = 0;
+     clk.count = 0
+#else
+     clk.count-- /* which could not be stored */
+#endif
+  :: tag.era = clk.era; tag.count = clk.count
+  fi
+}
+
+/* ---- answers ---- */
+
+inline stamp(set) {
+  i = 0;
+  do :: i < NR -> pre[set + RID(p, i)] = joined[RID(p, i)]; i++ :: else -> break od;
+  i = 0
+}
+
+/* What a round leaves behind makes no difference. */
+inline forget() {
+  i = 0;
+  do
+  :: i < NR ->
+     pre[LATEST + RID(p, i)] = 0;
+     pre[QUERY + RID(p, i)] = 0;
+     if :: !joined[RID(p, i)] -> floor[RID(p, i)] = 0 :: else fi;
+     i++
+  :: else -> break
+  od;
+  i = 0;
+  found = NONE;
+  filler = 0;
+  row = NONE;
+  good = 0;
+  stored = 0;
+  leased = 0;
+  born.era = 0;
+  born.count = 0;
+  seen.era = 0;
+  seen.count = 0
+}
+
+/* To those in the set. */
+inline deliver(set, v) {
+  i = 0;
+  do
+  :: i < NR ->
+     if
+     :: joined[RID(p, i)] && pre[set + RID(p, i)] ->
+        assert(v >= floor[RID(p, i)]);
+        joined[RID(p, i)] = 0;
+        ndone++
+     :: else
+     fi;
+     i++
+  :: else -> break
+  od;
+  i = 0
+}
+
+/* ---- processes ---- */
+
+proctype request(byte id) {
+  d_step { floor[id] = inv_done; joined[id] = 1 }
+}
+
+proctype flight(byte p) {
+  byte found, filler, refused, row;
+  bool good, stored, leased;
+  clock born, seen;
+
+end_idle:
+  do
+  :: joined[RID(p, 0)] || joined[RID(p, NR / 2)] || joined[RID(p, NR - 1)] -> /* of three at most */
+     /* the clock, then acquire: beside each other, not as one */
+     d_step { stamp(LATEST); read_clock(born) };
+     atomic {
+       leased = 0;
+       found = NONE;
+       if
+       :: cval != NONE && cfil != refused ->
+          found = cval;
+          filler = cfil;
+          seen.era = vborn.era;
+          seen.count = vborn.count
+       :: (cval == NONE || cfil == refused) && lck == 0 -> lck = p + 1; leased = 1
+       :: else
+       fi
+     };
+     if
+     :: found != NONE -> /* the check */
+        d_step { good = GOOD(seen) };
+        if
+        :: good ->
+#ifdef REACHED
+           assert(inv_done == 0 || found < inv_done);
+#endif
+           d_step { deliver(LATEST, found); forget() }
+        :: else -> d_step { refused = filler; forget() }
+        fi
+     :: leased ->
+        d_step { stamp(QUERY); row = NONE };
+        row = db; /* the query */
+#ifdef BUG_LATECLOCK
+        d_step { read_clock(born) };
+#endif
+        d_step { stamp(LATEST) }; /* the fill is sent: who joined before it */
+        if
+        :: d_step { keep(born); good = GOOD(born) }
+        :: kl > 0 -> kl--; good = 0
+        fi;
+        d_step {
+          stored = lck == p + 1;
+          if
+          :: stored ->
+             fills++;
+             cval = row;
+             cfil = fills;
+             vborn.era = born.era;
+             vborn.count = born.count;
+             lck = 0
+          :: else
+          fi
+        };
+        d_step {
+          if
+#ifdef BUG_FILLSTAMP
+          :: stored ->
+#else
+          :: stored && good ->
+#endif
+             deliver(LATEST, row)
+          :: else -> deliver(QUERY, row)
+          fi;
+          forget()
+        }
+     :: else -> (lck == 0 || (cval != NONE && cfil != refused)) /* busy: a message or the poll */
+     fi
+  od
+}
+
+proctype writer() {
+  do
+  :: db < MAXV ->
+     db++;
+     d_step { invalidate_tag() };
+     inv_done = db
+  :: else -> break
+  od
+}
+
+/* ---- what breaks ---- */
+
+proctype trouble() {
+end_quiet:
+  do
+  :: d_step { tx > 0 && tag.era != 0 -> tx--; tag.era = 0; tag.count = 0 }
+  :: d_step { cx > 0 && clk.era != 0 -> cx--; clk.era = 0; clk.count = 0 }
+  :: d_step { vx > 0 && cval != NONE -> vx--; cval = NONE; cfil = 0 }
+  :: d_step { xp > 0 && lck != 0 -> xp--; lck = 0 }
+  od
+}
+
+init {
+  byte p, r;
+  atomic {
+    run writer();
+    if :: TX + CX + VX + XP > 0 -> run trouble() :: else fi;
+    p = 0;
+    do
+    :: p < NP ->
+       run flight(p);
+       r = 0;
+       do :: r < NR -> run request(RID(p, r)); r++ :: else -> break od;
+       p++
+    :: else -> break
+    od
+  };
+  ndone == NP * NR /* everybody was answered; else this is no valid end */
+}

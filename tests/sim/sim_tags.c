@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_tags.c - tags in the model: guard/scripts/tag_*.lua in C, and what guard/shell_send.c does around a command.
+ *
+ * k0 has t0, k1 has both, k2 has t1. Eras are numbers that never come again, which is what Redis's time in
+ * microseconds is taken for.
+ */
+#include "sim.h"
+#include <string.h>
+
+const char *tags_of_key(const struct sim *sim, uint32_t key)
+{
+    static const char *const texts[SIM_KEYS] = {"t0", "t0 t1", "t1"};
+    return sim->params.tagged ? texts[key] : "";
+}
+
+bool tags_has(uint32_t key, uint32_t tag)
+{
+    return key == 1 || key == 2 * tag;
+}
+
+struct core_key tags_name(uint32_t tag)
+{
+    static const char *const names[SIM_TAGS] = {"t0", "t1"};
+    return (struct core_key){names[tag], 2, names[tag], 2};
+}
+
+/* ---- scripts ---- */
+
+static bool is_there(const struct sim *sim, const struct stored_clock *stored)
+{
+    return stored->there && stored->expires_ms > redis_now_ms(sim);
+}
+
+static bool put(struct sim *sim, struct stored_clock *stored, struct tags_clock clock)
+{
+    if (sim->redis.oom || sim->redis.readonly)
+        return false;
+    *stored = (struct stored_clock){
+        .there = true, .clock = clock, .expires_ms = redis_now_ms(sim) + (int64_t)sim->redis.max_value_ms};
+    return true;
+}
+
+static struct tags_clock new_era(struct sim *sim)
+{
+    sim->redis.eras++;
+    return (struct tags_clock){sim->mutant == MUTANT_CLOCK_RESTARTS ? 1 : sim->redis.eras, 1};
+}
+
+/* The clock, begun if it is missing; not known: it could not be. */
+static struct tags_clock read_clock(struct sim *sim)
+{
+    struct stored_clock *clock = &sim->redis.tags.clock;
+    if (!is_there(sim, clock) && !put(sim, clock, new_era(sim)))
+        return (struct tags_clock){0, 0};
+    return clock->clock;
+}
+
+static bool is_same_era(const struct stored_clock *epoch, const struct tags_clock *clock)
+{
+    return epoch->clock.era == clock->era;
+}
+
+static bool keep(struct sim *sim, const struct command *command)
+{
+    const struct tags_clock clock = read_clock(sim), born = command->action.born;
+    bool good = clock.era != 0 && !sim->redis.readonly;
+    for (uint32_t tag = 0; tag < SIM_TAGS && good; tag++) {
+        struct stored_clock *epoch = &sim->redis.tags.epoch[tag];
+        if (!tags_has(command->key, tag))
+            continue;
+        bool stands = is_there(sim, epoch) && is_same_era(epoch, &clock);
+        if (!stands && !put(sim, epoch, sim->mutant == MUTANT_KEEP_BACKDATES ? born : clock))
+            return false;
+        good = epoch->clock.era == born.era && epoch->clock.count <= born.count;
+    }
+    return good;
+}
+
+bool tags_invalidate(struct sim *sim, uint32_t tag)
+{
+    struct stored_tags *tags = &sim->redis.tags;
+    if (sim->redis.readonly)
+        return false;
+    struct tags_clock clock = is_there(sim, &tags->clock) ? tags->clock.clock : new_era(sim);
+    clock.count += is_there(sim, &tags->clock) && sim->mutant != MUTANT_CLOCK_STANDS;
+    bool stored = put(sim, &tags->clock, clock) && put(sim, &tags->epoch[tag], clock);
+    if (!stored && sim->mutant != MUTANT_FULL_KEEPS_EPOCH)
+        tags->clock.there = tags->epoch[tag].there = false;
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        sim->row[key].changes += tags_has(key, tag);
+    sim->seen[SEEN_TAGGED]++;
+    return true;
+}
+
+/* ---- beside commands ---- */
+
+static bool stores(enum core_action_kind kind)
+{
+    return kind == CORE_FILL || kind == CORE_TOUCH;
+}
+
+bool tags_companion(const struct sim *sim, const struct command *command)
+{
+    const struct core_action *action = &command->action;
+    if (!sim->params.tagged)
+        return false;
+    return (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK) ||
+           (stores(action->kind) && command->value != NULL && command->value->tags_bytes > 0);
+}
+
+void tags_run_companion(struct sim *sim, struct command *command)
+{
+    if (stores(command->action.kind))
+        command->kept = keep(sim, command);
+    else
+        command->clock = read_clock(sim);
+}
+
+struct tags_clock tags_born(const struct sim *sim, const struct core_action *action)
+{
+    const struct stored_clock *clock = &sim->redis.tags.clock;
+    bool late = sim->mutant == MUTANT_CLOCK_LATE && is_there(sim, clock);
+    return late ? clock->clock : action->born;
+}
+
+struct tags_epochs tags_ask(const struct sim *sim, uint32_t key)
+{
+    struct tags_epochs epochs = {.answered = true};
+    for (uint32_t tag = 0; tag < SIM_TAGS; tag++) {
+        const struct stored_clock *epoch = &sim->redis.tags.epoch[tag];
+        bool lost = tags_has(key, tag) && !is_there(sim, epoch);
+        if (tags_has(key, tag) && !(lost && sim->mutant == MUTANT_EPOCH_LOST_GOOD))
+            epochs.of[epochs.count++] = lost ? (struct tags_clock){0, 0} : epoch->clock;
+    }
+    return epochs;
+}
+
+enum tags_verdict tags_verdict_of(const struct sim *sim, const struct stored_value *value,
+                                  const struct tags_epochs *epochs)
+{
+    size_t count = tags_count(tags_of_key(sim, value->key), strlen(tags_of_key(sim, value->key)));
+    if (sim->mutant == MUTANT_EPOCH_LOST_GOOD)
+        count = epochs->count;
+    if (sim->mutant == MUTANT_TAGS_BLIND)
+        return TAGS_GOOD;
+    return tags_judge(epochs, count, &value->born);
+}
+
+bool tags_good_now(const struct sim *sim, uint32_t key)
+{
+    const struct stored_value *value = &sim->redis.slot[key].value;
+    const struct tags_epochs epochs = tags_ask(sim, key);
+    return !value->tagged || tags_verdict_of(sim, value, &epochs) == TAGS_GOOD;
+}
