@@ -111,8 +111,9 @@ static bool tag_sound(const struct tag *tag)
 int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
 {
     int count = 0;
-    const char *at = text, *end = text + bytes;
-    while (bytes > 0) {
+    if (bytes == 0)
+        return 0; /* perhaps of no text at all */
+    for (const char *at = text, *end = text + bytes;;) {
         const char *space = memchr(at, ' ', (size_t)(end - at));
         struct tag tag = {at, (size_t)((space != NULL ? space : end) - at)};
         if (count == GUARD_TAGS_MAX || !tag_sound(&tag))

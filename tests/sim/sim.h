@@ -420,8 +420,8 @@ struct command {
     uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
     /* tags */
-    uint32_t versions
-        [SIM_KEYS]; /* INVALIDATE of a tag: of all rows when it was sent; then what is in Redis at least */
+    uint32_t
+        versions[SIM_KEYS];  /* INVALIDATE of a tag: of all rows when sent; then what Redis has at least */
     struct tags_clock clock; /* ACQUIRE: what its companion has read */
     bool kept;               /* FILL, TOUCH: what its companion has found */
     bool checking;           /* its reply waits for the epochs of what it found */

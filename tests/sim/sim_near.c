@@ -31,7 +31,8 @@ static void lower_to(uint32_t *floor, uint32_t to)
 /* A get that comes when it can do harm. */
 static void ask_soon(struct sim *sim, const struct process *process, uint32_t key)
 {
-    if (sim->phase != PHASE_CHAOS || process->near == NULL || !sim_one_in(sim, 2))
+    bool in_use = key < sim->params.keys;
+    if (sim->phase != PHASE_CHAOS || process->near == NULL || !in_use || !sim_one_in(sim, 2))
         return;
     sim_at(
         sim, sim->now_us + sim_between(sim, 0, (uint64_t)sim->params.latency_us * 2),

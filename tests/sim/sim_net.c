@@ -246,8 +246,9 @@ static struct core_reply read_answer(const struct sim *sim, const struct command
         out.kind = REPLY_FREE;
         return out;
     }
-    if (command->action.kind != CORE_ACQUIRE)
-        out = (struct core_reply){.kind = REPLY_CODE, .code = answer->code};
+    if (command->action.kind == CORE_ACQUIRE)
+        return out;
+    out = (struct core_reply){.kind = REPLY_CODE, .code = answer->code};
     out.outdated = tags_companion(sim, command) && !command->kept;
     return out;
 }
