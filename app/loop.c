@@ -57,6 +57,8 @@ static void plan_next_turn(struct server_loop *loop)
     MHD_UNSIGNED_LONG_LONG timeout_ms;
     const bool wants_more = MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
 
+    if (!has(loop, CLIENT_ASKED))
+        uv_timer_stop(&loop->look);
     if (has(loop, CLIENT_WAKING) || (wants_more && !has(loop, CLIENT_ASKED)))
         loop_due(loop);
     else if (wants_more && !uv_is_active((uv_handle_t *)&loop->look))

@@ -41,8 +41,8 @@
  *            what guarantees progress when messages are lost or a holder dies.
  * Push       A wake-up may bring what was filled: no other question is needed. It answers only a flight that waits,
  *            whose last lookup found the very lease of that fill, and there only who joined before that lookup was
- *            sent. The lease stood from the lookup to the fill, so that no invalidation came in between, whenever
- *            the message arrives; who joined later may know of one that came after the fill.
+ *            sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
+ *            the message is; who joined later may know of one that came after the fill.
  */
 #include "flight_parts.h"
 #include <assert.h>

@@ -208,25 +208,13 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
                 struct guard_result *result)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    struct near_entry entry;
     if (guard->near == NULL || kind == NULL || kind->policy.near_ms == 0 || key == NULL ||
         atomic_load_explicit(&guard->refusing, memory_order_relaxed))
         return false;
     size_t bytes = strnlen(key, KEY_BYTES_MAX + 1);
     if (!key_valid(key, bytes))
         return false;
-    uint64_t now_us = clock_now_us();
-    if (!near_get(guard->near, encoded, key_encode(key, bytes, encoded), now_us, &entry))
-        return false;
-    *result = (struct guard_result){
-        .status = entry.value != NULL ? GUARD_OK : GUARD_ABSENT,
-        .source = GUARD_FROM_NEAR,
-        .value = entry.value != NULL ? &entry.value->public : NULL,
-        .age_ms = (uint32_t)((now_us - entry.born_us) / 1000),
-        .left_ms = (uint32_t)((entry.fresh_until_us - now_us) / 1000),
-        .stored = true,
-    };
-    return true;
+    return near_answer(guard->near, encoded, key_encode(key, bytes, encoded), clock_now_us(), result);
 }
 
 /* ---- the blocking forms ---- */

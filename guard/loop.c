@@ -23,7 +23,7 @@ struct lookup {
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
     uint64_t batch;   /* of the connection when it was asked: once that moves on, it has been written */
-    uint64_t near_token, sent_us;
+    struct near_lookup near;
     int64_t pttl_ms;
     unsigned replies;        /* still to come */
     bool joinable, unlisted; /* in the table; no memory for that */
@@ -277,22 +277,6 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
     };
 }
 
-/* For near_ms from when the lookup was sent: a message that came before that cannot be missed. */
-static void keep_near(const struct lookup *lookup, const struct guard_kind *kind, struct value *value,
-                      const struct guard_result *result)
-{
-    if (lookup->near_token == NEAR_TOKEN_NONE || kind->policy.near_ms == 0)
-        return;
-    uint64_t age_us = (uint64_t)result->age_ms * 1000;
-    struct near_entry entry = {
-        .value = value,
-        .born_us = lookup->sent_us > age_us ? lookup->sent_us - age_us : 0,
-        .fresh_until_us = lookup->sent_us + (uint64_t)result->left_ms * 1000,
-    };
-    near_put(lookup->loop->guard->near, lookup->encoded, lookup->encoded_bytes, lookup->near_token,
-             lookup->sent_us + (uint64_t)kind->policy.near_ms * 1000, &entry);
-}
-
 /* A hit if the entry is sound and as new as the policy asks for. Whoever is left goes on to the guard's thread. */
 static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 {
@@ -314,7 +298,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
     struct guard_result result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
     result.value = value != NULL ? &value->public : NULL;
     if (age == ENVELOPE_FRESH)
-        keep_near(lookup, lookup->gets->kind, value, &result);
+        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, value, &result);
     answer_gets(lookup, &envelope, &result);
     value_unref(&value);
 }
@@ -357,9 +341,7 @@ static void send_lookup(struct lookup *lookup)
     const char *pttl[] = {"PTTL", name}, *get[] = {"GET", name};
     size_t pttl_bytes[] = {4, name_bytes}, get_bytes[] = {3, name_bytes};
     lookup->batch = redis_batch(loop->redis);
-    if (loop->guard->near != NULL)
-        lookup->near_token = near_token(loop->guard->near, lookup->encoded, lookup->encoded_bytes);
-    lookup->sent_us = clock_now_us();
+    lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
     lookup->replies = 1; /* ours, until both are sent */
     if (redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup))
         lookup->replies++;

@@ -11,6 +11,8 @@
 enum {
     SLOTS = 256,
     LARGEST_SHARE = 4,
+    SWEPT_AT_ONCE = 32, /* under one hold of the mutex */
+    SWEPT_MOST = 256,   /* a tenth of a millisecond */
     CACHE_LINE = 64,
     TABLE_BYTES = 32, /* of the table's buckets for each entry, at the most */
     CHUNK_BYTES = 16, /* malloc() gives whole ones, and takes half of one for itself */
@@ -20,7 +22,8 @@ struct item {
     UT_hash_handle hh;
     struct item *prev, *next; /* in the shard's queue, oldest first */
     struct value *value;      /* one reference is ours; NULL: absent */
-    uint64_t born_us, fresh_until_us, until_us;
+    int64_t born_us;
+    uint64_t fresh_until_us, until_us;
     size_t bytes; /* charged */
     bool visited; /* since the hand last came by */
     bool unlisted;
@@ -31,8 +34,9 @@ struct item {
 struct shard {
     _Alignas(CACHE_LINE) pthread_mutex_t mutex;
     struct item *table, *queue, *hand;
-    size_t bytes, max_bytes;
-    uint32_t generation; /* moves on when the shard is emptied */
+    struct item *litter;     /* let go and not freed yet */
+    size_t bytes, max_bytes; /* bytes: of the queue and the litter */
+    uint32_t generation;     /* moves on when the shard is emptied */
     bool listening;
     uint32_t epochs[SLOTS];
     struct near_counters counters;
@@ -109,11 +113,19 @@ static struct item *evict(struct shard *shard)
     return detach(shard, hand);
 }
 
+static struct item *pick_up(struct shard *shard)
+{
+    struct item *item = shard->litter;
+    DL_DELETE(shard->litter, item);
+    shard->bytes -= item->bytes;
+    return item;
+}
+
 static struct item *make_room(struct shard *shard, size_t bytes)
 {
     struct item *gone = NULL;
-    while (shard->queue != NULL && shard->bytes + bytes > shard->max_bytes) {
-        struct item *item = evict(shard);
+    while ((shard->litter != NULL || shard->queue != NULL) && shard->bytes + bytes > shard->max_bytes) {
+        struct item *item = shard->litter != NULL ? pick_up(shard) : evict(shard);
         item->next = gone;
         gone = item;
     }
@@ -137,15 +149,14 @@ struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
     return near;
 }
 
-static struct item *empty(struct shard *shard)
+static void let_go(struct shard *shard)
 {
-    struct item *gone = shard->queue;
     shard->counters.cleared += shard->counters.entries;
     HASH_CLEAR(hh, shard->table);
+    DL_CONCAT(shard->litter, shard->queue);
     shard->queue = shard->hand = NULL;
-    shard->bytes = shard->counters.entries = 0;
+    shard->counters.entries = 0;
     shard->generation++;
-    return gone;
 }
 
 void near_free(struct near **near)
@@ -155,7 +166,8 @@ void near_free(struct near **near)
     if (old == NULL)
         return;
     for (size_t i = 0; i < NEAR_SHARDS; i++) {
-        free_list(empty(&old->shards[i]));
+        let_go(&old->shards[i]);
+        free_list(old->shards[i].litter);
         pthread_mutex_destroy(&old->shards[i].mutex);
     }
     free(old);
@@ -166,11 +178,38 @@ void near_listen(struct near *near, bool listening)
     for (size_t i = 0; i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
-        struct item *gone = listening ? NULL : empty(shard);
+        if (!listening)
+            let_go(shard);
         shard->listening = listening;
         pthread_mutex_unlock(&shard->mutex);
-        free_list(gone);
     }
+}
+
+/* How many. */
+static size_t sweep_some(struct shard *shard)
+{
+    struct item *gone = NULL;
+    size_t count = 0;
+    pthread_mutex_lock(&shard->mutex);
+    for (; count < SWEPT_AT_ONCE && shard->litter != NULL; count++) {
+        struct item *item = pick_up(shard);
+        item->next = gone;
+        gone = item;
+    }
+    pthread_mutex_unlock(&shard->mutex);
+    free_list(gone);
+    return count;
+}
+
+bool near_sweep(struct near *near)
+{
+    size_t swept = 0;
+    for (size_t i = 0; i < NEAR_SHARDS && swept < SWEPT_MOST;) {
+        size_t count = sweep_some(&near->shards[i]);
+        swept += count;
+        i += count < SWEPT_AT_ONCE;
+    }
+    return swept >= SWEPT_MOST;
 }
 
 bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out)
@@ -186,9 +225,10 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
     }
     if (item != NULL) {
         item->visited = true;
-        *out = (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
-                                   .born_us = item->born_us < now_us ? item->born_us : now_us,
-                                   .fresh_until_us = item->fresh_until_us};
+        *out =
+            (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
+                                .born_us = item->born_us < (int64_t)now_us ? item->born_us : (int64_t)now_us,
+                                .fresh_until_us = item->fresh_until_us};
     }
     shard->counters.hit += item != NULL;
     shard->counters.miss += item == NULL;

@@ -9,6 +9,11 @@
  * before a drop is not put in after it: the token has the epoch of the key's slot, which every drop moves on.
  * Slots are shared by keys; a drop of one may cost a neighbour an insert, never the other way round.
  *
+ * A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit by bit: by
+ * near_sweep(), and by near_put() before it evicts.
+ *
+ * When all this is called, and why that is coherent: near_use.h.
+ *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares who was asked for since it last came by, and evicts the
  * first who was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU and
@@ -32,14 +37,14 @@ struct near;
 /* What an entry answers. */
 struct near_entry {
     struct value *value;     /* NULL: there is no such row */
-    uint64_t born_us;        /* when it was filled, no later */
+    int64_t born_us;         /* when it was filled, no later; it may be older than the clock */
     uint64_t fresh_until_us; /* its end in Redis */
 };
 
 struct near_counters {
     uint64_t hit, miss, put, late; /* late: an insert whose key was dropped meanwhile */
     uint64_t evicted, dropped, cleared;
-    uint64_t entries, bytes; /* now */
+    uint64_t entries, bytes; /* now; bytes: with what is still to be freed */
 };
 
 /* Nobody listens yet, so that nothing is kept. max_bytes: of all shards together, overhead included. NULL: no
@@ -47,8 +52,10 @@ struct near_counters {
 struct near *near_new(size_t max_bytes, const uint8_t hash_key[16]);
 void near_free(struct near **near);
 
-/* Whether invalidations are heard. False empties it. */
+/* Whether invalidations are heard. False empties it, in a time that does not depend on how much there is. */
 void near_listen(struct near *near, bool listening);
+/* Frees a bounded part of what near_listen() has let go. False: nothing is left of it. */
+bool near_sweep(struct near *near);
 
 /* A reference to out->value is yours on a hit; born_us is no later than now_us, even if it was put in since. */
 bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out);

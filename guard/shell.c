@@ -83,7 +83,7 @@ void shell_after_events(struct guard *guard)
         end_shadows(guard);
     shell_tell_invalidated(guard);
     set_timer(guard);
-    if (core_turn_due(guard->core))
+    if (core_turn_due(guard->core) || guard->littered)
         uv_idle_start(&guard->awake, on_awake);
     shell_advance_end(guard);
 }
@@ -92,9 +92,13 @@ void shell_after_events(struct guard *guard)
 void shell_on_turn_over(uv_check_t *check)
 {
     struct guard *guard = check->data;
-    if (guard->phase == SHELL_ENDING || !core_turn_due(guard->core))
+    if (guard->phase == SHELL_ENDING)
         return;
-    uv_idle_stop(&guard->awake);
+    guard->littered = guard->littered && near_sweep(guard->near);
+    if (!guard->littered)
+        uv_idle_stop(&guard->awake);
+    if (!core_turn_due(guard->core))
+        return;
     core_turn_over(guard->core, clock_now_us());
     shell_after_events(guard);
 }
@@ -119,13 +123,12 @@ static bool take_push(struct guard *guard, const struct message *message)
 void shell_on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
-    if (message->kind == MESSAGE_INVALIDATED)
-        shell_drop_near(guard, message->subject, message->subject_bytes);
+    bool invalidated = message->kind == MESSAGE_INVALIDATED;
+    near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
     if (message->kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
     else if (!take_push(guard, message))
-        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes,
-                   message->kind == MESSAGE_INVALIDATED);
+        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, invalidated);
     shell_after_events(guard);
 }
 
@@ -140,8 +143,9 @@ void shell_on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
     shell_log(guard, "wake-ups: %s", text);
-    if (guard->near != NULL)
-        near_listen(guard->near, wake_state(guard->wake) == GUARD_REDIS_UP);
+    bool up = wake_state(guard->wake) == GUARD_REDIS_UP;
+    near_subscribed(guard->near, up);
+    guard->littered = guard->near != NULL && (guard->littered || !up);
     shell_after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
 }
 

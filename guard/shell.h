@@ -16,7 +16,7 @@
 
 #include "hot.h"
 #include "loop.h"
-#include "near.h"
+#include "near_use.h"
 #include "protocol.h"
 #include "shadow.h"
 #include "wake.h"
@@ -83,6 +83,7 @@ struct guard {
     struct shadow *shadow; /* NULL: another mode */
     uv_check_t turn;       /* the end of one */
     uv_idle_t awake;       /* active: the next turn must not block */
+    bool littered;         /* near_sweep() has something to do */
     struct guard_loop *own;
     struct wake *wake;
     struct workers *workers;

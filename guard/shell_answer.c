@@ -61,18 +61,10 @@ void shell_tell_answered(struct guard *guard)
     }
 }
 
-void shell_drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes)
-{
-    if (guard->near != NULL)
-        near_drop(guard->near, encoded, encoded_bytes);
-}
-
-/* The second drop of a key: between the first, when it was accepted, and the deletion in Redis somebody may have
- * looked the old value up and kept it. */
 void shell_end_invalidation(struct guard *guard, struct invalidation *invalidation,
                             const struct guard_invalidated *result)
 {
-    shell_drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
+    near_invalidation_ends(guard->near, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     guard->invalidation_count--;
     pthread_mutex_unlock(&guard->mutex);

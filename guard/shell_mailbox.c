@@ -38,7 +38,8 @@ static enum guard_status admit_invalidation(const struct guard *guard)
 
 enum guard_status shell_post_invalidation(struct guard *guard, struct invalidation *invalidation)
 {
-    shell_drop_near(guard, invalidation->core.key.encoded, invalidation->core.key.encoded_bytes);
+    near_invalidation_begins(guard->near, invalidation->core.key.encoded,
+                             invalidation->core.key.encoded_bytes);
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = admit_invalidation(guard);
     if (status == GUARD_OK) {

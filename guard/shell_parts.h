@@ -45,8 +45,6 @@ void shell_tell_invalidated(struct guard *guard);
 void shell_return_get(struct get *get);
 void shell_end_invalidation(struct guard *guard, struct invalidation *invalidation,
                             const struct guard_invalidated *result);
-/* Any thread. */
-void shell_drop_near(struct guard *guard, const char *encoded, size_t encoded_bytes);
 
 /* ---- shell_life.c ---- */
 

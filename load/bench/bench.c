@@ -2,7 +2,8 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters, parked, rolling, early; all without any
+ *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters, parked, rolling, early, wake;
+ *                                 all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -43,20 +44,18 @@ static const struct {
     {"hits", measure_hits},     {"burst", measure_burst},     {"thirty", measure_thirty},
     {"tail", measure_tail},     {"misses", measure_misses},   {"waiters", measure_waiters},
     {"parked", measure_parked}, {"rolling", measure_rolling}, {"early", measure_early},
+    {"wake", measure_wake},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 
 /* ---- servers ---- */
 
+/* Who may not subscribe polls. */
 static bool is_connected(const struct stack_catalogd *catalogd)
 {
-    static const char *const samples[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
-                                          "guard_redis_state{connection=\"wake\",state=\"up\"}"};
-    for (size_t i = 0; i < 2; i++) {
-        if (stack_catalogd_metric(catalogd, samples[i]) < 1)
-            return false;
-    }
-    return true;
+    return stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"commands\",state=\"up\"}") == 1 &&
+           (stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"up\"}") == 1 ||
+            stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"denied\"}") == 1);
 }
 
 static bool wait_connected(const struct stack_catalogd *catalogd)

@@ -8,6 +8,8 @@
  *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
+ *     bench_wake.c      a thousand waiters of another process
+ *     filled.c          hears when a value is stored
  *     bench_parked.c    hits beside nine thousand who wait
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
@@ -94,6 +96,7 @@ bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);
 bool measure_misses(struct bench *bench);
 bool measure_waiters(struct bench *bench);
+bool measure_wake(struct bench *bench);
 bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);

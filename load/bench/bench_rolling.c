@@ -58,7 +58,7 @@ static bool run_pace(const struct pace *pace, struct latencies *out)
     struct herd_strain strain;
     uint64_t begin_us;
     char why[WORK_WHY_BYTES] = "not every request was answered with 200";
-    bool good = pace_begin(pace, &herd, &begin_us, why) && pace_end(&herd, &records, &strain, why) &&
+    bool good = pace_begin(pace, &herd, &begin_us, why) && herd_end(&herd, &records, &strain, why) &&
                 pace_latencies(&records, 0, UINT64_MAX, out);
     if (!good)
         fprintf(stderr, "bench: %s\n", why);

@@ -89,7 +89,7 @@ static bool end(struct herd **herd, struct span span, struct latencies *out)
     struct herd_strain strain;
     char why[WORK_WHY_BYTES] = "not every hit was answered with 200";
     bool good =
-        pace_end(herd, &records, &strain, why) && pace_latencies(&records, span.begin_us, span.end_us, out);
+        herd_end(herd, &records, &strain, why) && pace_latencies(&records, span.begin_us, span.end_us, out);
     if (!good)
         fprintf(stderr, "bench: %s\n", why);
     records_clear(&records);

@@ -3,21 +3,17 @@
  * bench_waiters.c - ten thousand requests wait in one process for one product: how soon after the fill the
  * last of them is answered, and what memory each takes.
  *
- * The fill is the instant at which Redis stores the value: a listener of its own hears of it by a keyspace
- * notification. Memory is the growth of the process's resident set from before the first of them connected to
+ * Memory is the growth of the process's resident set from before the first of them connected to
  * when all wait: connection, buffers and waiter, but not the kernel's socket. Every repetition has a new
  * process, for one that has held ten thousand before keeps some of their memory.
  */
 #include "load/base/net.h"
 #include "load/bench/bench.h"
+#include "load/bench/filled.h"
 #include "load/bench/usage.h"
 
-#include <hiredis/hiredis.h>
-
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 
 enum {
     WAITERS = 10000,
@@ -26,66 +22,6 @@ enum {
     REPETITIONS = 3,
     LIMIT_MS = 60000,
 };
-
-/* ---- who hears of the fill ---- */
-
-struct listener {
-    pthread_t thread;
-    redisContext *context; /* owned */
-    uint64_t heard_us;     /* 0: never; valid once the thread is joined */
-};
-
-static void *listen_once(void *listening)
-{
-    struct listener *listener = listening;
-    redisReply *reply = NULL;
-    if (redisGetReply(listener->context, (void **)&reply) == REDIS_OK)
-        listener->heard_us = net_now_us();
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return NULL;
-}
-
-/* Tells of every SET whose key names the product's value. */
-static bool subscribe(struct listener *listener, const char *path)
-{
-    const char *id = strrchr(path, '/') + 1;
-    redisReply *reply = redisCommand(listener->context, "PSUBSCRIBE __keyspace@0__:*product:%s}:v", id);
-    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return good;
-}
-
-static bool listener_start(const struct bench *bench, struct listener *listener, const char *path)
-{
-    static const struct timeval limit = {.tv_sec = LIMIT_MS / 1000};
-    *listener = (struct listener){.context = redisConnectUnixWithTimeout(bench->redis.socket_path, limit)};
-    if (listener->context != NULL && listener->context->err == 0 &&
-        redisSetTimeout(listener->context, limit) == REDIS_OK && subscribe(listener, path) &&
-        pthread_create(&listener->thread, NULL, listen_once, listener) == 0)
-        return true;
-    fprintf(stderr, "bench: cannot listen to Redis\n");
-    if (listener->context != NULL)
-        redisFree(listener->context);
-    return false;
-}
-
-static uint64_t listener_finish(struct listener *listener)
-{
-    pthread_join(listener->thread, NULL);
-    redisFree(listener->context);
-    return listener->heard_us;
-}
-
-static bool notify(struct bench *bench, const char *classes)
-{
-    redisReply *reply = stack_redis_command(&bench->redis, "CONFIG SET notify-keyspace-events %s", classes);
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return good;
-}
 
 /* ---- one repetition ---- */
 
@@ -140,16 +76,16 @@ static bool gather(struct crowd *crowd, const struct bench *bench, const char *p
                                           .events = &event,
                                           .event_count = 1};
     struct burst *burst = NULL;
-    struct listener listener;
+    struct filled filled;
     crowd->alone_kib = proc_status(crowd->catalogd.pid, "VmRSS");
     if (!burst_open(&options, &burst))
         return false;
-    bool good = listener_start(bench, &listener, path);
+    bool good = filled_listen(bench, path, &filled);
     if (good) {
         uint64_t cpu_us = usage_cpu_us(crowd->catalogd.pid);
         good = burst_run(burst);
         samples_add(&crowd->cpu_us_each, (double)(usage_cpu_us(crowd->catalogd.pid) - cpu_us) / WAITERS);
-        good = judge(crowd, burst, listener_finish(&listener)) && good;
+        good = judge(crowd, burst, filled_wait(&filled)) && good;
     }
     burst_close(&burst);
     return good;
@@ -172,7 +108,7 @@ bool measure_waiters(struct bench *bench)
 {
     static struct crowd crowd;
     progress_begin("10 000 waiters in one process:");
-    bool good = notify(bench, "K$");
+    bool good = filled_tell(bench, true);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);
         good = repeat(bench, &crowd);
@@ -186,5 +122,5 @@ bool measure_waiters(struct bench *bench)
         report_row("memory of the process for each", "KiB", 2, &crowd.kib_each,
                    (struct goal){GOAL_AT_MOST, 10});
     }
-    return progress_end(notify(bench, "") && good);
+    return progress_end(filled_tell(bench, false) && good);
 }

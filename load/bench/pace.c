@@ -45,12 +45,6 @@ bool pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us,
     return false;
 }
 
-bool pace_end(struct herd **herd, struct records *out, struct herd_strain *strain,
-              char why[static WORK_WHY_BYTES])
-{
-    return herd_end(herd, out, strain, why);
-}
-
 static int by_value(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;

@@ -3,7 +3,7 @@
  * pace.h - requests at a fixed rate over the services of this machine, by one generator of the herd's; what a
  * measurement does meanwhile is its own business.
  *
- *     pace_begin() ---> other things may happen ---> pace_end() ---> pace_latencies()
+ *     pace_begin() ---> other things may happen ---> herd_end() ---> pace_latencies()
  *
  * The generator runs before others where that is allowed, so that what is measured shares what it leaves.
  *
@@ -26,13 +26,9 @@ struct pace {
     uint32_t limit_ms;         /* of a request */
 };
 
-/* Returns when the first request is due; *begin_us is that instant. pace_end() must follow if true. */
+/* The first request is due at *begin_us, a few milliseconds from now. If true, herd_end() must follow. */
 bool pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us,
                 char why[static WORK_WHY_BYTES]);
-
-/* Waits for the last answer. Leaves NULL; the records are yours to clear in any case. */
-bool pace_end(struct herd **herd, struct records *out, struct herd_strain *strain,
-              char why[static WORK_WHY_BYTES]);
 
 struct latencies {
     size_t count; /* answered with 200 */

@@ -70,7 +70,7 @@ static bool run_pace(const struct peer *peer, const struct paced *paced, struct 
     uint64_t begin_us;
     for (size_t i = 0; i < PEER_INSTANCES; i++)
         pace.ports[i] = peer->ports[i];
-    return pace_begin(&pace, &herd, &begin_us, why) && pace_end(&herd, records, strain, why);
+    return pace_begin(&pace, &herd, &begin_us, why) && herd_end(&herd, records, strain, why);
 }
 
 bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *paced, struct score *score)

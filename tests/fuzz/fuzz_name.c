@@ -34,7 +34,7 @@ static size_t decode(const char *encoded, size_t encoded_bytes, char *out)
 static void check_names(const char *encoded)
 {
     char name[KEY_NAME_SIZE], tag[KEY_NAME_SIZE];
-    static const enum key_role roles[] = {KEY_VALUE, KEY_LEASE, KEY_FAILURE};
+    static const enum key_role roles[] = {KEY_VALUE, KEY_LEASE, KEY_FAILURE, KEY_WAITING};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         size_t bytes = key_name("a.name-space", encoded, roles[i], name);
         assert(strlen(name) == bytes && strchr(name, '{') == strrchr(name, '{'));

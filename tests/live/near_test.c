@@ -184,6 +184,7 @@ static void nothing_is_kept_without_the_subscription(void **state)
     stack_redis_kill(&rig_redis);
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state != GUARD_REDIS_UP);
     assert_false(is_near(&fleet, 0, "k"));
+    WAIT_UNTIL(stats_of(fleet.guards[0]).near_bytes == 0);
     expect_row(&fleet, 0, "k", "k v1");
     assert_false(is_near(&fleet, 0, "k"));
     assert_int_equal(stats_of(fleet.guards[0]).near_cleared, 1);

@@ -20,6 +20,9 @@
  * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a replica that lags; CR a process is killed; LE a load
  * fails; CA a load is cancelled because its lease was found lost.
  *
+ * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any time later,
+ * also after whatever else has happened meanwhile.
+ *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
 #ifndef NP
@@ -27,6 +30,9 @@
 #endif
 #ifndef NR
 #define NR 1
+#endif
+#ifndef NR0
+#define NR0 NR                      /* requests of the first process */
 #endif
 #ifndef MAXV
 #define MAXV 1
@@ -93,6 +99,10 @@ byte prv[NP];                       /* token of an attempt that may still hold t
 byte old[NP] = NONE, ofil[NP];      /* the value that p refreshes, and its filler; ofil: also the one it wants early */
 chan zom = [3] of { mtype, byte, byte, byte }; /* commands that will run late: kind, token, prev, value */
 byte zref[NT];                      /* tokens named by them */
+#ifdef PUSH
+byte ptag[NP], pval[NP];            /* a message on its way to p: tag of the lease, value; 0: none */
+byte btag[NP];                      /* of the lease that p's last lookup found */
+#endif
 byte foep;                          /* failovers so far: they break the writer's connection */
 
 /* ghosts: know what no process knows */
@@ -112,6 +122,29 @@ inline pub() {                      /* at most once for each subscriber */
   :: else -> break
   od
 }
+#ifdef PUSH
+/* The same of a fill: what it stored goes with it or does not, for there may be waiters that are not in the model. No
+ * more than one waits to be read. */
+inline pub_filled(tk, v) {
+  if
+  :: true ->
+       i = 0;
+       do
+       :: i < NP ->
+            if
+            :: ltok[i] == tk -> skip                                         /* its own: it waits for nobody */
+            :: ltok[i] != tk && ptag[i] == 0 -> ptag[i] = tk; pval[i] = v
+            :: ltok[i] != tk && ptag[i] != 0 -> latch[i] = 1
+            :: ml > 0 -> ml--
+            fi; i++
+       :: else -> break
+       od
+  :: true -> pub()
+  fi
+}
+#else
+#define pub_filled(tk, v) pub()
+#endif
 inline resync() { i = 0; do :: i < NP -> latch[i] = 1; i++ :: else -> break od }
 inline voided() {
   i = 0;
@@ -122,6 +155,10 @@ inline voided() {
 }
 inline x_acquire(tk, prevtk) {
   if :: prevtk != 0 && lck == prevtk -> lck = 0 :: else fi;
+#ifdef PUSH
+  rept = 0;
+  if :: lck != 0 && lck != tk && (cval == NONE || cst) -> rept = lck :: else fi;
+#endif
 #ifdef BUG_NONATOMIC
   if
   :: lck != 0 && lck != tk -> rep = BUSY
@@ -159,7 +196,7 @@ inline x_touch(tk, wanted) {        /* the value stays, its filler is new */
 #else
   :: lck == tk && cval != NONE && cfil == wanted ->
 #endif
-       cfil = tk; cst = 0; lck = 0; fail = 0; failed = 0; pub(); rep = STORED
+       cfil = tk; cst = 0; fail = 0; failed = 0; pub_filled(tk, cval); lck = 0; rep = STORED
   :: lck == tk && (cval == NONE || cfil != wanted) -> rep = GONE
   :: lck != tk && cval != NONE && cfil == tk -> rep = STORED
   :: else -> rep = LOST
@@ -170,7 +207,7 @@ inline x_fill(tk, v) {
   cval = v; cst = 0; cfil = tk; fail = 0; failed = 0; if :: lck == tk -> lck = 0 :: else fi; pub(); rep = STORED
 #else
   if
-  :: lck == tk -> cval = v; cst = 0; cfil = tk; lck = 0; fail = 0; failed = 0; pub(); rep = STORED
+  :: lck == tk -> cval = v; cst = 0; cfil = tk; fail = 0; failed = 0; pub_filled(tk, v); lck = 0; rep = STORED
   :: lck != tk && cval != NONE && cfil == tk -> rep = STORED     /* already mine: the reply was lost */
   :: else -> rep = LOST
   fi
@@ -213,6 +250,10 @@ inline fresh() {
   :: assert(tok < NT);
      any = 0; i = 0;
      do :: i < NP -> any = any | (prv[i] == tok) | (ofil[i] == tok); i++ :: else -> break od;
+#ifdef PUSH
+     i = 0;
+     do :: i < NP -> any = any | (ptag[i] == tok) | (btag[i] == tok); i++ :: else -> break od;
+#endif
      if
      :: any || held[tok] || lck == tok || rlck == tok || cfil == tok || rcfil == tok || zref[tok] > 0 -> tok++
      :: else -> break
@@ -257,7 +298,7 @@ out: skip
 }
 
 proctype Process(byte p) {
-  byte tok, snap, repv, repf; mtype rep;
+  byte tok, snap, repv, repf, rept; mtype rep;
   bool again;                       /* the fill has been sent before */
   bool early;                       /* asks for an early refresh, or has its lease */
 idle:
@@ -285,8 +326,13 @@ ask:
   atomic { if :: cval != NONE -> rep = HIT; repv = cval; goto replied :: else fi }
 #endif
   if
+#ifdef PUSH
+  :: atomic { x_acquire(tok, prv[p]); btag[p] = rept; rept = 0 }
+  :: atomic { fb > 0 -> fb--; x_acquire(tok, prv[p]); rep = UNK; repv = 0; rept = 0 }
+#else
   :: atomic { x_acquire(tok, prv[p]) }
   :: atomic { fb > 0 -> fb--; x_acquire(tok, prv[p]); rep = UNK; repv = 0 }
+#endif
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(ACQ, tok, prv[p], 0); rep = UNK }
   fi;
@@ -336,6 +382,21 @@ askearly:
   goto replied;
 #endif
 wait:
+#ifdef PUSH
+  if
+#ifdef BUG_PUSHTAG
+  :: atomic { ptag[p] != 0 -> deliver(PL, pval[p]); ptag[p] = 0; pval[p] = 0; btag[p] = 0 } goto settle
+#else
+  :: atomic { ptag[p] != 0 && ptag[p] == btag[p] ->
+#ifdef BUG_PUSHJOIN
+       mark(PL);
+#endif
+       deliver(PL, pval[p]); ptag[p] = 0; pval[p] = 0; btag[p] = 0 } goto settle
+  :: atomic { ptag[p] != 0 -> latch[p] = 1; ptag[p] = 0; pval[p] = 0 }       /* no more than a wake-up */
+#endif
+  :: true -> skip                   /* it is late, or there is none */
+  fi;
+#endif
 #ifdef BUG_NOLATCH
   atomic { latch[p] = 0 }           /* forgets the message that overtook the BUSY reply */
 #endif
@@ -430,6 +491,9 @@ settle:
   atomic {
     clear(); ltok[p] = 0; vd[p] = 0; tok = 0; snap = 0; repv = 0; repf = 0; rep = 0; again = 0; early = 0;
     old[p] = NONE; ofil[p] = 0;
+#ifdef PUSH
+    btag[p] = 0;
+#endif
     any = 0; i = 0; do :: i < NR -> any = any | waiting[RID(p, i)]; i++ :: else -> break od;
     if
     :: any -> goto ask
@@ -464,7 +528,7 @@ again: if                           /* until Redis confirms it over an unbroken 
 }
 
 proctype Environment() {
-  byte t, pv, v, repv, repf; mtype rep;
+  byte t, pv, v, repv, repf, rept; mtype rep;
 end_env:
   do
   :: atomic { lck != 0 && !held[lck] -> lck = 0 }                           /* TTL of an orphan lease; says nothing */
@@ -479,7 +543,7 @@ end_env:
   :: atomic { rcval != cval || rcst != cst || rlck != lck || rfail != fail ->
        rcval = cval; rcst = cst; rcfil = cfil; rlck = lck; rfail = fail }                /* replication catches up */
 #endif
-  :: atomic { zom?ACQ(t, pv, v) -> x_acquire(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rep = 0 }
+  :: atomic { zom?ACQ(t, pv, v) -> x_acquire(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rept = 0; rep = 0 }
 #if SX > 0 || EA > 0
   :: atomic { zom?EARLY(t, pv, v) -> x_early(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rep = 0 }
   :: atomic { zom?TOUCH(t, pv, v) -> x_touch(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
@@ -497,12 +561,15 @@ init {
     do
     :: k < NP ->
          up[k] = 1; run Process(k); j = 0;
-         do :: j < NR -> run Request(k, j); j++ :: else -> break od; k++
+         do
+         :: j < NR && (k > 0 || j < NR0) -> run Request(k, j); j++
+         :: else -> break
+         od; k++
     :: else -> break
     od;
     run Writer(); run Environment(); k = 0; j = 0
   }
 }
 #ifdef LIVE
-ltl live { <> (ndone == NP * NR) }
+ltl live { <> (ndone == NR0 + (NP - 1) * NR) }
 #endif

@@ -88,7 +88,7 @@ sow() {
 
 simulated() {
     case $2 in
-    guard/flight*.c | guard/permits.c) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$folder/simulator.log" ;;
+    guard/flight*.c | guard/near*.c | guard/permits.c) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$folder/simulator.log" ;;
     *) echo - ;;
     esac
 }

@@ -5,6 +5,8 @@
  *
  *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
+ *   sim_lookup.c   the lookup on a server loop, before the core is asked
+ *   sim_near.c     the near cache of each process, guard/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
@@ -25,6 +27,7 @@
 
 #include "guard/chance.h"
 #include "guard/core.h"
+#include "guard/near_use.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,6 +127,11 @@ enum seen {
     SEEN_LENT,      /* loads on the thread of one that waits */
     SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
     SEEN_BATCHED,   /* loads that joined another's query */
+    SEEN_NEAR,      /* near hits */
+    SEEN_NEAR_OLD,  /* of those, older than an invalidation that another process has confirmed */
+    SEEN_NEAR_LATE, /* lookups whose answer came too late to be kept */
+    SEEN_EVICTED,   /* entries that left a near cache for want of room */
+    SEEN_CLEARED,   /* or with the subscription */
     SEEN_PUSHED,    /* gets answered by what came with a message */
     SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
     SEEN_PERMITTED, /* loads under a permit */
@@ -159,7 +167,12 @@ enum event_kind {
     EVENT_CLOSE,      /* process: its drain is over */
     EVENT_RESTART,    /* process after a crash or its close */
     EVENT_REPLICATE,
-    EVENT_TURN, /* process: all that was to be read has been read */
+    EVENT_TURN,         /* process: all that was to be read has been read */
+    EVENT_LOOKUP_PTTL,  /* request: its lookup reaches Redis */
+    EVENT_LOOKUP_GET,   /* request: the second half of it, if something came in between */
+    EVENT_LOOKUP_REPLY, /* request */
+    EVENT_LOOKUP_LIMIT, /* request: the time of its lookup is over */
+    EVENT_UNHEARD,      /* process notices that its subscription is lost */
     EVENT_KINDS,
 };
 
@@ -171,10 +184,11 @@ struct event {
     uint32_t key;
     uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
+    uint16_t version; /* MESSAGE: nothing older is in Redis */
 };
 
 struct events {
-    struct event *heap; /* owned, 1-based */
+    struct event *heap; /* owned */
     size_t count, capacity;
     uint64_t numbered;
 };
@@ -297,9 +311,11 @@ void check_permits_rest(struct sim *sim);
 struct row {
     uint32_t version;
     bool absent[SIM_VERSIONS], too_big[SIM_VERSIONS];
-    uint32_t changes;  /* of its entry in Redis */
-    uint32_t floor;    /* highest version whose invalidation was confirmed */
-    uint64_t stale_us; /* first answer with the stale value that is there; 0: none */
+    uint32_t changes;                    /* of its entry in Redis */
+    uint32_t floor;                      /* highest version whose invalidation was confirmed */
+    uint32_t gone;                       /* likewise, carried out in Redis: nothing older is there */
+    uint64_t confirmed_us[SIM_VERSIONS]; /* of those up to the floor */
+    uint64_t stale_us;                   /* first answer with the stale value that is there; 0: none */
     uint32_t stale_changes;
     uint64_t load_us;   /* last start of a load */
     uint64_t failed_us; /* last failure of a load under a standing lease; 0: none since */
@@ -313,11 +329,20 @@ struct request {
     uint64_t start_us, deadline_us; /* the world's clock */
     uint32_t changes;               /* of the row's entry in Redis when it began */
     bool found;                     /* an entry was there then, for some time to come */
-    bool looked_up;                 /* answered by a lookup, the core never knew of it */
+    bool looking;                   /* its lookup is under way: the core does not know of it yet */
     bool open;
     unsigned answers;
     bool probe;
     uint32_t asker; /* nested: 1 + the load whose loader asks; 0: none */
+};
+
+/* Of the request with the same number. */
+struct lookup_model {
+    struct near_lookup near;
+    uint64_t sent_us;
+    int64_t pttl_ms;
+    struct stored_value entry;
+    uint32_t epoch; /* of the Redis that answered */
 };
 
 struct write {
@@ -377,6 +402,13 @@ struct process {
     bool closing;
     bool turn_set;                       /* the end of its turn is an event to come */
     uint32_t accepted, refused, running; /* gets of this life; queries */
+    uint32_t looking;                    /* lookups under way */
+    /* the near cache */
+    struct near *near;             /* NULL: there is none */
+    bool hears;                    /* as far as it knows */
+    bool littered;                 /* near_sweep() has something to do */
+    uint32_t near_floor[SIM_KEYS]; /* no near hit may be older */
+    uint64_t voided_us[SIM_KEYS];  /* nor of a lookup that was sent before */
 };
 
 /* ---- parameters of a run ---- */
@@ -392,9 +424,11 @@ struct params {
     bool enabled[FAULTS];
     uint32_t lookup_percent;   /* of the gets: looked up on a server loop before the core is asked */
     uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
-    bool conditional;          /* loaders compare with the value that is refreshed */
-    bool pushes;               /* values travel with the messages */
-    uint32_t nested;           /* one loader in so many asks for another key; 0: none */
+    uint32_t near_ms;          /* 0: no near caches */
+    uint32_t near_bytes;
+    bool conditional; /* loaders compare with the value that is refreshed */
+    bool pushes;      /* values travel with the messages */
+    uint32_t nested;  /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
     uint32_t bursts, writes, disasters;
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */
@@ -412,6 +446,7 @@ struct sim {
     struct row row[SIM_KEYS];
     struct process process[SIM_PROCESSES];
     struct request request[SIM_REQUESTS];
+    struct lookup_model lookup[SIM_REQUESTS];
     struct write write[SIM_WRITES];
     struct load_model load[SIM_LOADS];
     struct command command[SIM_COMMANDS];
@@ -458,6 +493,10 @@ void process_free(struct sim *sim, struct process *process);
 /* After every call into its core: performs what it asks for. */
 void process_drain(struct sim *sim, struct process *process);
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms);
+/* A request that no lookup has answered. */
+void process_enter(struct sim *sim, struct process *process, uint32_t request);
+/* Its result is set. */
+void process_answered(struct sim *sim, struct request *request);
 void process_leave(struct sim *sim, uint32_t request);
 void process_invalidate(struct sim *sim, uint32_t write);
 void process_load_read(struct sim *sim, uint32_t load);
@@ -469,8 +508,43 @@ enum { BODY_SIZE = 96, BODY_MOST = 64 };
 void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big);
 bool body_read(const char *body, uint32_t *key, uint32_t *version);
 
+/* ---- sim_lookup.c ---- */
+
+/* False: no connection, or no time for it. */
+bool lookup_send(struct sim *sim, struct process *process, uint32_t request);
+void lookup_pttl(struct sim *sim, uint32_t request);
+void lookup_get(struct sim *sim, uint32_t request);
+void lookup_reply(struct sim *sim, struct process *process, uint32_t request);
+void lookup_limit(struct sim *sim, struct process *process, uint32_t request);
+/* Answers one that is under way: its client has left, or the process ends. */
+void lookup_end(struct sim *sim, struct request *request, enum guard_status status);
+void lookup_end_all(struct sim *sim, struct process *process);
+
+/* ---- sim_near.c ---- */
+
+void sim_near_open(struct sim *sim, struct process *process);
+void sim_near_close(struct sim *sim, struct process *process);
+/* True: the request is answered. */
+bool sim_near_get(struct sim *sim, struct process *process, struct request *request);
+/* A lookup has found a fresh entry, which makes this result. */
+void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
+                    struct value *value, const struct guard_result *result);
+/* An invalidation that the process makes: accepted; over; carried out in Redis. */
+void sim_near_begins(struct sim *sim, struct process *process, uint32_t key);
+void sim_near_ends(struct sim *sim, struct process *process, const struct write *write);
+void sim_near_executed(struct sim *sim, const struct command *command);
+void sim_near_message(struct sim *sim, struct process *process, const struct event *message);
+/* The subscription: it is lost and will be back after so long; its process knows; it is back. */
+void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back_us);
+void sim_near_unheard(struct sim *sim, struct process *process);
+void sim_near_heard(struct sim *sim, struct process *process);
+/* A failover brings back what was invalidated. */
+void sim_near_failover(struct sim *sim, uint32_t key, uint32_t oldest);
+
 /* ---- sim_net.c ---- */
 
+/* Of one way, command, reply or message. */
+uint64_t net_latency(struct sim *sim);
 void net_send(struct sim *sim, struct process *process, const struct core_action *action);
 void net_execute(struct sim *sim, uint32_t command);
 void net_reply(struct sim *sim, uint32_t command);

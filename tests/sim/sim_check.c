@@ -121,8 +121,9 @@ void check_failover(struct sim *sim, uint32_t key)
             lower(&oldest, sim->load[i].version);
     sim->row[key].floor = oldest;
     sim->row[key].failed_us = 0;
+    sim_near_failover(sim, key, oldest);
     for (uint32_t i = 0; i < sim->requests; i++)
-        if (sim->request[i].open && sim->request[i].key == key)
+        if ((sim->request[i].open || sim->request[i].looking) && sim->request[i].key == key)
             lower(&sim->request[i].floor, oldest);
 }
 
@@ -445,7 +446,7 @@ void check_stats(struct sim *sim, const struct process *process)
 void check_rest(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->requests; i++)
-        if (sim->request[i].open)
+        if (sim->request[i].open || sim->request[i].looking)
             sim_fail(sim, "#%u of k%u was never answered", i, sim->request[i].key);
     for (uint32_t i = 0; i < sim->loads; i++)
         if (!sim->load[i].ended)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sim_event.c - a binary heap of events, first in first out among those of one instant. */
+/* sim_event.c - a heap of events, first in first out among those of one instant. */
 #include "sim.h"
 #include <stdlib.h>
 
@@ -24,14 +24,29 @@ static void grow(struct events *events)
     events->capacity = capacity;
 }
 
+/* The heap's root is at 0; four children lie together, which is less to read than two levels of two. */
+static size_t parent_of(size_t place)
+{
+    return (place - 1) / 4;
+}
+
+static size_t first_child(const struct events *events, size_t place)
+{
+    size_t first = place * 4 + 1, best = first;
+    for (size_t child = first + 1; child < first + 4 && child < events->count; child++)
+        if (before(&events->heap[child], &events->heap[best]))
+            best = child;
+    return best;
+}
+
 void events_push(struct events *events, struct event event)
 {
-    if (events->count + 1 >= events->capacity)
+    if (events->count == events->capacity)
         grow(events);
     event.number = ++events->numbered;
-    size_t place = ++events->count;
-    for (; place > 1 && before(&event, &events->heap[place / 2]); place /= 2)
-        events->heap[place] = events->heap[place / 2];
+    size_t place = events->count++;
+    for (; place > 0 && before(&event, &events->heap[parent_of(place)]); place = parent_of(place))
+        events->heap[place] = events->heap[parent_of(place)];
     events->heap[place] = event;
 }
 
@@ -39,23 +54,21 @@ bool events_pop(struct events *events, struct event *out)
 {
     if (events->count == 0)
         return false;
-    *out = events->heap[1];
-    struct event last = events->heap[events->count--];
-    size_t place = 1;
-    for (size_t child = 2; child <= events->count; child = place * 2) {
-        if (child < events->count && before(&events->heap[child + 1], &events->heap[child]))
-            child++;
+    *out = events->heap[0];
+    struct event last = events->heap[--events->count];
+    size_t place = 0;
+    while (place * 4 + 1 < events->count) {
+        size_t child = first_child(events, place);
         if (!before(&events->heap[child], &last))
             break;
         events->heap[place] = events->heap[child];
         place = child;
     }
-    if (events->count > 0)
-        events->heap[place] = last;
+    events->heap[place] = last;
     return true;
 }
 
 uint64_t events_next_us(const struct events *events)
 {
-    return events->count > 0 ? events->heap[1].at_us : UINT64_MAX;
+    return events->count > 0 ? events->heap[0].at_us : UINT64_MAX;
 }

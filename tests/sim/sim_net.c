@@ -8,7 +8,7 @@
 #include "sim.h"
 #include <string.h>
 
-static uint64_t latency(struct sim *sim)
+uint64_t net_latency(struct sim *sim)
 {
     return sim_between(sim, sim->params.latency_us / 4, sim->params.latency_us);
 }
@@ -91,7 +91,7 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     sim_at(sim, sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000, event);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (at_us <= process->sent_until_us)
         at_us = process->sent_until_us + 1;
     process->sent_until_us = at_us;
@@ -115,7 +115,7 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
         process->mute = true; /* nothing overtakes in a stream */
         return;
     }
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
         at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
     if (at_us <= process->answered_until_us)
@@ -150,6 +150,7 @@ void net_execute(struct sim *sim, uint32_t index)
               command->answer.turn, command->answered ? " (late)" : "");
     if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
+    sim_near_executed(sim, command);
     if (command->answer.published && !command->answer.error)
         net_publish(sim, index);
     if (connected_still(sim, command))
@@ -357,7 +358,10 @@ void net_unsubscribe(struct sim *sim, struct process *process)
     if (!process->subscribed)
         return;
     process->subscribed = false;
-    sim_at(sim, sim->now_us + sim_between(sim, 10000, 2000000),
+    bool soon = process->near != NULL && sim_one_in(sim, 2); /* while a lookup is under way */
+    uint64_t back_us = sim_between(sim, 10000, soon ? 50000 : 2000000);
+    sim_near_lost(sim, process, back_us);
+    sim_at(sim, sim->now_us + back_us,
            (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
 }
 
@@ -371,6 +375,7 @@ void net_subscribe(struct sim *sim, struct process *process)
     process->subscribed = true;
     process->subscription++;
     process->heard_from_us = 0;
+    sim_near_heard(sim, process);
     core_resync(process->core, process_now_us(process));
     process_drain(sim, process);
 }
@@ -382,17 +387,18 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.key = command->key;
     event.subscription = process->subscription;
     event.gone = command->answer.gone;
+    event.version = (uint16_t)sim->row[command->key].gone;
     event.subject = command->answer.pushed ? index + 1 : 0;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
-    uint64_t at_us = sim->now_us + latency(sim);
+    uint64_t at_us = sim->now_us + net_latency(sim);
     if (sim_fault(sim, FAULT_MESSAGE_LATE, 6))
         process->heard_from_us = at_us + (sim_one_in(sim, 2) ? sim_between(sim, 0, 50000) : how_late(sim));
     if (at_us < process->heard_from_us)
         at_us = process->heard_from_us;
     sim_at(sim, at_us, event);
     if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
-        sim_at(sim, sim->now_us + latency(sim) + sim_between(sim, 0, 50000), event);
+        sim_at(sim, sim->now_us + net_latency(sim) + sim_between(sim, 0, 50000), event);
 }
 
 void net_publish(struct sim *sim, uint32_t command)
@@ -434,6 +440,7 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
         return;
     sim_trace(sim, "p%u  message k%u%s%s", process->index, event->key, event->gone ? " invalidated" : "",
               event->subject != 0 ? " with what was stored" : "");
+    sim_near_message(sim, process, event);
     if (take_push(sim, process, event))
         return;
     core_woken(process->core, process_now_us(process), key.encoded, key.encoded_bytes, event->gone);
@@ -449,7 +456,7 @@ void net_tell_permit(struct sim *sim, const char *waiter)
         if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
             return;
         sim->seen[SEEN_NAMED]++;
-        sim_at(sim, sim->now_us + latency(sim),
+        sim_at(sim, sim->now_us + net_latency(sim),
                (struct event){.kind = EVENT_PERMIT, .process = i, .life = process->life});
     }
 }

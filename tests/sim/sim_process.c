@@ -2,7 +2,6 @@
 /*
  * sim_process.c - one process: the core and what its shell would do for it. See guard/core.h.
  */
-#include "guard/hit.h"
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +15,33 @@ struct core_key process_key(uint32_t key)
     return (struct core_key){names[key], 2, names[key], 2};
 }
 
+/* By hand, here and below: printf() would be a tenth of all that a run takes. */
+static void write_number(char *last_digit, uint32_t number, uint32_t base)
+{
+    for (; number > 0; number /= base)
+        *last_digit-- = "0123456789abcdef"[number % base];
+}
+
 void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big)
 {
-    snprintf(body, BODY_SIZE, too_big ? "k%u v%-80u" : "k%u v%u", key, version);
+    enum { LAST = 6, PADDED = 84 };
+    _Static_assert(SIM_KEYS < 10 && SIM_VERSIONS < 1000 && (int)PADDED > (int)BODY_MOST, "that many digits");
+    memset(body, ' ', PADDED);
+    memcpy(body, "k0 v000", LAST + 1);
+    write_number(body + 1, key, 10);
+    write_number(body + LAST, version, 10);
+    body[too_big ? PADDED : LAST + 1] = '\0';
 }
 
 bool body_read(const char *body, uint32_t *key, uint32_t *version)
 {
-    return sscanf(body, "k%u v%u", key, version) == 2;
+    if (body[0] != 'k' || body[2] != ' ' || body[3] != 'v')
+        return false;
+    *key = (uint32_t)(body[1] - '0');
+    *version = 0;
+    for (const char *digit = body + 4; *digit >= '0' && *digit <= '9'; digit++)
+        *version = *version * 10 + (uint32_t)(*digit - '0');
+    return true;
 }
 
 /* ---- life ---- */
@@ -47,9 +65,14 @@ static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
         memcpy(token, process->last_token, TOKEN_SIZE);
         return;
     }
+    static const char shape[] = "00000000-0000-4000-8000-000000000000 0000000000000000 0000000 p0";
     uint32_t number = ++sim->tokens;
-    snprintf(token, TOKEN_SIZE, "%08x-0000-4000-8000-%012x %016x %07u p%u", number, number, number, lease_ms,
-             process->index);
+    memcpy(token, shape, sizeof shape);
+    write_number(token + 7, number, 16);
+    write_number(token + TOKEN_UUID_BYTES - 1, number, 16);
+    write_number(token + TOKEN_TAG_AT + TOKEN_TAG_BYTES - 1, number, 16);
+    write_number(token + sizeof shape - 5, lease_ms, 10);
+    write_number(token + sizeof shape - 2, process->index, 10);
     memcpy(process->last_token, token, TOKEN_SIZE);
 }
 
@@ -75,6 +98,7 @@ void process_start(struct sim *sim, struct process *process)
     process->core = core_new(&config);
     if (process->core == NULL)
         abort();
+    sim_near_open(sim, process);
     if (params->permits > 0)
         memcpy(process->waiter, process->last_token, TOKEN_UUID_BYTES);
     struct event event = {.kind = EVENT_CONNECT, .process = index, .life = process->life};
@@ -109,6 +133,7 @@ void process_free(struct sim *sim, struct process *process)
     uint64_t now_us = process_now_us(process);
     if (process->core == NULL)
         return;
+    sim_near_close(sim, process);
     core_close(process->core, now_us);
     discard(process);
     for (uint32_t i = 0; i < sim->commands; i++) {
@@ -140,7 +165,7 @@ void process_crash(struct sim *sim, struct process *process)
     net_forget(sim, process);
     for (uint32_t i = 0; i < sim->requests; i++)
         if (sim->request[i].life == process->life)
-            sim->request[i].open = false;
+            sim->request[i].open = sim->request[i].looking = false;
     for (uint32_t i = 0; i < sim->writes; i++)
         if (sim->write[i].life == process->life)
             sim->write[i].open = false;
@@ -173,12 +198,18 @@ static void bury(struct sim *sim, struct process *process)
     check_stats(sim, process);
     check_buried(sim, process);
     core_free(&process->core);
+    sim_near_close(sim, process);
     process->life = 0;
+}
+
+static bool is_idle(const struct process *process)
+{
+    return core_idle(process->core) && process->looking == 0;
 }
 
 void process_restart(struct sim *sim, struct process *process)
 {
-    if (process->closing && process_runs(process) && !core_idle(process->core))
+    if (process->closing && process_runs(process) && !is_idle(process))
         return; /* asked for again when it is */
     if (process->closing && process_runs(process))
         bury(sim, process);
@@ -188,6 +219,7 @@ void process_restart(struct sim *sim, struct process *process)
 
 void process_close(struct sim *sim, struct process *process)
 {
+    lookup_end_all(sim, process);
     core_close(process->core, process_now_us(process));
     process_drain(sim, process);
 }
@@ -431,7 +463,7 @@ void process_load_end(struct sim *sim, uint32_t index)
 
 /* ---- requests ---- */
 
-static void answered(struct sim *sim, struct request *request)
+void process_answered(struct sim *sim, struct request *request)
 {
     request->answers++;
     request->open = false;
@@ -442,44 +474,6 @@ static void answered(struct sim *sim, struct request *request)
         schedule_end(sim, request->asker - 1);
     }
     guard_value_unref(&request->waiter.result.value);
-}
-
-/* What the lookup on a server loop finds, as guard/loop.c sees it. False: no hit, or no connection. */
-static bool look_up(struct sim *sim, struct process *process, struct request *request)
-{
-    const struct stored_value *entry = &sim->redis.slot[request->key].value;
-    const struct guard_policy *policy = &sim->params.policy;
-    redis_expire(sim, request->key);
-    int64_t left_ms = entry->expires_ms - redis_now_ms(sim), fresh_ms = left_ms - (int64_t)entry->stale_ms;
-    bool away = sim->redis.down || sim->redis.hung || !process->link_up;
-    bool sound = entry->there && !entry->damaged && entry->key == request->key;
-    if (away || !sound || left_ms <= 0 || left_ms > (int64_t)entry->px_ms)
-        return false;
-    bool is_stale = fresh_ms <= 0;
-    enum hit_verdict verdict =
-        hit_judge(policy, is_stale, entry->load_us, is_stale ? 0 : (uint32_t)fresh_ms, &sim->chance);
-    if (verdict == HIT_NONE)
-        return false;
-    char body[BODY_SIZE], filler[TOKEN_UUID_BYTES + 1];
-    body_write(body, entry->key, entry->version, false);
-    memcpy(filler, entry->filler, sizeof filler);
-    struct value *value = entry->absent ? NULL : value_new(body, strlen(body), "", 0);
-    request->waiter.result = (struct guard_result){
-        .status = entry->absent ? GUARD_ABSENT : GUARD_OK,
-        .source = is_stale ? GUARD_FROM_STALE : GUARD_FROM_CACHE,
-        .value = value != NULL ? &value->public : NULL,
-        .age_ms = (uint32_t)((int64_t)entry->px_ms - left_ms),
-        .left_ms = is_stale ? 0 : (uint32_t)fresh_ms,
-        .stored = true,
-    };
-    sim->seen[SEEN_LOOKUPS]++;
-    answered(sim, request);
-    struct core_key key = process_key(request->key);
-    if (verdict != HIT_ANSWER)
-        core_refresh(process->core, process_now_us(process), &key, policy,
-                     verdict == HIT_EARLY ? filler : NULL);
-    process_drain(sim, process);
-    return true;
 }
 
 /* As guard_load_get() asks, without a lookup before: the core is what is tested. */
@@ -512,6 +506,25 @@ static void process_get_nested(struct sim *sim, struct process *process, uint32_
     process_drain(sim, process);
 }
 
+void process_enter(struct sim *sim, struct process *process, uint32_t index)
+{
+    struct request *request = &sim->request[index];
+    struct core_key core_key = process_key(request->key);
+    if (sim->params.together_percent > 0)
+        request->waiter.together = chance_below(&sim->chance, 100) < sim->params.together_percent;
+    enum guard_status status =
+        core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
+                 request->deadline_us + process->clock_offset_us);
+    request->open = status == GUARD_OK;
+    process->accepted += request->open;
+    process->refused += status == GUARD_SHED;
+    sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, request->key, request->floor,
+              request->open ? "" : " refused");
+    if (request->probe && !request->open)
+        sim_fail(sim, "p%u refuses a probe with status %d", process->index, status);
+    process_drain(sim, process);
+}
+
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms)
 {
     if (process->closing) /* its owner refuses them */
@@ -521,27 +534,16 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     uint32_t index = sim->requests++;
     struct request *request = &sim->request[index];
     *request = (struct request){.process = process->index, .life = process->life, .key = key};
-    struct core_key core_key = process_key(key);
     request->floor = sim->row[key].floor;
     request->deadline_us = sim->now_us + deadline_ms * 1000;
     request->probe = sim->phase == PHASE_PROBE;
     check_request(sim, request);
     request->waiter.start_us = process_now_us(process);
-    if (chance_below(&sim->chance, 100) < sim->params.lookup_percent && look_up(sim, process, request))
+    if (sim_near_get(sim, process, request))
         return;
-    if (sim->params.together_percent > 0)
-        request->waiter.together = chance_below(&sim->chance, 100) < sim->params.together_percent;
-    enum guard_status status =
-        core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
-                 process_now_us(process) + deadline_ms * 1000);
-    request->open = status == GUARD_OK;
-    process->accepted += request->open;
-    process->refused += status == GUARD_SHED;
-    sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, key, request->floor,
-              request->open ? "" : " refused");
-    if (request->probe && !request->open)
-        sim_fail(sim, "p%u refuses a probe with status %d", process->index, status);
-    process_drain(sim, process);
+    bool looks_up = chance_below(&sim->chance, 100) < sim->params.lookup_percent;
+    if (!looks_up || !lookup_send(sim, process, index))
+        process_enter(sim, process, index);
     if (sim_fault(sim, FAULT_REQUEST_LEAVES, 8))
         sim_at(sim, sim->now_us + sim_between(sim, 0, deadline_ms * 500),
                (struct event){
@@ -552,6 +554,8 @@ void process_leave(struct sim *sim, uint32_t index)
 {
     struct request *request = &sim->request[index];
     struct process *process = &sim->process[request->process];
+    if (request->looking)
+        lookup_end(sim, request, GUARD_CANCELLED);
     if (!request->open)
         return;
     core_cancel(process->core, process_now_us(process), &request->waiter);
@@ -609,6 +613,7 @@ void process_invalidate(struct sim *sim, uint32_t index)
     write->version = sim->row[write->key].version;
     write->invalidation = (struct core_invalidation){.key = process_key(write->key),
                                                      .deadline_us = process_now_us(process) + 1000000};
+    sim_near_begins(sim, process, write->key);
     if (core_invalidate(process->core, process_now_us(process), &write->invalidation) != GUARD_OK)
         write->open = false;
     process_drain(sim, process);
@@ -619,8 +624,10 @@ static void invalidated(struct sim *sim, struct write *write)
     enum { ATTEMPTS = 4 };
     struct row *row = &sim->row[write->key];
     write->open = false;
+    sim_near_ends(sim, &sim->process[write->process], write);
     if (write->invalidation.result.status == GUARD_OK) {
-        row->floor = write->version > row->floor ? write->version : row->floor;
+        for (; row->floor < write->version; row->confirmed_us[row->floor] = sim->now_us)
+            row->floor++;
         for (int i = 0; i < 8; i++)
             sim_moment(sim, write->key, EVENT_REQUEST);
         sim_trace(sim, "p%u  invalidated k%u: v%u and newer from now on", write->process, write->key,
@@ -649,11 +656,11 @@ void process_drain(struct sim *sim, struct process *process)
         perform(sim, process, &action);
     struct core_waiter *waiter;
     while ((waiter = core_next_answer(process->core)) != NULL)
-        answered(sim, (struct request *)waiter);
+        process_answered(sim, (struct request *)waiter);
     struct core_invalidation *invalidation;
     while ((invalidation = core_next_invalidated(process->core)) != NULL)
         invalidated(sim, (struct write *)invalidation);
-    if (process->closing && core_idle(process->core))
+    if (process->closing && is_idle(process))
         sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
     if (core_turn_due(process->core) && !process->turn_set) {
         process->turn_set = true;

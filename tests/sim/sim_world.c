@@ -13,6 +13,7 @@ enum {
     HEAL_US = 60000000, /* longer than any deadline, hung load, lease and pause of a breaker together */
     PROBE_US = 12000000,
     END_US = 2000000,
+    SOFT_MS = 500, /* not far above what a load takes, or nobody would ever wait so long */
 };
 
 /* ---- services ---- */
@@ -103,7 +104,7 @@ static void choose_policy(struct sim *sim)
     policy->load_limit_ms = between(sim, 500, policy->max_hold_ms);
     policy->deadline_ms = between(sim, 200, 6000);
     if (policy->stale_ms > 0 && sim_one_in(sim, 2))
-        policy->soft_ms = between(sim, 1, policy->deadline_ms);
+        policy->soft_ms = between(sim, 1, policy->deadline_ms < SOFT_MS ? policy->deadline_ms : SOFT_MS);
     policy->early_percent = sim_one_in(sim, 2) ? 0 : between(sim, 50, 1000);
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
@@ -161,6 +162,19 @@ static void choose_room(struct params *params)
         params->workers = SIM_REQUESTS;
 }
 
+/* No dice: the other worlds stay what they are. */
+static void choose_near(struct sim *sim)
+{
+    enum { WORLDS = 4, NEAR_MOST_MS = 1500, TIGHT_BYTES = 65536 };
+    struct params *params = &sim->params;
+    uint64_t number = sim->seed / WORLDS;
+    if (sim->seed % WORLDS != 1 || params->mode == GUARD_MODE_OFF)
+        return;
+    params->near_ms = (uint32_t)(20 + number * 7 % NEAR_MOST_MS);
+    params->near_bytes = number % 2 != 0 ? TIGHT_BYTES : 1 << 20;
+    params->lookup_percent = 100;
+}
+
 static void choose_params(struct sim *sim)
 {
     struct params *params = &sim->params;
@@ -182,6 +196,22 @@ static void choose_params(struct sim *sim)
     if (sim_one_in(sim, 10))
         choose_calm(sim);
     choose_room(params);
+    choose_near(sim);
+}
+
+/* Who asks again and again, as near caches are for. */
+static void schedule_readers(struct sim *sim)
+{
+    enum { READERS = 20, READS = 4 };
+    const struct params *params = &sim->params;
+    for (uint32_t i = 0; params->near_ms > 0 && i < READERS; i++) {
+        struct event event = {.kind = EVENT_REQUEST,
+                              .process = between(sim, 0, params->processes - 1),
+                              .key = between(sim, 0, params->keys - 1)};
+        uint64_t at_us = sim_between(sim, 0, params->chaos_us);
+        for (uint32_t n = 0; n < READS; n++)
+            sim_at(sim, at_us += sim_between(sim, 0, (uint64_t)params->near_ms * 500), event);
+    }
 }
 
 static void schedule(struct sim *sim)
@@ -195,6 +225,7 @@ static void schedule(struct sim *sim)
                    (struct event){
                        .kind = EVENT_REQUEST, .process = between(sim, 0, params->processes - 1), .key = key});
     }
+    schedule_readers(sim);
     for (uint32_t i = 0; i < params->writes; i++)
         sim_at(sim, sim_between(sim, 0, params->chaos_us),
                (struct event){.kind = EVENT_WRITE, .key = between(sim, 0, params->keys - 1)});
@@ -255,8 +286,13 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_LEAVE:
     case EVENT_CLOSE:
     case EVENT_TURN:
+    case EVENT_LOOKUP_REPLY:
+    case EVENT_LOOKUP_LIMIT:
+    case EVENT_UNHEARD:
         return true;
     case EVENT_EXECUTE:
+    case EVENT_LOOKUP_PTTL:
+    case EVENT_LOOKUP_GET:
     case EVENT_LOAD_READ:
     case EVENT_WRITE:
     case EVENT_INVALIDATE:
@@ -339,6 +375,15 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_LEAVE:
         process_leave(sim, event->subject);
         break;
+    case EVENT_LOOKUP_REPLY:
+        lookup_reply(sim, process, event->subject);
+        break;
+    case EVENT_LOOKUP_LIMIT:
+        lookup_limit(sim, process, event->subject);
+        break;
+    case EVENT_UNHEARD:
+        sim_near_unheard(sim, process);
+        break;
     case EVENT_CLOSE:
         process_close(sim, process);
         break;
@@ -352,6 +397,12 @@ static void happen(struct sim *sim, const struct event *event)
     switch (event->kind) {
     case EVENT_EXECUTE:
         net_execute(sim, event->subject);
+        break;
+    case EVENT_LOOKUP_PTTL:
+        lookup_pttl(sim, event->subject);
+        break;
+    case EVENT_LOOKUP_GET:
+        lookup_get(sim, event->subject);
         break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);

@@ -125,6 +125,8 @@ static void names_share_one_hash_tag_and_differ_in_their_role(void **state)
     assert_string_equal(name, "csg1:{shop:product:7}:l");
     key_name("shop", "product:7", KEY_FAILURE, name);
     assert_string_equal(name, "csg1:{shop:product:7}:e");
+    key_name("shop", "product:7", KEY_WAITING, name);
+    assert_string_equal(name, "csg1:{shop:product:7}:w");
 }
 
 static void the_longest_name_and_channel_fit(void **state)

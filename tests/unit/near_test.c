@@ -202,6 +202,63 @@ static void what_malloc_and_the_table_take_is_within_the_bound_too(void **state)
     }
 }
 
+static void put_many(struct near *near, unsigned count)
+{
+    char key[32];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "product:%u", i);
+        put(near, key, FAR_US, "a short body");
+    }
+}
+
+/* A lost subscription must hold up neither the thread that hears of it nor one that asks. */
+static void what_a_lost_subscription_lets_go_is_freed_bit_by_bit(void **state)
+{
+    enum { ENTRIES = 20000, SWEPT_MOST = 256 + 32 };
+    struct near *near = listening(8 * MIB);
+    struct near_counters before, after;
+    unsigned sweeps = 0;
+    bool more = true;
+    (void)state;
+    put_many(near, ENTRIES);
+    near_count(near, &before);
+    near_listen(near, false);
+    near_count(near, &after);
+    assert_int_equal(after.entries, 0);
+    assert_int_equal(after.cleared, ENTRIES);
+    assert_int_equal(after.bytes, before.bytes);
+    for (; more && sweeps < ENTRIES; sweeps++) {
+        uint64_t bytes = after.bytes;
+        more = near_sweep(near);
+        near_count(near, &after);
+        assert_true(bytes - after.bytes <= before.bytes / ENTRIES * SWEPT_MOST * 2);
+    }
+    assert_int_equal(after.bytes, 0);
+    assert_in_range(sweeps, ENTRIES / SWEPT_MOST, ENTRIES / 64);
+    assert_false(near_sweep(near));
+    near_free(&near);
+}
+
+static void memory_stays_below_its_bound_while_that_is_freed(void **state)
+{
+    struct near *near = listening(MIB);
+    struct near_counters counters;
+    (void)state;
+    size_t before = heap_bytes();
+    for (int i = 0; i < 5; i++) {
+        put_many(near, 20000);
+        near_listen(near, false);
+        near_listen(near, true);
+    }
+    put_many(near, 20000);
+    near_count(near, &counters);
+    assert_true(counters.bytes <= MIB && counters.bytes > MIB * 9 / 10);
+    assert_true(heap_bytes() < before + MIB + MIB / 4);
+    put(near, "k", LATER_US, "v");
+    assert_string_equal(got(near, "k", NOW_US), "v");
+    near_free(&near);
+}
+
 static void a_value_too_large_for_its_shard_is_not_kept(void **state)
 {
     struct near *near = listening(16 * 4096);
@@ -475,6 +532,8 @@ int main(void)
         cmocka_unit_test(nobody_listening_means_nothing_kept),
         cmocka_unit_test(memory_stays_below_its_bound),
         cmocka_unit_test(what_malloc_and_the_table_take_is_within_the_bound_too),
+        cmocka_unit_test(what_a_lost_subscription_lets_go_is_freed_bit_by_bit),
+        cmocka_unit_test(memory_stays_below_its_bound_while_that_is_freed),
         cmocka_unit_test(a_value_too_large_for_its_shard_is_not_kept),
         cmocka_unit_test(no_thread_gets_what_was_dropped_before_it_asked),
         cmocka_unit_test(on_a_skewed_trace_it_keeps_more_hits_than_lru),

@@ -129,14 +129,14 @@ static void a_sentence_is_cut_where_the_room_ends(void **state)
 static void loads_within_the_ttl_of_the_first_are_one_expiry(void **state)
 {
     static struct stage stage;
-    static const char log[] = "17 1000.000 LOG:  statement: SELECT 1 /* load product */\n"
-                              "17 1100.000 LOG:  execute load: SELECT 2 /* load product */\n"
-                              "18 1100.300 LOG:  execute load: SELECT 2 /* load product */\n"
-                              "18 1100.999 LOG:  execute load: SELECT 2 /* load product */\n"
-                              "18 1101.000 LOG:  execute load: SELECT 2 /* load product */\n"
-                              "19 1150.000 LOG:  execute load: SELECT 2 /* load category */\n"
-                              "a line of a statement's text /* load product */\n"
-                              "17 1200.000 LOG:  execute load: SELECT 2 /* load product */";
+    static const char log[] = "17 1763640000.000 LOG:  statement: SELECT 1 /* load product */\n"
+                              "17 1763640100.000 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "18 1763640100.300 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "18 1763640100.999 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "18 1763640101.000 LOG:  execute load: SELECT 2 /* load product */\n"
+                              "\tand a line of that statement's text /* load product */\n"
+                              "19 1763640150.000 LOG:  execute load: SELECT 2 /* load category */\n"
+                              "17 1763640200.000 LOG:  execute load: SELECT 2 /* load product */\n";
     (void)state;
     snprintf(stage.postgres.log_path, sizeof stage.postgres.log_path, "/tmp/peers_test.XXXXXX");
     int fd = mkstemp(stage.postgres.log_path);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench_wake.c - a thousand requests wait in one process for what the other one loads: how soon after the fill they
+ * are answered, with the value in the wake-up message, with a look at Redis after it, and without any message.
+ *
+ * The third pair's login may not subscribe, so it polls. All three pairs run at the same time and take turns.
+ */
+#include "load/base/net.h"
+#include "load/bench/bench.h"
+#include "load/bench/filled.h"
+
+#include <hiredis/hiredis.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum {
+    PUSHED,
+    READ_AGAIN,
+    POLLED,
+    WAYS,
+    WAITERS = 1000,
+    QUERY_MS = 1500,
+    LOOK_MS = 700, /* after the last request was written: all wait by then, and the query still runs */
+    REPETITIONS = 7,
+    LIMIT_MS = 30000,
+};
+
+static const char *const names[WAYS] = {"with the value in the message", "by looking again after it",
+                                        "by polling, without messages"};
+
+struct way {
+    struct stack_catalogd holder, waiting;
+    struct samples first_ms, last_ms;
+    double parked, pushed_before;
+};
+
+/* ---- services ---- */
+
+static bool start_way(struct bench *bench, size_t which, struct way *way)
+{
+    char delay[32], path[BURST_PATH_BYTES];
+    const char *const settings[] = {delay, "SERVER_LOOPS=1", which == PUSHED ? NULL : "PUSH_BYTES=0", NULL};
+    struct bench servers = *bench;
+    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
+    if (which == POLLED)
+        snprintf(servers.redis.url, sizeof servers.redis.url, "redis://deaf:secret@127.0.0.1:%u/0",
+                 (unsigned)bench->redis.port);
+    struct stack_catalogd *const both[] = {&way->holder, &way->waiting};
+    for (size_t i = 0; i < 2; i++) {
+        bench_cold_path(bench, path);
+        if (!bench_service_start(&servers, both[i], settings) || !bench_ask(both[i]->port, path))
+            return false;
+    }
+    return true;
+}
+
+static bool make_deaf_login(struct bench *bench)
+{
+    redisReply *reply =
+        stack_redis_command(&bench->redis, "ACL SETUSER deaf on >secret ~* &* +@all -subscribe");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+/* ---- one repetition ---- */
+
+struct leader {
+    pthread_t thread;
+    uint16_t port;
+    const char *path;
+    bool good;
+};
+
+static void *lead(void *leading)
+{
+    struct leader *leader = leading;
+    leader->good = bench_ask(leader->port, leader->path);
+    return NULL;
+}
+
+static bool wait_loading(const struct way *way)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)QUERY_MS * 1000;
+    while (stack_catalogd_metric(&way->holder, "guard_loads_running") < 1) {
+        if (net_now_us() >= end_us) {
+            fprintf(stderr, "bench: the first process does not load\n");
+            return false;
+        }
+        net_pause_ms(2);
+    }
+    return true;
+}
+
+static void look(void *context)
+{
+    struct way *way = context;
+    way->parked = stack_catalogd_metric(&way->waiting, "catalogd_connections_parked");
+}
+
+static bool judge(struct way *way, const struct burst *burst, uint64_t filled_us)
+{
+    struct burst_summary summary;
+    uint64_t first_us = UINT64_MAX, last_us = 0;
+    burst_summarise(burst, &summary);
+    for (uint32_t i = 0; i < WAITERS; i++) {
+        uint64_t end_us = burst_answers(burst)[i].end_us;
+        first_us = end_us < first_us ? end_us : first_us;
+        last_us = end_us > last_us ? end_us : last_us;
+    }
+    if (summary.statuses[200] != WAITERS || filled_us == 0 || way->parked < WAITERS) {
+        fprintf(stderr, "bench: of %d requests %u were answered with 200, %.0f waited at once\n", WAITERS,
+                summary.statuses[200], way->parked);
+        return false;
+    }
+    samples_add(&way->first_ms, ((double)first_us - (double)filled_us) / 1e3);
+    samples_add(&way->last_ms, ((double)last_us - (double)filled_us) / 1e3);
+    return true;
+}
+
+/* The crowd is connected before the load begins, and asks once it runs. */
+static bool wait_and_be_woken(const struct bench *bench, struct way *way, struct burst *burst,
+                              const char *path)
+{
+    struct leader leader = {.port = way->holder.port, .path = path};
+    struct filled filled;
+    if (!filled_listen(bench, path, &filled))
+        return false;
+    bool good = pthread_create(&leader.thread, NULL, lead, &leader) == 0;
+    if (good) {
+        good = wait_loading(way) && burst_run(burst);
+        pthread_join(leader.thread, NULL);
+    }
+    uint64_t filled_us = filled_wait(&filled);
+    return good && leader.good && judge(way, burst, filled_us);
+}
+
+static bool repeat(struct bench *bench, struct way *way)
+{
+    char path[BURST_PATH_BYTES];
+    const struct burst_target target = {.host = "127.0.0.1", .port = way->waiting.port};
+    const struct burst_event event = {.after_ms = LOOK_MS, .run = look, .context = way};
+    const struct burst_options options = {.targets = &target,
+                                          .target_count = 1,
+                                          .connection_count = WAITERS,
+                                          .connect_limit_ms = LIMIT_MS,
+                                          .request_limit_ms = LIMIT_MS,
+                                          .path = path,
+                                          .events = &event,
+                                          .event_count = 1};
+    struct burst *burst = NULL;
+    bench_cold_path(bench, path);
+    if (!burst_open(&options, &burst))
+        return false;
+    bool good = wait_and_be_woken(bench, way, burst, path);
+    burst_close(&burst);
+    return good;
+}
+
+/* The message brought the value to nearly everybody, or to nobody: then the rows mean what they say. */
+static bool shows(const struct way *ways)
+{
+    double most = (double)WAITERS * REPETITIONS;
+    double pushed = stack_catalogd_metric(&ways[PUSHED].waiting, "guard_push_answered_total");
+    double others = stack_catalogd_metric(&ways[READ_AGAIN].waiting, "guard_push_answered_total") +
+                    stack_catalogd_metric(&ways[POLLED].waiting, "guard_push_answered_total");
+    if (pushed >= most * 0.8 && others == 0)
+        return true;
+    fprintf(stderr, "bench: %.0f of %.0f were answered by a message, %.0f should not have been\n", pushed,
+            most, others);
+    return false;
+}
+
+static void report(const struct way *ways)
+{
+    static char kept[WAYS][2][64]; /* rows are printed later */
+    report_heading("%d requests wait in one process while the other loads: from the fill in Redis", WAITERS);
+    for (size_t i = 0; i < WAYS; i++) {
+        snprintf(kept[i][0], sizeof kept[i][0], "to the first, %s", names[i]);
+        snprintf(kept[i][1], sizeof kept[i][1], "to the last, %s", names[i]);
+    }
+    for (size_t i = 0; i < WAYS; i++)
+        report_row(kept[i][0], "ms", 2, &ways[i].first_ms, (struct goal){GOAL_NONE, 0});
+    for (size_t i = 0; i < WAYS; i++)
+        report_row(kept[i][1], "ms", 2, &ways[i].last_ms, (struct goal){GOAL_NONE, 0});
+}
+
+bool measure_wake(struct bench *bench)
+{
+    static struct way ways[WAYS];
+    progress_begin("1 000 waiters of another process:");
+    bool good = filled_tell(bench, true) && make_deaf_login(bench);
+    for (size_t i = 0; good && i < WAYS; i++)
+        good = start_way(bench, i, &ways[i]);
+    for (size_t i = 0; good && i < REPETITIONS; i++) {
+        progress_repetition(i + 1);
+        for (size_t w = 0; good && w < WAYS; w++)
+            good = repeat(bench, &ways[w]);
+    }
+    good = good && shows(ways);
+    for (size_t i = 0; i < WAYS; i++) {
+        stack_catalogd_stop(&ways[i].holder);
+        stack_catalogd_stop(&ways[i].waiting);
+    }
+    if (good)
+        report(ways);
+    return progress_end(filled_tell(bench, false) && good);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* filled.c - see filled.h. */
+#include "load/bench/filled.h"
+#include "load/base/net.h"
+
+#include <hiredis/hiredis.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+
+enum { LIMIT_S = 60 };
+
+static void *listen_once(void *listening)
+{
+    struct filled *filled = listening;
+    redisReply *reply = NULL;
+    if (redisGetReply(filled->context, (void **)&reply) == REDIS_OK)
+        filled->heard_us = net_now_us();
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return NULL;
+}
+
+/* Tells of every SET whose key names the product's value. */
+static bool subscribe(struct filled *filled, const char *path)
+{
+    const char *id = strrchr(path, '/') + 1;
+    redisReply *reply = redisCommand(filled->context, "PSUBSCRIBE __keyspace@0__:*product:%s}:v", id);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+bool filled_tell(struct bench *bench, bool tells)
+{
+    redisReply *reply =
+        stack_redis_command(&bench->redis, "CONFIG SET notify-keyspace-events %s", tells ? "K$" : "");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return good;
+}
+
+bool filled_listen(const struct bench *bench, const char *path, struct filled *filled)
+{
+    static const struct timeval limit = {.tv_sec = LIMIT_S};
+    *filled = (struct filled){.context = redisConnectUnixWithTimeout(bench->redis.socket_path, limit)};
+    if (filled->context != NULL && filled->context->err == 0 &&
+        redisSetTimeout(filled->context, limit) == REDIS_OK && subscribe(filled, path) &&
+        pthread_create(&filled->thread, NULL, listen_once, filled) == 0)
+        return true;
+    fprintf(stderr, "bench: cannot listen to Redis\n");
+    if (filled->context != NULL)
+        redisFree(filled->context);
+    return false;
+}
+
+uint64_t filled_wait(struct filled *filled)
+{
+    pthread_join(filled->thread, NULL);
+    redisFree(filled->context);
+    return filled->heard_us;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_lookup.c - the lookup on a server loop, as guard/loop.c makes it: PTTL and GET in one write, over a connection
+ * that is not the core's. Who finds no hit goes on to the core.
+ *
+ * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
+ */
+#include "guard/envelope.h"
+#include "guard/hit.h"
+#include "sim.h"
+#include <stdio.h>
+#include <string.h>
+
+static void at_process(struct sim *sim, uint32_t index, uint64_t at_us, enum event_kind kind)
+{
+    const struct request *request = &sim->request[index];
+    sim_at(
+        sim, at_us,
+        (struct event){.kind = kind, .process = request->process, .life = request->life, .subject = index});
+}
+
+/* Its reply, or the end of its time. */
+static void answer_at(struct sim *sim, uint32_t index, uint64_t at_us, bool answered)
+{
+    uint64_t limit_us = sim->lookup[index].sent_us + (uint64_t)sim->params.redis_limit_ms * 1000;
+    bool in_time = answered && at_us < limit_us;
+    at_process(sim, index, in_time ? at_us : limit_us, in_time ? EVENT_LOOKUP_REPLY : EVENT_LOOKUP_LIMIT);
+}
+
+bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
+{
+    struct request *request = &sim->request[index];
+    struct lookup_model *lookup = &sim->lookup[index];
+    struct core_key key = process_key(request->key);
+    if (!process->link_up ||
+        request->deadline_us - request->start_us < (uint64_t)sim->params.redis_limit_ms * 1000)
+        return false;
+    request->looking = true;
+    process->looking++;
+    *lookup = (struct lookup_model){.sent_us = sim->now_us};
+    lookup->near = near_look_up(process->near, key.encoded, key.encoded_bytes, process_now_us(process));
+    sim_trace(sim, "p%u  look up k%u for #%u", process->index, request->key, index);
+    if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
+        answer_at(sim, index, 0, false);
+    else
+        sim_at(sim, sim->now_us + net_latency(sim),
+               (struct event){.kind = EVENT_LOOKUP_PTTL, .subject = index});
+    return true;
+}
+
+/* ---- at Redis ---- */
+
+static bool is_away(struct sim *sim, uint32_t index)
+{
+    bool away = sim->redis.hung || sim->redis.down;
+    if (away)
+        answer_at(sim, index, 0, false);
+    return away || !sim->request[index].looking;
+}
+
+void lookup_pttl(struct sim *sim, uint32_t index)
+{
+    enum { BETWEEN_US = 100 };
+    uint32_t key = sim->request[index].key;
+    const struct stored_value *entry = &sim->redis.slot[key].value;
+    if (is_away(sim, index))
+        return;
+    redis_expire(sim, key);
+    sim->lookup[index].pttl_ms = entry->there ? entry->expires_ms - redis_now_ms(sim) : -2;
+    if (sim_one_in(sim, 4))
+        sim_at(sim, sim->now_us + sim_between(sim, 0, BETWEEN_US),
+               (struct event){.kind = EVENT_LOOKUP_GET, .subject = index});
+    else
+        lookup_get(sim, index);
+}
+
+/* A loop may be busy with others. */
+static uint64_t reply_us(struct sim *sim)
+{
+    uint64_t half_us = (uint64_t)sim->params.redis_limit_ms * 500;
+    bool busy = sim->params.near_ms > 0 && !sim->params.calm && sim_one_in(sim, 4);
+    return net_latency(sim) + (busy ? sim_between(sim, 0, half_us) : 0);
+}
+
+/* What would make its answer one that must not be kept. */
+static void disturb(struct sim *sim, uint32_t index)
+{
+    const struct request *request = &sim->request[index];
+    sim_moment(sim, request->key, EVENT_WRITE);
+    if (sim_fault(sim, FAULT_SUBSCRIPTION, 40))
+        net_unsubscribe(sim, &sim->process[request->process]);
+}
+
+void lookup_get(struct sim *sim, uint32_t index)
+{
+    struct lookup_model *lookup = &sim->lookup[index];
+    uint32_t key = sim->request[index].key;
+    if (is_away(sim, index))
+        return;
+    redis_expire(sim, key);
+    lookup->entry = sim->redis.slot[key].value;
+    lookup->epoch = sim->redis.epoch;
+    if (sim->params.near_ms > 0)
+        disturb(sim, index);
+    answer_at(sim, index, sim->now_us + reply_us(sim), !sim_fault(sim, FAULT_REPLY_LOST, 60));
+}
+
+/* ---- its answer ---- */
+
+static bool is_over(struct process *process, struct request *request)
+{
+    bool over = !request->looking;
+    process->looking -= !over;
+    request->looking = false;
+    return over;
+}
+
+static struct guard_result result_of(const struct lookup_model *lookup, bool is_stale)
+{
+    const struct stored_value *entry = &lookup->entry;
+    return (struct guard_result){
+        .status = entry->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = is_stale ? GUARD_FROM_STALE : GUARD_FROM_CACHE,
+        .age_ms = (uint32_t)((int64_t)entry->px_ms - lookup->pttl_ms),
+        .left_ms = is_stale ? 0 : (uint32_t)(lookup->pttl_ms - (int64_t)entry->stale_ms),
+        .stored = true,
+    };
+}
+
+/* Its validator is the number of the lookup: who meets it later knows where it comes from. */
+static struct value *value_of(const struct stored_value *entry, uint32_t index)
+{
+    char body[BODY_SIZE], validator[16];
+    if (entry->absent)
+        return NULL;
+    body_write(body, entry->key, entry->version, false);
+    int bytes = snprintf(validator, sizeof validator, "%u", index);
+    return value_new(body, strlen(body), validator, (size_t)bytes);
+}
+
+static void refresh_behind(struct sim *sim, struct process *process, uint32_t key, const char *filler)
+{
+    struct core_key core_key = process_key(key);
+    core_refresh(process->core, process_now_us(process), &core_key, &sim->params.policy, filler);
+}
+
+/* As answer_entry() there. False: no hit. */
+static bool answer_entry(struct sim *sim, struct process *process, uint32_t index)
+{
+    const struct lookup_model *lookup = &sim->lookup[index];
+    const struct stored_value *entry = &lookup->entry;
+    struct request *request = &sim->request[index];
+    struct envelope envelope = {.absent = entry->absent, .px_ms = entry->px_ms, .stale_ms = entry->stale_ms};
+    enum envelope_age age = envelope_judge(&envelope, lookup->pttl_ms, sim->redis.max_value_ms);
+    if (age == ENVELOPE_DOUBTFUL)
+        return false;
+    bool is_stale = age == ENVELOPE_STALE;
+    struct value *value = value_of(entry, index);
+    struct guard_result result = result_of(lookup, is_stale);
+    result.value = value != NULL ? &value->public : NULL;
+    if (!is_stale)
+        sim_near_found(sim, process, request, value, &result);
+    enum hit_verdict verdict =
+        hit_judge(&sim->params.policy, is_stale, entry->load_us, result.left_ms, &sim->chance);
+    if (verdict == HIT_NONE) {
+        value_unref(&value);
+        return false;
+    }
+    sim->seen[SEEN_LOOKUPS]++;
+    request->waiter.result = result;
+    process_answered(sim, request);
+    if (verdict != HIT_ANSWER)
+        refresh_behind(sim, process, request->key, verdict == HIT_EARLY ? entry->filler : NULL);
+    return true;
+}
+
+void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
+{
+    struct request *request = &sim->request[index];
+    const struct lookup_model *lookup = &sim->lookup[index];
+    const struct stored_value *entry = &lookup->entry;
+    if (is_over(process, request))
+        return;
+    bool answered = lookup->epoch == sim->redis.epoch;
+    bool sound = entry->there && !entry->damaged && entry->key == request->key;
+    request->waiter.looked_up_in_vain = !answered;
+    if (answered && sound && lookup->pttl_ms > 0 && answer_entry(sim, process, index))
+        process_drain(sim, process);
+    else
+        process_enter(sim, process, index);
+}
+
+void lookup_limit(struct sim *sim, struct process *process, uint32_t index)
+{
+    struct request *request = &sim->request[index];
+    if (is_over(process, request))
+        return;
+    request->waiter.looked_up_in_vain = true;
+    process_enter(sim, process, index);
+}
+
+void lookup_end(struct sim *sim, struct request *request, enum guard_status status)
+{
+    is_over(&sim->process[request->process], request);
+    request->waiter.result = (struct guard_result){.status = status};
+    process_answered(sim, request);
+    process_drain(sim, &sim->process[request->process]);
+}
+
+void lookup_end_all(struct sim *sim, struct process *process)
+{
+    for (uint32_t i = 0; i < sim->requests && process->looking > 0; i++)
+        if (sim->request[i].life == process->life && sim->request[i].looking)
+            lookup_end(sim, &sim->request[i], GUARD_CLOSING);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_near.c - the near cache of each process: guard/near.c itself, used by the rule of guard/near_use.c, and what
+ * its hits must be.
+ *
+ * Own          not older than an invalidation of the same process that was confirmed
+ * Heard        nor than one whose message has arrived, nor than what was in Redis when the subscription came up
+ * Bounded      nor than any that was confirmed near_ms ago, whatever messages and subscriptions have done
+ * Looked up    after the last of these that the process knows of, begun or over
+ * Age          at least the real one and never beyond the end of the entry
+ * Subscribed   without it there is nothing
+ * Memory       never more than its bound
+ */
+#include "sim.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void raise_to(uint32_t *floor, uint32_t to)
+{
+    if (*floor < to)
+        *floor = to;
+}
+
+static void lower_to(uint32_t *floor, uint32_t to)
+{
+    if (*floor > to)
+        *floor = to;
+}
+
+/* A get that comes when it can do harm. */
+static void ask_soon(struct sim *sim, const struct process *process, uint32_t key)
+{
+    if (sim->phase != PHASE_CHAOS || process->near == NULL || !sim_one_in(sim, 2))
+        return;
+    sim_at(
+        sim, sim->now_us + sim_between(sim, 0, (uint64_t)sim->params.latency_us * 2),
+        (struct event){.kind = EVENT_REQUEST, .process = process->index, .life = process->life, .key = key});
+}
+
+/* ---- life ---- */
+
+void sim_near_open(struct sim *sim, struct process *process)
+{
+    uint8_t hash_key[16] = {0};
+    if (sim->params.near_ms == 0)
+        return;
+    hash_key[0] = (uint8_t)process->life;
+    process->near = near_new(sim->params.near_bytes, hash_key);
+    if (process->near == NULL)
+        abort();
+}
+
+void sim_near_close(struct sim *sim, struct process *process)
+{
+    struct near_counters counters;
+    if (process->near == NULL)
+        return;
+    near_count(process->near, &counters);
+    sim->seen[SEEN_NEAR_LATE] += counters.late;
+    sim->seen[SEEN_EVICTED] += counters.evicted;
+    sim->seen[SEEN_CLEARED] += counters.cleared;
+    near_free(&process->near);
+}
+
+/* ---- hits ---- */
+
+/* The highest version that no hit may be older than. */
+static uint32_t floor_of(const struct sim *sim, const struct process *process, uint32_t key)
+{
+    const struct row *row = &sim->row[key];
+    uint64_t near_us = (uint64_t)sim->params.near_ms * 1000;
+    uint32_t floor = row->floor, least = process->near_floor[key];
+    while (floor > least && row->confirmed_us[floor] + near_us > sim->now_us)
+        floor--;
+    return floor > least ? floor : least;
+}
+
+static void check_span(struct sim *sim, const struct request *request)
+{
+    const struct guard_result *result = &request->waiter.result;
+    const struct guard_policy *policy = &sim->params.policy;
+    uint32_t most_ms = result->status == GUARD_ABSENT ? policy->absent_ms : policy->fresh_ms;
+    if (result->age_ms > most_ms || result->left_ms > most_ms)
+        sim_fail(sim, "#%u of k%u got a near value of %u ms, fresh for %u ms more",
+                 (uint32_t)(request - sim->request), request->key, result->age_ms, result->left_ms);
+}
+
+static void check_origin(struct sim *sim, const struct process *process, const struct request *request)
+{
+    enum { REDIS_US = 1000 }; /* its TTLs are whole milliseconds */
+    const struct guard_result *result = &request->waiter.result;
+    uint32_t index = (uint32_t)(request - sim->request);
+    const struct lookup_model *lookup = &sim->lookup[strtoul(result->value->validator, NULL, 10)];
+    uint64_t age_us = sim->now_us - lookup->entry.stored_us;
+    if (age_us > (uint64_t)result->age_ms * 1000 + REDIS_US && sim->hit[FAULT_CLOCK_BACK] == 0)
+        sim_fail(sim, "#%u of k%u got a near value of %llu us as one of %u ms", index, request->key,
+                 (unsigned long long)age_us, result->age_ms);
+    if (lookup->sent_us < process->voided_us[request->key])
+        sim_fail(sim, "#%u of k%u got what was looked up before it was invalidated", index, request->key);
+}
+
+bool sim_near_get(struct sim *sim, struct process *process, struct request *request)
+{
+    struct core_key key = process_key(request->key);
+    struct guard_result *result = &request->waiter.result;
+    process->littered = process->littered && near_sweep(process->near);
+    if (!near_answer(process->near, key.encoded, key.encoded_bytes, process_now_us(process), result))
+        return false;
+    sim->seen[SEEN_NEAR]++;
+    sim->seen[SEEN_NEAR_OLD] += result->value != NULL && sim->row[request->key].floor > 0 &&
+                                floor_of(sim, process, request->key) < sim->row[request->key].floor;
+    request->floor = floor_of(sim, process, request->key);
+    check_span(sim, request);
+    if (!process->hears)
+        sim_fail(sim, "p%u has a near value of k%u without its subscription", process->index, request->key);
+    if (result->value != NULL)
+        check_origin(sim, process, request);
+    process_answered(sim, request);
+    return true;
+}
+
+/* ---- what is put in ---- */
+
+static void check_memory(struct sim *sim, const struct process *process)
+{
+    struct near_counters counters;
+    near_count(process->near, &counters);
+    if (counters.bytes > sim->params.near_bytes)
+        sim_fail(sim, "p%u keeps %llu bytes near, where it may keep %u", process->index,
+                 (unsigned long long)counters.bytes, sim->params.near_bytes);
+}
+
+/* Other keys want the room, too. */
+static void crowd(struct sim *sim, struct process *process)
+{
+    enum { OTHERS = 1000, MOST = 40 };
+    char name[16];
+    for (uint64_t count = sim_between(sim, 0, MOST); count > 0; count--) {
+        int bytes = snprintf(name, sizeof name, "other:%u", (unsigned)sim_between(sim, 0, OTHERS));
+        struct near_lookup lookup = near_look_up(process->near, name, (size_t)bytes, process_now_us(process));
+        struct value *value = value_new(name, (size_t)bytes, "", 0);
+        near_keep(&lookup, sim->params.near_ms, value, &(struct guard_result){.left_ms = 100000});
+        value_unref(&value);
+    }
+}
+
+void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
+                    struct value *value, const struct guard_result *result)
+{
+    const struct lookup_model *lookup = &sim->lookup[request - sim->request];
+    if (process->near == NULL)
+        return;
+    near_keep(&lookup->near, sim->params.near_ms, value, result);
+    if (sim->params.near_bytes < 1 << 20) {
+        crowd(sim, process);
+        check_memory(sim, process);
+    }
+    ask_soon(sim, process, request->key);
+}
+
+/* ---- invalidations ---- */
+
+void sim_near_begins(struct sim *sim, struct process *process, uint32_t key)
+{
+    struct core_key core_key = process_key(key);
+    near_invalidation_begins(process->near, core_key.encoded, core_key.encoded_bytes);
+    process->voided_us[key] = sim->now_us;
+}
+
+void sim_near_ends(struct sim *sim, struct process *process, const struct write *write)
+{
+    struct core_key core_key = process_key(write->key);
+    near_invalidation_ends(process->near, core_key.encoded, core_key.encoded_bytes);
+    process->voided_us[write->key] = sim->now_us;
+    if (write->invalidation.result.status == GUARD_OK)
+        raise_to(&process->near_floor[write->key], write->version);
+    ask_soon(sim, process, write->key);
+}
+
+void sim_near_executed(struct sim *sim, const struct command *command)
+{
+    if (command->answer.gone && !command->answer.error)
+        raise_to(&sim->row[command->key].gone, command->version);
+}
+
+void sim_near_message(struct sim *sim, struct process *process, const struct event *message)
+{
+    uint32_t key = message->key, gone = sim->row[key].gone;
+    struct core_key core_key = process_key(key);
+    near_heard(process->near, message->gone, core_key.encoded, core_key.encoded_bytes);
+    if (!message->gone)
+        return;
+    process->voided_us[key] = sim->now_us;
+    raise_to(&process->near_floor[key], message->version < gone ? message->version : gone);
+    ask_soon(sim, process, key);
+}
+
+void sim_near_failover(struct sim *sim, uint32_t key, uint32_t oldest)
+{
+    lower_to(&sim->row[key].gone, oldest);
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        lower_to(&sim->process[i].near_floor[key], oldest);
+}
+
+/* ---- the subscription ---- */
+
+/* At once, by its canary, or not before it is back. */
+void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back_us)
+{
+    if (process->near == NULL)
+        return;
+    uint64_t after_us = sim_one_in(sim, 3) ? 0 : sim_between(sim, 0, back_us);
+    sim_at(sim, sim->now_us + after_us,
+           (struct event){.kind = EVENT_UNHEARD, .process = process->index, .life = process->life});
+}
+
+static void set_hears(struct sim *sim, struct process *process, bool hears)
+{
+    process->hears = hears;
+    process->littered |= process->near != NULL && !hears;
+    near_subscribed(process->near, hears);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        process->voided_us[key] = sim->now_us;
+}
+
+void sim_near_unheard(struct sim *sim, struct process *process)
+{
+    struct near_counters counters;
+    sim_trace(sim, "p%u  hears nothing any more", process->index);
+    set_hears(sim, process, false);
+    near_count(process->near, &counters);
+    if (counters.entries != 0)
+        sim_fail(sim, "p%u keeps %llu near values without its subscription", process->index,
+                 (unsigned long long)counters.entries);
+}
+
+void sim_near_heard(struct sim *sim, struct process *process)
+{
+    set_hears(sim, process, true);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        raise_to(&process->near_floor[key], sim->row[key].gone);
+}
