@@ -9,11 +9,11 @@
  * before a drop is not put in after it: the token has the epoch of the key's slot, which every drop moves on.
  * Slots are shared by keys; a drop of one may cost a neighbour an insert, never the other way round.
  *
- * A tag is dropped (near_drop_tag()) in constant time, however many entries have it: its slot of another table is
- * stamped, and an entry whose lookup left before that is gone for whoever asks for it. Tags share those slots, too.
- *
  * A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit by bit: by
  * near_sweep(), and by near_put() before it evicts.
+ *
+ * A tag is dropped (near_drop_tag()) in constant time, however many entries have it: its slot of another table is
+ * stamped, and an entry whose lookup left before that is gone for whoever asks for it. Tags share those slots, too.
  *
  * When all this is called, and why that is coherent: near_use.h.
  *

@@ -40,42 +40,42 @@ void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value 
     if (lookup->near == NULL || near_ms == 0)
         return;
     struct near_entry entry = {
-        .value = found->status == GUARD_ABSENT ? NULL : value,
+        .value = found->status == GUARD_OK ? value : NULL,
+        .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
+        .fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000,
         .tags = value != NULL ? value->tags : NULL,
         .tags_bytes = value != NULL ? value->tags_bytes : 0,
         .stamp = lookup->stamp,
-        .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
-        .fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000,
     };
     near_put(lookup->near, lookup->key, lookup->key_bytes, lookup->token,
              lookup->sent_us + (uint64_t)near_ms * 1000, &entry);
 }
 
-static void drop_named(struct near *near, bool of_tag, const char *name, size_t bytes)
+static void drop_out_of_date(struct near *near, bool of_tag, const char *key, size_t key_bytes)
 {
     if (near != NULL)
-        (of_tag ? near_drop_tag : near_drop)(near, name, bytes);
+        (of_tag ? near_drop_tag : near_drop)(near, key, key_bytes);
 }
 
 void near_invalidation_begins(struct near *near, bool of_tag, const char *key, size_t key_bytes)
 {
-    drop_named(near, of_tag, key, key_bytes);
+    drop_out_of_date(near, of_tag, key, key_bytes);
 }
 
 void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes)
 {
-    drop_named(near, of_tag, key, key_bytes);
-}
-
-void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)
-{
-    drop_named(near, true, tag, tag_bytes);
+    drop_out_of_date(near, of_tag, key, key_bytes);
 }
 
 void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes)
 {
-    if (near != NULL && invalidated)
-        near_drop(near, key, key_bytes);
+    if (invalidated)
+        drop_out_of_date(near, false, key, key_bytes);
+}
+
+void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)
+{
+    drop_out_of_date(near, true, tag, tag_bytes);
 }
 
 void near_subscribed(struct near *near, bool up)

@@ -7,7 +7,8 @@
  *     near_keep()                  its answer has come; kept for near_ms from when it was sent
  *     near_invalidation_begins()   this process invalidates: what it has looked up so far is gone
  *     near_invalidation_ends()     and what somebody looked up before the deletion ran in Redis
- *     near_heard()                 another process has done so
+ *     near_heard()                 another process has done so, with a key or
+ *     near_heard_tag()             a tag
  *     near_subscribed()            without the subscription nobody hears of it
  *
  * So a process reads its own invalidations at once, another one when the message arrives, and no one later than
@@ -37,19 +38,18 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t 
                  struct guard_result *out);
 
 struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us);
-/* near_ms 0: it is not kept. `found` is fresh, its value `value`, which is referred to; absent: NULL, or its tags. */
+/* near_ms 0: it is not kept. `found` is fresh, its value `value`, which is referred to; if it is absent, NULL or no
+ * more than its tags. */
 void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,
                const struct guard_result *found);
 
-/* of_tag: the key is a tag, and all that have it go. */
+/* of_tag: of all entries that have it, and `key` is the encoded tag. */
 void near_invalidation_begins(struct near *near, bool of_tag, const char *key, size_t key_bytes);
 /* Confirmed or not, before anybody is told. */
 void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes);
 
 /* A message about this key has arrived. invalidated: not of a fill or a release, which change no row. */
 void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes);
-
-/* Likewise about this tag, which has been invalidated. */
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 
 /* The subscription's state has changed, or may have. False: there is something for near_sweep(). */

@@ -462,10 +462,10 @@ static enum message_kind message_kind(char operation)
         return MESSAGE_RELEASED;
     case 'i':
         return MESSAGE_INVALIDATED;
-    case 't':
-        return MESSAGE_TAG;
     case 'p':
         return MESSAGE_PERMIT;
+    case 't':
+        return MESSAGE_TAG;
     case 'c':
         return MESSAGE_CANARY;
     }

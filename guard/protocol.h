@@ -6,8 +6,8 @@
  * own; used on the guard's thread.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
- * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a load
- * permit is free for that process; or "c <process> <number>", the canary. Behind an f, after a space, the entry may
+ * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a
+ * load permit is free for that process; or "c <process> <number>", the canary. Behind an f, after a space, the entry may
  * follow that was stored, as it stands in Redis: if somebody waits for that lease and it has at most push_bytes.
  */
 #ifndef GUARD_PROTOCOL_H
@@ -47,8 +47,8 @@ enum message_kind {
     MESSAGE_FILLED,
     MESSAGE_RELEASED,
     MESSAGE_INVALIDATED,
-    MESSAGE_TAG,
     MESSAGE_PERMIT,
+    MESSAGE_TAG,
     MESSAGE_CANARY
 };
 struct message {

@@ -19,12 +19,12 @@ static const struct {
     SCRIPT_ENTRY(SCRIPT_TOUCH, touch),
     SCRIPT_ENTRY(SCRIPT_RELEASE, release),
     SCRIPT_ENTRY(SCRIPT_INVALIDATE, invalidate),
-    SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock),
-    SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
-    SCRIPT_ENTRY(SCRIPT_TAG_INVALIDATE, tag_invalidate),
     SCRIPT_ENTRY(SCRIPT_PERMIT_ACQUIRE, permit_acquire),
     SCRIPT_ENTRY(SCRIPT_PERMIT_RENEW, permit_renew),
     SCRIPT_ENTRY(SCRIPT_PERMIT_RELEASE, permit_release),
+    SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock),
+    SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
+    SCRIPT_ENTRY(SCRIPT_TAG_INVALIDATE, tag_invalidate),
 };
 
 #undef SCRIPT_ENTRY

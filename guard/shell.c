@@ -109,9 +109,9 @@ void shell_on_message(void *context, const struct message *message)
 {
     struct guard *guard = context;
     bool invalidated = message->kind == MESSAGE_INVALIDATED;
-    if (message->kind == MESSAGE_TAG) { /* no key: nobody waits for it */
+    if (message->kind == MESSAGE_TAG) {
         near_heard_tag(guard->near, message->subject, message->subject_bytes);
-        return;
+        return; /* no key: nobody waits for it */
     }
     near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
     if (message->kind == MESSAGE_PERMIT)

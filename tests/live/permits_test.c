@@ -323,8 +323,7 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
         snprintf(key, sizeof key, "later:%zu", i);
         ask_start(&fleet, i % fleet.count, &later[i], key);
     }
-    WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S);
-    assert_int_equal(atomic_load(&fleet.source.running), S);
+    WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S && atomic_load(&fleet.source.running) == S);
     fleet_close(&fleet);
     for (size_t i = 0; i < KEYS; i++)
         ask_clear(&later[i]);

@@ -17,7 +17,9 @@
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
-#define NP 3
+#ifndef NP
+#define NP 3 /* at most */
+#endif
 #ifndef NL
 #define NL 2
 #endif
@@ -43,17 +45,17 @@
 
 /* Redis */
 bool out[TOKENS];
-byte queue[NP]; /* who waits: users, then refreshes, each first come, first served */
+byte queue[3]; /* who waits: users, then refreshes, each first come, first served */
 byte waiting;   /* how many */
 
 /* processes */
-byte done[NP];    /* loads that are over */
-bool runs[NP];    /* a load does */
-bool unknown[NP]; /* to Redis: it has forgotten the permit of that load, and was not told yet */
-bool dead[NP];
-bool waits[NP];   /* it asks or waits for a permit */
-bool told[NP];    /* a message names this process; cleared when it asks */
-byte answer[NP];  /* 0: none yet, 1: refused, 2: granted */
+byte done[3];    /* loads that are over */
+bool runs[3];    /* a load does */
+bool unknown[3]; /* to Redis: it has forgotten the permit of that load, and was not told yet */
+bool dead[3];
+bool waits[3];   /* it asks or waits for a permit */
+bool told[3];    /* a message names this process; cleared when it asks */
+byte answer[3];  /* 0: none yet, 1: refused, 2: granted */
 
 /* the environment */
 bool late[TOKENS]; /* an acquire that has not run yet and has been given up */
@@ -218,9 +220,9 @@ ask:
         answer[i] = 0;
         if
         :: acquire(i, token, true)
-        :: faults > 0 -> faults--; goto ask                              /* lost */
-        :: faults > 0 -> faults--; acquire(i, token, false); goto ask    /* its reply is */
-        :: faults > 0 && !late[token] -> faults--; late[token] = true; goto ask
+        :: atomic { faults > 0 -> faults--; goto ask }                                /* lost */
+        :: atomic { faults > 0 -> faults-- }; acquire(i, token, false); goto ask      /* its reply is */
+        :: atomic { faults > 0 && !late[token] -> faults--; late[token] = true; goto ask }
         fi
     fi;
     /* here a message may overtake the answer */
@@ -259,7 +261,7 @@ load:
     if
     :: dead[i] -> goto end
     :: !dead[i] -> release(i, token)
-    :: faults > 0 -> faults--; skip
+    :: atomic { faults > 0 -> faults-- }
     fi;
     goto ask;
 end:
@@ -320,7 +322,9 @@ init
     atomic {
         run process(0);
         run process(1);
+#if NP == 3
         run process(2);
+#endif
         run environment()
     }
 }

@@ -92,6 +92,8 @@ holds | permits: no poll, as long as no message is lost      | permits.pml -DNOP
 holds | permits: a message is lost                           | permits.pml -DML=1
 holds | permits: Redis forgets one that is in use            | permits.pml -DXP=1
 holds | permits: one is forgotten, a process is killed       | permits.pml -DXP=1 -DCR=1 -DNL=1
+holds | permits: a command is lost, or late                  | permits.pml -DFB=1 -DNL=1
+holds | permits: the same with a process killed              | permits.pml -DFB=1 -DCR=1 -DNL=1
 fails | permits: no poll, and a message is lost              | permits.pml -DNOPOLL -DML=1 -DNL=1
 fails | permits, bug: no latch, no poll                      | permits.pml -DNOPOLL -DBUG_NOLATCH
 fails | permits, bug: whoever asks first gets one            | permits.pml -DBUG_NOQUEUE

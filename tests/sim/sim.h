@@ -9,8 +9,8 @@
  *   sim_near.c     the near cache of each process, guard/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
- *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
+ *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
@@ -139,13 +139,13 @@ enum seen {
     SEEN_LENT,      /* loads on the thread of one that waits */
     SEEN_CIRCLES,   /* gets of loaders that would have waited for themselves */
     SEEN_BATCHED,   /* loads that joined another's query */
-    SEEN_TAGGED,    /* invalidations of tags */
-    SEEN_OUTDATED,  /* entries found older than one */
     SEEN_NEAR,      /* near hits */
     SEEN_NEAR_OLD,  /* of those, older than an invalidation that another process has confirmed */
     SEEN_NEAR_LATE, /* lookups whose answer came too late to be kept */
     SEEN_EVICTED,   /* entries that left a near cache for want of room */
     SEEN_CLEARED,   /* or with the subscription */
+    SEEN_TAGGED,    /* invalidations of tags */
+    SEEN_OUTDATED,  /* entries found older than one */
     SEEN_PUSHED,    /* gets answered by what came with a message */
     SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
     SEEN_PERMITTED, /* loads under a permit */
@@ -203,6 +203,7 @@ struct event {
     uint32_t key;
     uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
+    bool of_tag;      /* MESSAGE: key is that of a tag, subject the command */
     uint16_t version; /* MESSAGE: nothing older is in Redis */
 };
 
@@ -288,9 +289,9 @@ struct permits_model {
 
 struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
+    struct permits_model permits, permits_replica;
     struct stored_tags tags, tags_replica;
     uint64_t eras; /* begun so far; no two are ever the same */
-    struct permits_model permits, permits_replica;
     int64_t clock_offset_ms;
     bool down, hung, oom, readonly;
     uint32_t epoch; /* one more with every end of a Redis */
@@ -376,13 +377,14 @@ struct lookup_model {
     uint64_t sent_us;
     int64_t pttl_ms;
     struct stored_value entry;
+    struct tags_epochs epochs;
+    bool asked;     /* for the epochs, before the entry */
     uint32_t epoch; /* of the Redis that answered */
-    bool outdated;  /* its tags' epochs say so */
 };
 
 struct write {
     struct core_invalidation invalidation; /* first */
-    uint32_t process, life, key, version, attempts;
+    uint32_t process, life, key, attempts;
     bool open, probe;
     bool of_tag; /* invalidates that instead: all keys that have it */
     uint32_t tag;
@@ -418,6 +420,8 @@ struct command {
     uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
     /* tags */
+    uint32_t
+        versions[SIM_KEYS];  /* INVALIDATE of a tag: of all rows when sent; then what Redis has at least */
     struct tags_clock clock; /* ACQUIRE: what its companion has read */
     bool kept;               /* FILL, TOUCH: what its companion has found */
     bool checking;           /* its reply waits for the epochs of what it found */
@@ -470,8 +474,8 @@ struct params {
     uint32_t together_percent; /* of the gets: asked with others, to be loaded in a batch */
     uint32_t near_ms;          /* 0: no near caches */
     uint32_t near_bytes;
-    bool conditional; /* loaders compare with the value that is refreshed */
     bool tagged;      /* loaders name tags, and some writes invalidate one */
+    bool conditional; /* loaders compare with the value that is refreshed */
     bool pushes;      /* values travel with the messages */
     uint32_t nested;  /* one loader in so many asks for another key; 0: none */
     uint32_t latency_us, load_ms;
@@ -575,10 +579,11 @@ bool sim_near_get(struct sim *sim, struct process *process, struct request *requ
 void sim_near_found(struct sim *sim, struct process *process, const struct request *request,
                     struct value *value, const struct guard_result *result);
 /* An invalidation that the process makes: accepted; over; carried out in Redis. */
-void sim_near_begins(struct sim *sim, struct process *process, uint32_t key);
+void sim_near_begins(struct sim *sim, struct process *process, const struct write *write);
 void sim_near_ends(struct sim *sim, struct process *process, const struct write *write);
-void sim_near_executed(struct sim *sim, const struct command *command);
+void sim_near_executed(struct sim *sim, struct command *command);
 void sim_near_message(struct sim *sim, struct process *process, const struct event *message);
+void sim_near_tag_message(struct sim *sim, struct process *process, const struct command *invalidation);
 /* The subscription: it is lost and will be back after so long; its process knows; it is back. */
 void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back_us);
 void sim_near_unheard(struct sim *sim, struct process *process);

@@ -67,9 +67,9 @@ static void restart_empty(struct sim *sim)
     }
     memset(sim->redis.slot, 0, sizeof sim->redis.slot);
     memset(sim->redis.replica, 0, sizeof sim->redis.replica);
-    sim->redis.tags = sim->redis.tags_replica = (struct stored_tags){.clock = {.there = false}};
     memset(&sim->redis.permits, 0, sizeof sim->redis.permits);
     memset(&sim->redis.permits_replica, 0, sizeof sim->redis.permits_replica);
+    sim->redis.tags = sim->redis.tags_replica = (struct stored_tags){.clock = {.there = false}};
     sim->redis.down = true;
     sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
     net_redis_gone(sim);
@@ -86,8 +86,8 @@ static void fail_over(struct sim *sim)
         sim->redis.slot[key] = sim->redis.replica[key];
         check_failover(sim, key);
     }
-    sim->redis.tags = sim->redis.tags_replica;
     sim->redis.permits = sim->redis.permits_replica;
+    sim->redis.tags = sim->redis.tags_replica;
     sim->redis.down = true;
     net_redis_gone(sim);
     recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);

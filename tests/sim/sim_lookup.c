@@ -67,6 +67,9 @@ void lookup_pttl(struct sim *sim, uint32_t index)
         return;
     redis_expire(sim, key);
     sim->lookup[index].pttl_ms = entry->there ? entry->expires_ms - redis_now_ms(sim) : -2;
+    sim->lookup[index].asked = sim->params.tagged && sim_one_in(sim, 2);
+    if (sim->lookup[index].asked)
+        sim->lookup[index].epochs = tags_ask(sim, key);
     if (sim_one_in(sim, 4))
         sim_at(sim, sim->now_us + sim_between(sim, 0, BETWEEN_US),
                (struct event){.kind = EVENT_LOOKUP_GET, .subject = index});
@@ -99,8 +102,9 @@ void lookup_get(struct sim *sim, uint32_t index)
         return;
     redis_expire(sim, key);
     lookup->entry = sim->redis.slot[key].value;
+    if (!lookup->asked)
+        lookup->epochs = tags_ask(sim, key);
     lookup->epoch = sim->redis.epoch;
-    lookup->outdated = !tags_good_now(sim, key); /* asked for in the same write */
     if (sim->params.near_ms > 0)
         disturb(sim, index);
     answer_at(sim, index, sim->now_us + reply_us(sim), !sim_fault(sim, FAULT_REPLY_LOST, 60));
@@ -128,15 +132,17 @@ static struct guard_result result_of(const struct lookup_model *lookup, bool is_
     };
 }
 
-/* Its validator is the number of the lookup: who meets it later knows where it comes from. */
-static struct value *value_of(const struct stored_value *entry, uint32_t index)
+/* Its validator is the number of the lookup: who meets it later knows where it comes from. Of an absent one no more
+ * than its tags, NULL if it has none. */
+static struct value *value_of(const struct sim *sim, const struct stored_value *entry, uint32_t index)
 {
-    char body[BODY_SIZE], validator[16];
+    char body[BODY_SIZE] = "", validator[16];
+    const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
     if (entry->absent)
-        return NULL;
+        return entry->tagged ? value_new_tagged("", 0, "", 0, tags, strlen(tags)) : NULL;
     body_write(body, entry->key, entry->version, false);
     int bytes = snprintf(validator, sizeof validator, "%u", index);
-    return value_new(body, strlen(body), validator, (size_t)bytes);
+    return value_new_tagged(body, strlen(body), validator, (size_t)bytes, tags, strlen(tags));
 }
 
 static void refresh_behind(struct sim *sim, struct process *process, uint32_t key, const char *filler)
@@ -156,9 +162,9 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     if (age == ENVELOPE_DOUBTFUL)
         return false;
     bool is_stale = age == ENVELOPE_STALE;
-    struct value *value = value_of(entry, index);
+    struct value *value = value_of(sim, entry, index);
     struct guard_result result = result_of(lookup, is_stale);
-    result.value = value != NULL ? &value->public : NULL;
+    result.value = value != NULL && !entry->absent ? &value->public : NULL;
     if (!is_stale)
         sim_near_found(sim, process, request, value, &result);
     enum hit_verdict verdict =
@@ -169,6 +175,8 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     }
     sim->seen[SEEN_LOOKUPS]++;
     request->waiter.result = result;
+    if (entry->absent)
+        value_unref(&value);
     process_answered(sim, request);
     if (verdict != HIT_ANSWER)
         refresh_behind(sim, process, request->key, verdict == HIT_EARLY ? entry->filler : NULL);
@@ -183,11 +191,12 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     if (is_over(process, request))
         return;
     bool answered = lookup->epoch == sim->redis.epoch;
-    if (answered && lookup->outdated)
-        memcpy(request->waiter.refused, entry->filler, sizeof entry->filler);
     bool sound = entry->there && !entry->damaged && entry->key == request->key;
+    bool outdated = sound && entry->tagged && tags_verdict_of(sim, entry, &lookup->epochs) != TAGS_GOOD;
     request->waiter.looked_up_in_vain = !answered;
-    if (answered && sound && !lookup->outdated && lookup->pttl_ms > 0 && answer_entry(sim, process, index))
+    if (answered && outdated)
+        memcpy(request->waiter.refused, entry->filler, sizeof entry->filler);
+    if (answered && sound && !outdated && lookup->pttl_ms > 0 && answer_entry(sim, process, index))
         process_drain(sim, process);
     else
         process_enter(sim, process, index);

@@ -31,7 +31,8 @@ static void lower_to(uint32_t *floor, uint32_t to)
 /* A get that comes when it can do harm. */
 static void ask_soon(struct sim *sim, const struct process *process, uint32_t key)
 {
-    if (sim->phase != PHASE_CHAOS || process->near == NULL || !sim_one_in(sim, 2))
+    bool in_use = key < sim->params.keys;
+    if (sim->phase != PHASE_CHAOS || process->near == NULL || !in_use || !sim_one_in(sim, 2))
         return;
     sim_at(
         sim, sim->now_us + sim_between(sim, 0, (uint64_t)sim->params.latency_us * 2),
@@ -161,27 +162,73 @@ void sim_near_found(struct sim *sim, struct process *process, const struct reque
 
 /* ---- invalidations ---- */
 
-void sim_near_begins(struct sim *sim, struct process *process, uint32_t key)
+static bool touches(const struct write *write, uint32_t key)
 {
-    struct core_key core_key = process_key(key);
-    near_invalidation_begins(process->near, false, core_key.encoded, core_key.encoded_bytes);
-    process->voided_us[key] = sim->now_us;
+    return write->of_tag ? tags_has(key, write->tag) : key == write->key;
+}
+
+static struct core_key name_of(const struct write *write)
+{
+    return write->of_tag ? tags_name(write->tag) : process_key(write->key);
+}
+
+static void void_lookups(const struct sim *sim, struct process *process, const struct write *write)
+{
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        if (touches(write, key))
+            process->voided_us[key] = sim->now_us;
+}
+
+void sim_near_begins(struct sim *sim, struct process *process, const struct write *write)
+{
+    struct core_key name = name_of(write);
+    near_invalidation_begins(process->near, write->of_tag, name.encoded, name.encoded_bytes);
+    void_lookups(sim, process, write);
 }
 
 void sim_near_ends(struct sim *sim, struct process *process, const struct write *write)
 {
-    struct core_key core_key = process_key(write->key);
-    near_invalidation_ends(process->near, false, core_key.encoded, core_key.encoded_bytes);
-    process->voided_us[write->key] = sim->now_us;
-    if (write->invalidation.result.status == GUARD_OK)
-        raise_to(&process->near_floor[write->key], write->version);
+    struct core_key name = name_of(write);
+    near_invalidation_ends(process->near, write->of_tag, name.encoded, name.encoded_bytes);
+    void_lookups(sim, process, write);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        if (touches(write, key) && write->invalidation.result.status == GUARD_OK)
+            raise_to(&process->near_floor[key], write->versions[key]);
     ask_soon(sim, process, write->key);
 }
 
-void sim_near_executed(struct sim *sim, const struct command *command)
+/* From the command's own rows to what is in Redis at least from now on. */
+static void tag_executed(struct sim *sim, struct command *command)
 {
-    if (command->answer.gone && !command->answer.error)
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        if (tags_has(key, command->key))
+            raise_to(&sim->row[key].gone, command->versions[key]);
+        command->versions[key] = sim->row[key].gone;
+    }
+}
+
+void sim_near_executed(struct sim *sim, struct command *command)
+{
+    if (!command->answer.gone || command->answer.error)
+        return;
+    if (command->action.of_tag)
+        tag_executed(sim, command);
+    else
         raise_to(&sim->row[command->key].gone, command->version);
+}
+
+void sim_near_tag_message(struct sim *sim, struct process *process, const struct command *invalidation)
+{
+    struct core_key name = tags_name(invalidation->key);
+    near_heard_tag(process->near, name.encoded, name.encoded_bytes);
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        uint32_t then = invalidation->versions[key], gone = sim->row[key].gone;
+        if (!tags_has(key, invalidation->key))
+            continue;
+        process->voided_us[key] = sim->now_us;
+        raise_to(&process->near_floor[key], then < gone ? then : gone);
+        ask_soon(sim, process, key);
+    }
 }
 
 void sim_near_message(struct sim *sim, struct process *process, const struct event *message)

@@ -47,9 +47,11 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     struct command *command = &sim->command[sim->commands++];
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
     command->connection = process->connection;
-    command->key =
-        is_of_permit(action->kind) ? 0 : (uint32_t)(action->key.encoded[1] - '0'); /* or of a tag */
+    if (!is_of_permit(action->kind))
+        command->key = (uint32_t)(action->key.encoded[1] - '0'); /* or that of a tag */
     command->version = sim->row[command->key].version;
+    for (uint32_t key = 0; key < SIM_KEYS && action->of_tag; key++)
+        command->versions[key] = sim->row[key].version;
     command->sent_us = sim->now_us;
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
@@ -244,8 +246,9 @@ static struct core_reply read_answer(const struct sim *sim, const struct command
         out.kind = REPLY_FREE;
         return out;
     }
-    if (command->action.kind != CORE_ACQUIRE)
-        out = (struct core_reply){.kind = REPLY_CODE, .code = answer->code};
+    if (command->action.kind == CORE_ACQUIRE)
+        return out;
+    out = (struct core_reply){.kind = REPLY_CODE, .code = answer->code};
     out.outdated = tags_companion(sim, command) && !command->kept;
     return out;
 }
@@ -466,8 +469,9 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.key = command->key;
     event.subscription = process->subscription;
     event.gone = command->answer.gone;
+    event.of_tag = command->action.of_tag;
     event.version = (uint16_t)sim->row[command->key].gone;
-    event.subject = command->answer.pushed ? index + 1 : 0;
+    event.subject = command->answer.pushed || event.of_tag ? index + 1 : 0;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
     uint64_t at_us = sim->now_us + net_latency(sim);
@@ -554,6 +558,11 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
     struct core_key key = process_key(event->key);
     if (!process->subscribed || process->subscription != event->subscription)
         return;
+    if (event->of_tag) {
+        sim_trace(sim, "p%u  message t%u", process->index, event->key);
+        sim_near_tag_message(sim, process, &sim->command[event->subject - 1]);
+        return;
+    }
     sim_trace(sim, "p%u  message k%u%s%s", process->index, event->key, event->gone ? " invalidated" : "",
               event->subject != 0 ? " with what was stored" : "");
     sim_near_message(sim, process, event);

@@ -619,21 +619,19 @@ void process_invalidate(struct sim *sim, uint32_t index)
     }
     write->process = process->index;
     write->life = process->life;
-    write->version = sim->row[write->key].version;
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         write->versions[key] = sim->row[key].version;
     write->invalidation =
         (struct core_invalidation){.key = write->of_tag ? tags_name(write->tag) : process_key(write->key),
                                    .of_tag = write->of_tag,
                                    .deadline_us = process_now_us(process) + 1000000};
-    if (!write->of_tag)
-        sim_near_begins(sim, process, write->key);
+    sim_near_begins(sim, process, write);
     if (core_invalidate(process->core, process_now_us(process), &write->invalidation) != GUARD_OK)
         write->open = false;
     process_drain(sim, process);
 }
 
-static void raise_floor(const struct sim *sim, struct row *row, uint32_t version)
+static void raise_floor(struct sim *sim, struct row *row, uint32_t version)
 {
     for (; row->floor < version; row->confirmed_us[row->floor] = sim->now_us)
         row->floor++;
@@ -643,8 +641,7 @@ static void invalidated(struct sim *sim, struct write *write)
 {
     enum { ATTEMPTS = 4 };
     write->open = false;
-    if (!write->of_tag)
-        sim_near_ends(sim, &sim->process[write->process], write);
+    sim_near_ends(sim, &sim->process[write->process], write);
     if (write->invalidation.result.status == GUARD_OK) {
         for (uint32_t key = 0; key < SIM_KEYS; key++)
             if (write->of_tag ? tags_has(key, write->tag) : key == write->key)

@@ -338,6 +338,7 @@ static void invalidate_tag(struct run *run, uint32_t tag, struct redis_answer *o
 {
     run->refused = !tags_invalidate(run->sim, tag);
     out->code = 1;
+    out->published = out->gone = !run->refused;
 }
 
 static void invalidate(struct run *run, struct redis_answer *out)

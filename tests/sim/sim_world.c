@@ -115,11 +115,11 @@ static void choose_policy(struct sim *sim)
         policy->batch_loader = never_called;
         policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
     }
-    params->tagged = policy->tagged = sim->seed % 4 == 2 || sim->seed % 16 == 0;
-    if (sim->seed % 4 == 1) {
+    if (sim->seed % 4 == 2) {
         params->permits = (uint32_t)(1 + sim->seed / 4 % 4);
         params->permit_ms = (uint32_t)(200 + sim->seed / 16 % 1800);
     }
+    params->tagged = policy->tagged = sim->seed % 8 == 1 || sim->seed % 8 == 3 || sim->seed % 16 == 0;
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -289,11 +289,11 @@ static bool is_of_process(enum event_kind kind)
     case EVENT_LEAVE:
     case EVENT_CLOSE:
     case EVENT_TURN:
-    case EVENT_CHECKED:
-    case EVENT_PUSH_CHECKED:
     case EVENT_LOOKUP_REPLY:
     case EVENT_LOOKUP_LIMIT:
     case EVENT_UNHEARD:
+    case EVENT_CHECKED:
+    case EVENT_PUSH_CHECKED:
         return true;
     case EVENT_COMPANION:
     case EVENT_CHECK:
@@ -415,17 +415,17 @@ static void happen(struct sim *sim, const struct event *event)
     case EVENT_EXECUTE:
         net_execute(sim, event->subject);
         break;
-    case EVENT_CHECK:
-        net_check(sim, event->subject);
-        break;
-    case EVENT_PUSH_CHECK:
-        net_push_check(sim, event);
-        break;
     case EVENT_LOOKUP_PTTL:
         lookup_pttl(sim, event->subject);
         break;
     case EVENT_LOOKUP_GET:
         lookup_get(sim, event->subject);
+        break;
+    case EVENT_CHECK:
+        net_check(sim, event->subject);
+        break;
+    case EVENT_PUSH_CHECK:
+        net_push_check(sim, event);
         break;
     case EVENT_LOAD_READ:
         process_load_read(sim, event->subject);
@@ -447,8 +447,8 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_REPLICATE:
         memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
-        sim->redis.tags_replica = sim->redis.tags;
         sim->redis.permits_replica = sim->redis.permits;
+        sim->redis.tags_replica = sim->redis.tags;
         break;
     default:
         break;
