@@ -36,6 +36,7 @@ static int stop_server(void **state)
     return 0;
 }
 
+static redisReply *command(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static redisReply *command(const char *format, ...)
 {
     char text[1024];
