@@ -1,20 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /* tag_memory.c - see tag_memory.h. */
 #include "tag_memory.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES = 1024 }; /* 128 KiB */
+enum { SETS = 4096, WAYS = TAG_MEMORY_KEYS / SETS }; /* 2 MiB, of which the system gives what is used */
 
 struct remembered {
     uint64_t key_hash;
-    uint8_t bytes;
+    uint8_t bytes; /* 0: nothing */
     char tags[TAG_MEMORY_TEXT_MAX];
 };
 
 struct tag_memory {
-    struct remembered places[PLACES];
+    struct remembered places[SETS][WAYS];
+    unsigned next_victim;
 };
+
+static struct remembered *place_of(struct tag_memory *memory, uint64_t key_hash)
+{
+    struct remembered *set = memory->places[key_hash % SETS];
+    for (size_t way = 0; way < WAYS; way++)
+        if (set[way].bytes > 0 && set[way].key_hash == key_hash)
+            return &set[way];
+    return NULL;
+}
+
+/* Nobody's, or that of whoever's turn it is. */
+static struct remembered *place_for(struct tag_memory *memory, uint64_t key_hash)
+{
+    struct remembered *set = memory->places[key_hash % SETS];
+    for (size_t way = 0; way < WAYS; way++)
+        if (set[way].bytes == 0)
+            return &set[way];
+    return &set[memory->next_victim++ % WAYS];
+}
 
 struct tag_memory *tag_memory_new(void)
 {
@@ -31,17 +52,22 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 {
     if (memory == NULL)
         return;
-    struct remembered *place = &memory->places[key_hash % PLACES];
+    struct remembered *place = place_of(memory, key_hash);
+    bool fits = bytes > 0 && bytes <= TAG_MEMORY_TEXT_MAX;
+    if (place == NULL && fits)
+        place = place_for(memory, key_hash);
+    if (place == NULL)
+        return;
     place->key_hash = key_hash;
-    place->bytes = bytes <= TAG_MEMORY_TEXT_MAX ? (uint8_t)bytes : 0;
-    if (place->bytes > 0)
-        memcpy(place->tags, tags, place->bytes);
+    place->bytes = fits ? (uint8_t)bytes : 0;
+    memcpy(place->tags, tags, place->bytes);
 }
 
-size_t tag_memory_get(const struct tag_memory *memory, uint64_t key_hash, const char **tags)
+size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags)
 {
-    if (memory == NULL || memory->places[key_hash % PLACES].key_hash != key_hash)
+    const struct remembered *place = memory != NULL ? place_of(memory, key_hash) : NULL;
+    if (place == NULL)
         return 0;
-    *tags = memory->places[key_hash % PLACES].tags;
-    return memory->places[key_hash % PLACES].bytes;
+    *tags = place->tags;
+    return place->bytes;
 }

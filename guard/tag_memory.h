@@ -3,7 +3,7 @@
  * tag_memory.h - which tags entries had when they were last seen, so that the next lookup can ask for their epochs in
  * the same write. A hint: whoever finds other tags on the entry asks again.
  *
- * A table of fixed size whose places are taken over by whoever comes; one loop's own, no locking.
+ * A table of fixed size, four places for the keys whose hashes meet, taken over in turn; one loop's own, no locking.
  */
 #ifndef GUARD_TAG_MEMORY_H
 #define GUARD_TAG_MEMORY_H
@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TAG_MEMORY_TEXT_MAX = 118 }; /* longer ones are not remembered */
+enum {
+    TAG_MEMORY_TEXT_MAX = 118, /* longer ones are not remembered */
+    TAG_MEMORY_KEYS = 16384,   /* places; of fewer than half as many keys hardly one is forgotten */
+};
 
 struct tag_memory;
 
@@ -22,6 +25,6 @@ void tag_memory_free(struct tag_memory **memory);
 /* bytes 0: it has none. */
 void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *tags, size_t bytes);
 /* Returns how many bytes there are, 0 for nothing known; valid until the next put. */
-size_t tag_memory_get(const struct tag_memory *memory, uint64_t key_hash, const char **tags);
+size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags);
 
 #endif
