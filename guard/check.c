@@ -77,7 +77,7 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         {"push_bytes", config->push_bytes, 0, PUSH_MOST_BYTES,
          "every process of the namespace hears what travels with a message"},
         {"load_permits", config->load_permits, 0, PERMITS_MOST, "or 0 for no limit"},
-        {"permit_ms", config->permit_ms, least_permit_ms > 10 ? least_permit_ms : 10, LEASE_MAX_MS,
+        {"permit_ms", config->permit_ms, least_permit_ms, LEASE_MAX_MS,
          "at least three times redis_limit_ms, so that an unanswered renewal can be repeated"},
     };
     return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);

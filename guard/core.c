@@ -151,7 +151,14 @@ static uint64_t earlier(uint64_t a_us, uint64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
-/* A nested get keeps half of its time for loading by itself. */
+/* A nested get keeps half of its time for loading by itself. Who holds a permit waits but briefly: the process that he
+ * waits for may be waiting for that very permit. */
+static uint64_t time_with_others_us(const struct core *core, uint64_t left_us)
+{
+    enum { WITH_PERMIT_US = 200000 };
+    return core->permits.all != NULL ? earlier(left_us / 2, WITH_PERMIT_US) : left_us / 2;
+}
+
 static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *waiter,
                        const struct guard_policy *policy, uint64_t deadline_us)
 {
@@ -159,7 +166,7 @@ static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *w
         policy->soft_ms > 0 ? waiter->start_us + (uint64_t)policy->soft_ms * 1000 : deadline_us;
     waiter->deadline_us = waiter->alone_us = deadline_us;
     if (waiter->asker != 0 && now_us < deadline_us)
-        waiter->alone_us = now_us + (deadline_us - now_us) / 2;
+        waiter->alone_us = now_us + time_with_others_us(core, deadline_us - now_us);
     waiter->impatient = false;
     alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
 }

@@ -81,9 +81,8 @@ struct core_waiter {
     bool impatient;         /* past its soft limit */
     bool together;          /* set by the owner: asked with others, may be loaded in a batch with them */
     uint32_t first_round;   /* of the flight when it joined */
-    char refused[TOKEN_UUID_BYTES +
-                 1];            /* by the owner: head of an entry that a lookup of this get found out of
-                                           date; "": none */
+    /* by the owner: head of an entry that a lookup of this get found out of date; "": none */
+    char refused[TOKEN_UUID_BYTES + 1];
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
 

@@ -207,7 +207,7 @@ void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->behind = false;
     flight_drop_previous(flight);
-    if (!flight_take_place(core, now_us, flight) && loads_lender(core, flight) == NULL) {
+    if (loads_lender(core, flight) == NULL && !flight_take_place(core, now_us, flight)) {
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_end(core, flight);
         return;

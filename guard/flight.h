@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * flight.h - one load in progress for one key, and those who wait for it. Private to core*.c,
- * loads.c and flight*.c (flight_parts.h says what each of those does).
+ * loads.c, permits.c and flight*.c (flight_parts.h says what each of those does).
  */
 #ifndef GUARD_FLIGHT_H
 #define GUARD_FLIGHT_H

@@ -69,7 +69,7 @@ void flight_granted(struct core *core, uint64_t now_us, struct flight *flight)
         return;
     }
     core->stats.lease_acquired++;
-    bool can_load = flight_take_place(core, now_us, flight) || loads_lender(core, flight) != NULL;
+    bool can_load = loads_lender(core, flight) != NULL || flight_take_place(core, now_us, flight);
     if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
         flight_deliver_all(core, now_us, flight, flight_shed_result());
         flight_release(core, now_us, flight, GUARD_FAILURE_NONE, false);

@@ -133,8 +133,8 @@ static void busy(struct core *core, uint64_t now_us, struct flight *flight, cons
 }
 
 /* What the script took for a value is damaged, of another key or older than one of its tags: ask again, and name it so
- * that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a round, so that
- * nobody can keep us asking for ever. */
+ * that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a
+ * round, so that nobody can keep us asking for ever. */
 static void unusable(struct core *core, uint64_t now_us, struct flight *flight,
                      const struct core_reply *reply)
 {

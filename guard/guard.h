@@ -261,6 +261,7 @@ struct guard_policy {
     guard_batch_loader *batch_loader; /* NULL: keys that are asked for together are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
     bool tagged; /* loaders may name tags; a hit of an entry that has some asks Redis for one thing more */
+    uint32_t reserved; /* 0 */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
@@ -268,7 +269,7 @@ struct guard_policy {
         .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
         .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
         .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .near_ms = 0, .soft_ms = 0,      \
-        .early_percent = 0, .batch_loader = NULL, .batch_max = 64, .tagged = false                           \
+        .early_percent = 0, .batch_loader = NULL, .batch_max = 64, .tagged = false, .reserved = 0            \
     }
 
 /* ---- the guard ---- */
@@ -497,8 +498,8 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
 /*
  * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
  * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
- * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values are in Redis, too; in mode SHADOW OK at
- * once. Entries are out of date also when Redis has evicted what it knows of their tags: a tag costs some 120 bytes
+ * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values are
+ * in Redis, too; in mode SHADOW OK at once. Entries are out of date also when Redis has evicted what it knows of their tags: a tag costs some 120 bytes
  * there, and needs them for max_value_ms after its last entry was stored. INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,

@@ -12,8 +12,8 @@
  * What is left to wait for is a load that runs on another thread of this process, where circles are refused at the
  * moment they would close (loads_circle), or one of another process, which is waited for only so long (alone_us).
  *
- * Users before refreshes: two lines, and who is in the first goes first. A refresh that somebody joins in vain moves over;
- * one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for when a
+ * Users before refreshes: two lines, and who is in the first goes first. A refresh that somebody joins in vain moves
+ * over; one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for when a
  * worker is free (permits.h): before that nothing is held that others wait for but the lease.
  *
  * Flights that gather are started in batches, at the end of a turn and when no answer is outstanding to an acquire
@@ -70,7 +70,10 @@ void loads_raise(struct core *core, struct flight *flight)
 struct flight *loads_last_refresh(const struct core *core)
 {
     const struct flight *first = core->queue[LINE_REFRESHES];
-    return first != NULL ? first->line_prev : NULL;
+    struct flight *last = first != NULL ? first->line_prev : NULL;
+    while (last != NULL && last->first != NULL) /* who joined it would take the place again */
+        last = last != first ? last->line_prev : NULL;
+    return last;
 }
 
 bool loads_users_queued(const struct core *core)

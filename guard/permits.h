@@ -18,7 +18,8 @@
  *            scripts/permit_acquire.lua says why; once its release was sent it is not used again.
  * Lost       Who could not renew in time, or hears that Redis no longer knew the permit, counts it and loads on: the
  *            query runs already. Renewals go on, so that what runs is counted again.
- * Without    Redis away, the breaker open, or Redis refusing the script: loads start without, B at a time (permit_spared).
+ * Without    Redis away, the breaker open, or Redis refusing the script: loads start without, B at a time
+ *            (permit_spared).
  */
 #ifndef GUARD_PERMITS_H
 #define GUARD_PERMITS_H

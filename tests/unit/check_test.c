@@ -83,7 +83,7 @@ static void each_number_of_the_config_has_its_limits(void **state)
         CONFIG(load_workers, 1, 1024),     CONFIG(load_queue, 0, 1000000),
         CONFIG(max_waiters, 1, 10000000),  CONFIG(max_value_bytes, 1, 64 << 20),
         CONFIG(max_lease_ms, 10, 3600000), CONFIG(max_value_ms, 1, 2000000000),
-        CONFIG(load_permits, 0, 100000),   CONFIG(permit_ms, 10, 3600000),
+        CONFIG(load_permits, 0, 100000),   CONFIG(permit_ms, 0, 3600000),
     };
     (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {

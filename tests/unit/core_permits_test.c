@@ -213,6 +213,39 @@ static void a_nested_load_needs_no_permit(void **state)
     guard_value_unref(&outer.waiter.result.value);
 }
 
+/* Whose lease that is may be waiting for the very permit that the outer load holds. */
+static void a_nested_load_holds_its_permit_only_briefly_for_another_process(void **state)
+{
+    struct bench bench;
+    struct caller outer, inner;
+    (void)state;
+    open_with_permits(&bench);
+    struct seen *load = load_with_permit(&bench, "outer", &outer), *next = NULL;
+    inner = (struct caller){.waiter = {.start_us = bench.now_us, .asker = load->action.load}};
+    struct core_key key = {"inner", 5, "inner", 5};
+    const uint64_t began_us = bench.now_us;
+    inner.accepted =
+        core_get(bench.core, bench.now_us, &key, &bench.policy, &inner.waiter, bench.now_us + 10000000);
+    bench.accepted_count++;
+    drain(&bench);
+    for (int i = 0; i < 100 && next == NULL; i++) {
+        if (bench.seen_first == bench.seen_count)
+            pass_us(&bench, core_next_us(bench.core) - bench.now_us);
+        else if (bench.seen[bench.seen_first].action.kind == CORE_LOAD)
+            next = expect(&bench, CORE_LOAD);
+        else
+            reply_busy(&bench, expect(&bench, CORE_ACQUIRE), 3000);
+    }
+    assert_non_null(next);
+    assert_in_range(bench.now_us - began_us, 1, 300000);
+    loaded(&bench, next, "row");
+    answered_value(&inner, "row", GUARD_FROM_LOAD);
+    loaded(&bench, load, "row");
+    expect(&bench, CORE_PERMIT_RELEASE);
+    bench_close(&bench);
+    guard_value_unref(&outer.waiter.result.value);
+}
+
 /* ---- waiting ---- */
 
 static void who_was_refused_asks_again_when_a_message_names_him(void **state)
@@ -668,6 +701,33 @@ static void a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
+/* It would take the place again, for whoever has joined it. */
+static void a_refresh_that_somebody_has_joined_gives_its_place_to_nobody(void **state)
+{
+    struct bench bench;
+    struct caller callers[3];
+    (void)state;
+    bench_init(&bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 2;
+    bench.policy.stale_ms = 10000;
+    bench_open(&bench);
+    begin_load(&bench, "running", &callers[0]);
+    queue_refresh(&bench, "plain");
+    queue_refresh(&bench, "joined");
+    get(&bench, "joined", &callers[1]);
+    struct seen *peek = expect(&bench, CORE_ACQUIRE);
+    get(&bench, "user", &callers[2]);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_FREE);
+    assert_string_equal(expect(&bench, CORE_RELEASE)->key, "plain");
+    assert_string_equal(expect(&bench, CORE_ACQUIRE)->key, "user");
+    still_waits(&callers[2]);
+    reply_stale(&bench, peek, TURN_OTHERS, "old");
+    answered_value(&callers[1], "old", GUARD_FROM_STALE);
+    bench_close(&bench);
+    guard_value_unref(&callers[0].waiter.result.value);
+}
+
 static void a_user_gives_no_place_to_a_user(void **state)
 {
     struct bench bench;
@@ -719,6 +779,7 @@ int main(void)
         cmocka_unit_test(a_permit_that_nobody_needs_any_more_goes_back),
         cmocka_unit_test(a_batch_takes_one_permit_and_keeps_it_to_its_last_load),
         cmocka_unit_test(a_nested_load_needs_no_permit),
+        cmocka_unit_test(a_nested_load_holds_its_permit_only_briefly_for_another_process),
         cmocka_unit_test(who_was_refused_asks_again_when_a_message_names_him),
         cmocka_unit_test(a_message_that_overtakes_the_refusal_counts),
         cmocka_unit_test(a_lost_message_costs_a_poll_that_grows_to_half_a_second),
@@ -739,6 +800,7 @@ int main(void)
         cmocka_unit_test(who_joins_a_queued_refresh_in_vain_makes_it_a_users),
         cmocka_unit_test(who_is_answered_with_the_stale_value_raises_nothing),
         cmocka_unit_test(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed),
+        cmocka_unit_test(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody),
         cmocka_unit_test(a_user_gives_no_place_to_a_user),
         cmocka_unit_test(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back),
     };
