@@ -210,7 +210,9 @@ GUARD_API void guard_load_unchanged(struct guard_load *load);
  *           this process, or if it would be nested more than GUARD_NESTED_MAX deep. A circle through several
  *           processes is found after half of the time: then a nested get stops waiting for another process's load
  *           and loads without a lease (uncached), which leads back to a key of its own chain. Other nested gets
- *           for keys that another process loads that slowly pay for it with a load of their own.
+ *           for keys that another process loads that slowly pay for it with a load of their own. With load_permits it
+ *           is 200 ms: the other one may be waiting for the permit that this load holds.
+ * Fresh     Never from the near cache: what a loader makes of it is stored for all, and for longer than near_ms.
  */
 enum { GUARD_NESTED_MAX = 8 };
 

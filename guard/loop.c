@@ -385,6 +385,16 @@ static void judge_tags(struct lookup *lookup, struct found *found)
 
 static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply);
 
+/* Nothing here watches deadlines: who has less left than a command may take waits in the core. */
+static bool all_have_time(const struct lookup *lookup)
+{
+    uint64_t end_us = clock_now_us() + (uint64_t)lookup->loop->guard->config.redis_limit_ms * 1000;
+    const struct get *get = lookup->gets;
+    while (get != NULL && get->deadline_us >= end_us)
+        get = get->next;
+    return get == NULL;
+}
+
 /* The entry has other tags than those that were asked for with it: it waits for their epochs. */
 static bool ask_for_epochs(struct lookup *lookup, struct found *found)
 {
@@ -393,7 +403,7 @@ static bool ask_for_epochs(struct lookup *lookup, struct found *found)
                   found->value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
-    if (lookup->check == NULL ||
+    if (lookup->check == NULL || !all_have_time(lookup) ||
         !protocol_send_check(&guard->protocol, lookup->loop->redis, found->value->tags,
                              found->value->tags_bytes, on_late_epochs, lookup))
         return false;
@@ -493,10 +503,11 @@ static void send_remembered(struct lookup *lookup)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL)
         return;
+    if (!protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
+        return;
     memcpy(lookup->check->asked, tags, bytes);
     lookup->check->asked_bytes = bytes;
-    if (protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
-        lookup->replies++;
+    lookup->replies++;
 }
 
 static void send_lookup(struct lookup *lookup)

@@ -48,7 +48,7 @@ struct near_entry {
 };
 
 struct near_counters {
-    uint64_t hit, miss, put, late; /* late: an insert whose key was dropped meanwhile */
+    uint64_t hit, miss, put, late; /* late: an insert whose key or tag was dropped meanwhile */
     uint64_t evicted, dropped, cleared;
     uint64_t entries, bytes; /* now; bytes: with what is still to be freed */
 };

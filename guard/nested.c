@@ -196,7 +196,7 @@ enum guard_status guard_load_get(struct guard_load *load, const struct guard_req
         return GUARD_INVALID;
     if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
         *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
-    else if (!guard_near(guard, request->kind, request->key, result))
+    else
         ask(guard, load, request, result);
     if (result->failure == GUARD_FAILURE_CYCLE && result->source == GUARD_FROM_NOWHERE)
         log_circle(guard, load, request->key);

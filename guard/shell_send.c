@@ -25,6 +25,7 @@ struct call {
     struct core_reply reply;     /* to the script, until all is there */
     struct value *value;         /* owned; reply.value */
     char head[TOKEN_UUID_BYTES]; /* reply.head */
+    char tag[TOKEN_TAG_BYTES];   /* reply.tag */
     size_t tag_count;            /* of what it brought */
     size_t key_bytes;
     char key[]; /* the application's: entries are checked against it */
@@ -126,6 +127,10 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
     if (found) { /* told later, perhaps */
         memcpy(call->head, call->reply.head, TOKEN_UUID_BYTES);
         call->reply.head = call->head;
+    }
+    if (call->reply.tag != NULL) {
+        memcpy(call->tag, call->reply.tag, TOKEN_TAG_BYTES);
+        call->reply.tag = call->tag;
     }
     if (found && call->reply.tags_bytes > 0)
         check_tags(call);

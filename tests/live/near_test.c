@@ -67,6 +67,39 @@ static void what_was_found_in_redis_is_answered_without_it(void **state)
     fleet_close(&fleet);
 }
 
+static enum guard_source inner_source;
+
+/* "outer" is made of "k"; that is a row. */
+static void load_outer(struct guard_load *load, void *context)
+{
+    struct fleet *fleet = context;
+    struct guard_result inner;
+    if (strcmp(guard_load_key(load), "outer") != 0) {
+        source_load(load, &fleet->source);
+        return;
+    }
+    atomic_fetch_add(&fleet->accepted[0], 1);
+    guard_load_get(load, &(struct guard_request){.kind = fleet->kinds[0], .key = "k"}, &inner);
+    inner_source = inner.source;
+    guard_load_done(load, inner.value->body, inner.value->body_bytes, NULL);
+    guard_value_unref(&inner.value);
+}
+
+/* What a near value may be too old for would be stored for everybody. */
+static void a_loader_is_not_answered_from_near(void **state)
+{
+    struct fleet fleet;
+    (void)state;
+    near_init(&fleet);
+    fleet.policy.loader = load_outer;
+    fleet.policy.context = &fleet;
+    fleet_open(&fleet, 1);
+    bring_near(&fleet, 0, "k", "k v1");
+    expect_row(&fleet, 0, "outer", "k v1");
+    assert_int_equal(inner_source, GUARD_FROM_CACHE);
+    fleet_close(&fleet);
+}
+
 static void an_absent_row_is_near_too(void **state)
 {
     struct fleet fleet;
@@ -234,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_found_in_redis_is_answered_without_it),
+        cmocka_unit_test(a_loader_is_not_answered_from_near),
         cmocka_unit_test(an_absent_row_is_near_too),
         cmocka_unit_test(the_process_that_invalidates_sees_it_at_once),
         cmocka_unit_test(nobody_brings_the_old_row_back_near),

@@ -85,6 +85,39 @@ static void command(const char *text)
     freeReplyObject(reply);
 }
 
+/* ---- stale, and somebody else refreshes it ---- */
+
+/* The lease that he waits for is known from a reply that is over when its tags have been looked at. */
+static void who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it(void **state)
+{
+    struct fleet fleet;
+    struct ask holder, waiter;
+    char age[96];
+    (void)state;
+    tags_init(&fleet);
+    fleet.policy.stale_ms = LONG_MS;
+    fleet.policy.soft_ms = fleet.policy.deadline_ms;
+    fleet_open(&fleet, 2);
+    expect_row(&fleet, 0, "k", "k v1");
+    snprintf(age, sizeof age, "PEXPIRE csg1:{%s:k}:v 30000", fleet.name_space);
+    command(age);
+    source_shut(&fleet.source);
+    atomic_store(&fleet.source.version, 2);
+    ask_start(&fleet, 0, &holder, "k");
+    WAIT_UNTIL(fleet.source.begun == 2);
+    ask_start(&fleet, 1, &waiter, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    source_open(&fleet.source);
+    ask_wait(&holder);
+    ask_wait(&waiter);
+    assert_row(&holder.result, "k v2");
+    assert_row(&waiter.result, "k v2");
+    assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
+    ask_clear(&holder);
+    ask_clear(&waiter);
+    fleet_close(&fleet);
+}
+
 /* ---- what a tag reaches ---- */
 
 static void a_tag_takes_all_that_have_it_in_every_process_and_nothing_else(void **state)
@@ -770,6 +803,7 @@ static void two_writers_of_one_tag_each_read_what_they_have_written(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it),
         cmocka_unit_test(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else),
         cmocka_unit_test(an_invalidation_says_whether_anything_may_have_had_the_tag),
         cmocka_unit_test(an_absent_row_has_tags_too),
