@@ -78,8 +78,9 @@ static void load_outer(struct guard_load *load, void *context)
         source_load(load, &fleet->source);
         return;
     }
-    atomic_fetch_add(&fleet->accepted[0], 1);
     guard_load_get(load, &(struct guard_request){.kind = fleet->kinds[0], .key = "k"}, &inner);
+    atomic_fetch_add(&fleet->accepted[0], 1); /* a get like any other */
+    atomic_fetch_add(&fleet->answered, 1);
     inner_source = inner.source;
     guard_load_done(load, inner.value->body, inner.value->body_bytes, NULL);
     guard_value_unref(&inner.value);
