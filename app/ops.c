@@ -229,15 +229,24 @@ static bool hot(struct ops *ops, struct MHD_Connection *connection)
                                 heat(ops, GUARD_HOT_WAIT, 1000)));
 }
 
-/* `what`: "key" or "tag", and its text. */
-static bool send_invalidated(struct MHD_Connection *connection, const char *what, const char *text,
+/* Nobody knows which loads will turn out to have a tag: they name theirs when their query is over. */
+static json_t *say_invalidated(const char *text, bool is_tag, const struct guard_invalidated *result)
+{
+    json_t *said =
+        json_pack("{s:s, s:b}", is_tag ? "tag" : "key", text, "value_dropped", (int)result->value_dropped);
+
+    if (!is_tag)
+        json_object_set_new(said, "load_voided", json_boolean(result->load_voided));
+    return said;
+}
+
+/* `text`: the key, or the tag. */
+static bool send_invalidated(struct MHD_Connection *connection, const char *text, bool is_tag,
                              const struct guard_invalidated *result)
 {
     switch (result->status) {
     case GUARD_OK:
-        return send_state(connection, MHD_HTTP_OK,
-                          json_pack("{s:s, s:b, s:b}", what, text, "value_dropped",
-                                    (int)result->value_dropped, "load_voided", (int)result->load_voided));
+        return send_state(connection, MHD_HTTP_OK, say_invalidated(text, is_tag, result));
     case GUARD_UNKNOWN:
     case GUARD_SHED:
         return refuse(connection, &UNCONFIRMED);
@@ -264,11 +273,11 @@ static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
         return refuse(connection, &BAD_KEY);
     if (key != NULL && route_key_valid(key)) {
         guard_invalidate_wait(ops->guard, key, INVALIDATE_LIMIT_MS, &result);
-        return send_invalidated(connection, "key", key, &result);
+        return send_invalidated(connection, key, false, &result);
     }
     if (tag != NULL && tag_valid(tag)) {
         guard_invalidate_tag_wait(ops->guard, tag, INVALIDATE_LIMIT_MS, &result);
-        return send_invalidated(connection, "tag", tag, &result);
+        return send_invalidated(connection, tag, true, &result);
     }
     return refuse(connection, &BAD_KEY);
 }

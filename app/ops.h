@@ -13,7 +13,8 @@
  *     POST /invalidate?key=product:7   drops an entry and voids its running load; with the token, if there is
  *                                      one. 503: not confirmed, do it again
  *     POST /invalidate?tag=category:7  the same for a group of entries, see tag.h: they count as missing from
- *                                      then on, and so does what loads of them that run will have stored
+ *                                      then on, and so does what loads of them that run will have stored. Says
+ *                                      whether any may have been there, not whether a load ran
  *
  * A thread per connection, at most OPS_CONNECTIONS: an invalidation blocks while Redis is slow, and a stuck
  * server loop must not take this listener with it.

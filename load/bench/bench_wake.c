@@ -151,6 +151,7 @@ static bool repeat(struct bench *bench, struct way *way)
                                           .events = &event,
                                           .event_count = 1};
     struct burst *burst = NULL;
+    way->parked = 0;
     bench_cold_path(bench, path);
     if (!burst_open(&options, &burst))
         return false;

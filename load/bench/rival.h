@@ -5,8 +5,8 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
-#ifndef LOAD_PEERS_RIVAL_H
-#define LOAD_PEERS_RIVAL_H
+#ifndef LOAD_BENCH_RIVAL_H
+#define LOAD_BENCH_RIVAL_H
 
 #include "load/base/proc.h"
 
@@ -33,9 +33,9 @@ struct rival_plan {
 };
 
 /* Returns when GET /ping is answered with 200. */
-bool rival_start(struct rival *server, const struct rival_plan *plan);
+bool rival_start(struct rival *rival, const struct rival_plan *plan);
 /* Accepts a struct that is all zeros. */
-void rival_stop(struct rival *server);
+void rival_stop(struct rival *rival);
 
 /* The first line that a shell command prints, stderr included; false: it failed, the line says why. */
 bool rival_first_line(const char *command, char *line, size_t line_bytes);

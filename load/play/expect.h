@@ -32,8 +32,8 @@
  *     loaded keys              different ones
  *     expiries
  *     peak running             the most loads at once that a sample saw
- *     loads at once            the most that ran at once, exactly: needs log_duration=on, which a stack has if this
- *                              is expected
+ *     loads at once            the most that ran at once, of those that began in the run; no sample, see
+ *                              witness_running.h. Needs log_duration=on, which a stack has if this is expected
  *     redis commands, redis commands per request
  *     stale answers            older than a write that was over before the request was sent
  *     answered per second      over the whole run

@@ -85,6 +85,14 @@ static struct span skip_blanks_and_comments(struct span span)
     return span;
 }
 
+static uint64_t number_behind(struct span span, const char *text)
+{
+    char number[24] = "";
+    struct span rest = skip_past(span, text);
+    snprintf(number, sizeof number, "%.*s", (int)(rest.bytes < 23 ? rest.bytes : 23), rest.at);
+    return strtoull(number, NULL, 10);
+}
+
 /* True: the statement is this command; *rest is what follows it. */
 static bool is_command(struct span statement, const char *command, struct span *rest)
 {
@@ -164,10 +172,7 @@ static bool is_wanted(const struct witness_log *log, struct span statement)
 /* "... witness 17 ..." */
 static void note_ours(struct witness_log *log, struct span statement)
 {
-    char number[24] = "";
-    struct span rest = skip_past(statement, WITNESS_OURS);
-    snprintf(number, sizeof number, "%.*s", (int)(rest.bytes < 23 ? rest.bytes : 23), rest.at);
-    if (log->awaited != 0 && strtoull(number, NULL, 10) == log->awaited)
+    if (log->awaited != 0 && number_behind(statement, WITNESS_OURS) == log->awaited)
         log->has_awaited = true;
 }
 
@@ -229,6 +234,18 @@ static void judge(struct witness_log *log)
         judge_detail(log, text);
 }
 
+/* ---- who is gone ---- */
+
+/* A process that is killed writes no line. The postmaster does; and then it ends all others, without one of theirs. */
+static void note_gone(struct witness_log *log, struct span text)
+{
+    static const char one[] = "server process (PID ";
+    if (begins(text, one))
+        witness_running_line(&log->running, number_behind(text, one), false);
+    else if (begins(text, "all server processes terminated; ") || begins(text, "starting PostgreSQL "))
+        witness_running_none(&log->running);
+}
+
 /* ---- lines ---- */
 
 static void end_message(struct witness_log *log)
@@ -262,8 +279,10 @@ static void begin_message(struct witness_log *log, struct span line, const struc
     if (read->kind != WITNESS_LINE_DETAIL)
         witness_running_line(&log->running, read->process,
                              begins((struct span){read->text, read->text_bytes}, "duration: "));
-    if (read->kind == WITNESS_LINE_LOG)
+    if (read->kind == WITNESS_LINE_LOG) {
+        note_gone(log, (struct span){read->text, read->text_bytes});
         forget_pending(log);
+    }
     text_add(&log->message, read->text, read->text_bytes);
 }
 

@@ -31,3 +31,8 @@ void witness_running_line(struct witness_running *running, uint64_t process, boo
     running->process[at] = running->process[--running->count];
     running->ended += is_end;
 }
+
+void witness_running_none(struct witness_running *running)
+{
+    running->count = 0;
+}

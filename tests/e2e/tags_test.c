@@ -67,6 +67,11 @@ static unsigned invalidate_tag(const struct fleet *fleet, size_t process, const 
                                     .deadline_ms = FLEET_LIMIT_MS},
              &answer);
     const unsigned status = answer.status;
+    if (status == 200) {
+        assert_non_null(strstr(answer.body, "\"value_dropped\":true"));
+        assert_null(
+            strstr(answer.body, "load_voided")); /* which loads have the tag is known when they are over */
+    }
     http_answer_clear(&answer);
     return status;
 }

@@ -7,7 +7,7 @@
  */
 #include "guard_rig.h"
 
-enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, WRITES = 100, WRITERS = 2, READERS = 2 };
+enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, WRITES = 100, WRITERS = 2, READERS = 2, TRIES = 20 };
 
 static atomic_bool moved; /* then it is "m" instead */
 
@@ -259,27 +259,50 @@ static void a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated
     fleet_close(&fleet);
 }
 
+/* One process loads, another waits for it. False: that one polled, so that the message may have found nobody. */
+static bool is_answered_by_the_message(struct fleet *fleet, const char *key)
+{
+    char row[24];
+    struct ask here, elsewhere;
+    const unsigned begun = atomic_load(&fleet->source.begun);
+    const struct guard_stats before = stats_of(fleet->guards[1]);
+    snprintf(row, sizeof row, "%s v1", key);
+    source_shut(&fleet->source);
+    ask_start(fleet, 0, &here, key);
+    WAIT_UNTIL(atomic_load(&fleet->source.begun) == begun + 1);
+    ask_start(fleet, 1, &elsewhere, key);
+    WAIT_UNTIL(stats_of(fleet->guards[1]).lease_busy > before.lease_busy);
+    source_open(&fleet->source);
+    ask_wait(&here);
+    ask_wait(&elsewhere);
+    assert_row(&here.result, row);
+    assert_row(&elsewhere.result, row);
+    const struct guard_stats after = stats_of(fleet->guards[1]);
+    const bool undisturbed = after.wake_polls == before.wake_polls;
+    if (undisturbed) {
+        assert_int_equal(elsewhere.result.source, GUARD_FROM_FLEET);
+        assert_int_equal(after.push_answered, before.push_answered + 1);
+    }
+    ask_clear(&here);
+    ask_clear(&elsewhere);
+    return undisturbed;
+}
+
 /* Its tags are looked at first: one MGET instead of another acquire. */
 static void a_value_that_comes_with_the_message_answers_who_waits_elsewhere(void **state)
 {
+    char key[16];
     struct fleet fleet;
-    struct ask here, elsewhere;
+    bool answered = false;
     (void)state;
     tags_open(&fleet, 2);
     expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
-    source_shut(&fleet.source);
-    ask_start(&fleet, 0, &here, "a1");
-    WAIT_UNTIL(fleet.source.begun == 2);
-    ask_start(&fleet, 1, &elsewhere, "a1");
-    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
-    source_open(&fleet.source);
-    ask_wait(&here);
-    ask_wait(&elsewhere);
-    assert_row(&elsewhere.result, "a1 v1");
-    assert_int_equal(elsewhere.result.source, GUARD_FROM_FLEET);
-    assert_int_equal(stats_of(fleet.guards[1]).push_answered, 1);
-    ask_clear(&here);
-    ask_clear(&elsewhere);
+    for (int try = 1; try <= TRIES && !answered; try++) {
+        snprintf(key, sizeof key, "a%d", try);
+        answered = is_answered_by_the_message(&fleet, key);
+    }
+    if (!answered)
+        fail_msg("%d times a poll came in between", (int)TRIES);
     fleet_close(&fleet);
 }
 

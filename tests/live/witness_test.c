@@ -20,6 +20,7 @@
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -167,6 +168,14 @@ static void the_log_has_every_load_with_its_key_and_its_time(void **state)
     assert_null(witness);
 }
 
+static void await_loads(struct witness *witness, uint64_t wanted)
+{
+    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; witness_loads_now(witness) < wanted;) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(1);
+    }
+}
+
 static void loads_are_seen_while_the_run_goes_on(void **state)
 {
     (void)state;
@@ -176,10 +185,7 @@ static void loads_are_seen_while_the_run_goes_on(void **state)
     assert_int_equal(witness_loads_now(witness), 0);
     query("SELECT /* load */ 1");
     query("SELECT /* load */ 1");
-    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; witness_loads_now(witness) < 2;) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(1);
-    }
+    await_loads(witness, 2);
     witness_close(&witness); /* without an end */
 }
 
@@ -469,6 +475,7 @@ static void a_superuser_that_hears_only_itself_says_so(void **state)
     begin(witness);
     struct witness_view view = end(witness);
     query("ALTER ROLE postgres RESET log_statement");
+    query("CHECKPOINT"); /* or the next kill may undo it: commits are not waited for */
     assert_int_equal(view.load_count, 0);
     assert_says(&view, "log_statement is not 'all' for the role that looked");
     witness_view_clear(&view);
@@ -513,6 +520,63 @@ static void a_killed_database_makes_gaps_and_counting_goes_on_with_the_next(void
     assert_int_equal(view.load_count, 1);
     witness_view_clear(&view);
     assert_true(stack_postgres_restart(&postgres));
+    witness_close(&witness);
+}
+
+/* After a crash the server refuses for a while. */
+static PGconn *connect_again(void)
+{
+    PGconn *connection = PQconnectdb(postgres.url);
+    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; PQstatus(connection) != CONNECTION_OK;) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(5);
+        PQreset(connection);
+    }
+    return connection;
+}
+
+/* One load within another, and the end of the inner one is logged. */
+static void run_two_at_once(struct witness *witness, uint64_t before)
+{
+    char why[256];
+    PGconn *outer = connect_again(), *inner = connect_postgres();
+    assert_int_equal(PQsendQuery(outer, "SELECT /* load for long */ pg_sleep(60)"), 1);
+    await_loads(witness, before + 1);
+    PQclear(PQexec(inner, "SET log_duration = on"));
+    PQclear(PQexec(inner, "SELECT /* load */ 1"));
+    PGcancel *cancel = PQgetCancel(outer);
+    assert_int_equal(PQcancel(cancel, why, sizeof why), 1);
+    PQfreeCancel(cancel);
+    PQclear(PQgetResult(outer));
+    PQfinish(outer);
+    PQfinish(inner);
+}
+
+/* The killed one writes no line, nor do those that the server ends because of it. */
+static void what_ran_when_a_server_process_was_killed_runs_no_longer(void **state)
+{
+    (void)state;
+    enum { SLEEPERS = 2 };
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    PGconn *sleepers[SLEEPERS];
+    begin(witness);
+    for (size_t i = 0; i < SLEEPERS; i++) {
+        sleepers[i] = connect_postgres();
+        assert_int_equal(PQsendQuery(sleepers[i], "SELECT /* load for long */ pg_sleep(60)"), 1);
+    }
+    await_loads(witness, SLEEPERS);
+    assert_int_equal(kill(PQbackendPID(sleepers[0]), SIGKILL), 0);
+    for (size_t i = 0; i < SLEEPERS; i++) {
+        PQclear(PQgetResult(sleepers[i]));
+        PQfinish(sleepers[i]);
+    }
+    run_two_at_once(witness, SLEEPERS);
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, SLEEPERS + 2);
+    assert_true(view.has_ends);
+    assert_int_equal(view.at_once, SLEEPERS);
+    witness_view_clear(&view);
     witness_close(&witness);
 }
 
@@ -898,6 +962,7 @@ int main(void)
         cmocka_unit_test(a_plain_role_sees_what_it_may_and_the_witness_says_so),
         cmocka_unit_test(a_superuser_that_hears_only_itself_says_so),
         cmocka_unit_test(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next),
+        cmocka_unit_test(what_ran_when_a_server_process_was_killed_runs_no_longer),
         cmocka_unit_test(a_stopped_database_holds_nobody_up),
         cmocka_unit_test(a_witness_keeps_its_session_while_all_others_are_taken),
         cmocka_unit_test(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only),

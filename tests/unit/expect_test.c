@@ -190,6 +190,20 @@ static void loads_are_counted_by_key_and_by_expiry(void **state)
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
 }
 
+static void loads_at_once_are_known_where_the_log_has_their_ends(void **state)
+{
+    (void)state;
+    static const char unknown[] = "not known: the log does not say when loads ended: log_duration = on";
+    struct witness_view before = view;
+    view.at_once = 9;
+    expect_broken("loads at once <= 9", unknown);
+    expect_broken("loads at once > 8", unknown);
+    view.has_ends = true;
+    expect_held("loads at once <= 9");
+    expect_broken("loads at once <= 8", "9");
+    view = before;
+}
+
 static void what_nobody_measured_does_not_hold(void **state)
 {
     (void)state;
@@ -268,6 +282,9 @@ static void the_variant_and_the_needs_are_told(void **state)
     assert_true(expect_needs_keys(&expect));
     assert_true(parse("peak running <= 8", &expect, why));
     assert_true(expect_needs_samples(&expect) && !expect_needs_loads(&expect));
+    assert_false(expect_needs_ends(&expect));
+    assert_true(parse("loads at once <= 8", &expect, why));
+    assert_true(expect_needs_loads(&expect) && expect_needs_ends(&expect));
     assert_true(parse("redis commands < 9", &expect, why));
     assert_true(expect_needs_redis(&expect));
 }
@@ -322,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup(a_window_takes_what_was_due_in_it, set_up),
         cmocka_unit_test_setup(latency_is_nearest_rank_over_those_answered, set_up),
         cmocka_unit_test_setup(loads_are_counted_by_key_and_by_expiry, set_up),
+        cmocka_unit_test_setup(loads_at_once_are_known_where_the_log_has_their_ends, set_up),
         cmocka_unit_test_setup(what_nobody_measured_does_not_hold, set_up),
         cmocka_unit_test_setup(a_share_is_never_rounded_up_to_all, set_up),
         cmocka_unit_test_setup(every_comparison_means_what_it_says, set_up),

@@ -368,6 +368,93 @@ static void the_awaited_statement_of_ours_is_found_and_is_no_load(void **state)
     witness_log_clear(&log);
 }
 
+/* ---- how many run ---- */
+
+#define AT(process) "2025-11-20 12:34:56.789 UTC [" process "] "
+#define BEGINS(process) AT(process) "LOG:  execute p1: SELECT /* load */ $1\n"
+#define ENDS(process) AT(process) "LOG:  duration: 20.5 ms\n"
+
+static void the_most_loads_at_once_is_counted_between_begins_and_ends(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "/* load */");
+    feed(&log, BEGINS("11") AT("11") "DETAIL:  parameters: $1 = '7'\n" BEGINS("22") ENDS("33"));
+    assert_int_equal(log.running.count, 2);
+    feed(&log, ENDS("11") BEGINS("33"));
+    assert_int_equal(log.running.count, 2);
+    feed(&log, AT("22") "FATAL:  terminating connection due to administrator command\n" ENDS("33"));
+    assert_int_equal(log.running.count, 0);
+    assert_int_equal(log.running.most, 2);
+    assert_int_equal(log.running.ended, 2); /* the third wrote how it ended, not after how long */
+    assert_int_equal(log.load_count, 3);
+    witness_log_clear(&log);
+}
+
+#define KILLED(process) AT("1") "LOG:  server process (PID " process ") was terminated by signal 9: Killed\n"
+
+static void the_load_of_a_killed_process_ends_with_the_postmasters_line(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "/* load */");
+    feed(&log,
+         BEGINS("11") BEGINS("22") KILLED("22") AT("1") "DETAIL:  Failed process was running: SELECT 1\n");
+    assert_int_equal(log.running.count, 1);
+    assert_int_equal(log.running.process[0], 11);
+    feed(&log, KILLED("33") BEGINS("44"));
+    assert_int_equal(log.running.count, 2);
+    assert_int_equal(log.running.most, 2);
+    assert_int_equal(log.running.ended, 0);
+    witness_log_clear(&log);
+}
+
+/* The postmaster ends all others without a line of theirs; killed itself it leaves none when it is started again. */
+static void no_load_outlasts_the_server(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        AT("1") "LOG:  all server processes terminated; reinitializing\n",
+        AT("2") "LOG:  starting PostgreSQL 15.18 on x86_64-pc-linux-gnu, 64-bit\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct witness_log log;
+        witness_log_init(&log, "/* load */");
+        feed(&log, BEGINS("11") BEGINS("22"));
+        feed(&log, lines[i]);
+        assert_int_equal(log.running.count, 0);
+        feed(&log, BEGINS("33"));
+        assert_int_equal(log.running.most, 2);
+        witness_log_clear(&log);
+    }
+}
+
+/* Otherwise the log would seem to have the ends. */
+static void a_duration_of_another_statement_is_no_end_of_a_load(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "/* load */");
+    feed(&log, ENDS("11") AT("11") "LOG:  statement: SELECT 1\n" ENDS("11"));
+    assert_int_equal(log.running.ended, 0);
+    feed(&log, BEGINS("11") BEGINS("11") ENDS("22")); /* one process runs one at a time */
+    assert_int_equal(log.running.most, 1);
+    assert_int_equal(log.running.ended, 0);
+    witness_log_clear(&log);
+}
+
+static void more_loads_than_there_is_room_for_are_noticed(void **state)
+{
+    (void)state;
+    static struct witness_running running;
+    for (uint64_t process = 1; process <= WITNESS_RUNNING_MAX; process++)
+        witness_running_begin(&running, process);
+    witness_running_begin(&running, 1); /* runs already */
+    assert_false(running.is_overfull);
+    witness_running_begin(&running, WITNESS_RUNNING_MAX + 1);
+    assert_true(running.is_overfull);
+    assert_int_equal(running.most, WITNESS_RUNNING_MAX);
+}
+
 /* ---- rubbish ---- */
 
 static uint32_t chance(uint32_t *state)
@@ -440,6 +527,11 @@ int main(void)
         cmocka_unit_test(what_follows_a_break_does_not_continue_what_came_before),
         cmocka_unit_test(statements_that_are_logged_at_their_end_only_are_noticed),
         cmocka_unit_test(the_awaited_statement_of_ours_is_found_and_is_no_load),
+        cmocka_unit_test(the_most_loads_at_once_is_counted_between_begins_and_ends),
+        cmocka_unit_test(the_load_of_a_killed_process_ends_with_the_postmasters_line),
+        cmocka_unit_test(no_load_outlasts_the_server),
+        cmocka_unit_test(a_duration_of_another_statement_is_no_end_of_a_load),
+        cmocka_unit_test(more_loads_than_there_is_room_for_are_noticed),
         cmocka_unit_test(rubbish_crashes_nothing),
         cmocka_unit_test(a_line_without_end_takes_bounded_memory),
     };
