@@ -165,6 +165,8 @@ struct core {
     uint32_t asker_count;        /* waiters that are nested */
     uint32_t queries;            /* running: a batch is one; <= load_workers */
     uint32_t gathering;          /* queued flights that gather */
+    uint32_t users_queued;       /* flights in LINE_USERS */
+    uint32_t users_gathering;    /* of those, that gather */
     uint64_t turn, batch;        /* batch: of the loads that are being started; 0: none */
     uint32_t asking[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
     bool turn_due;
@@ -250,9 +252,10 @@ void loads_enqueue(struct core *core, struct flight *flight);
 void loads_raise(struct core *core, struct flight *flight);
 /* The refresh that has queued for the shortest time; NULL: none is queued. */
 struct flight *loads_last_refresh(const struct core *core);
-bool loads_users_queued(const struct core *core);
 /* Queries that workers are free for, and that only wait for permits. */
 uint32_t loads_wanted(const struct core *core);
+/* Those of them that somebody waits for, as if no refresh were queued. */
+uint32_t loads_wanted_by_users(const struct core *core);
 void loads_dequeue(struct core *core, struct flight *flight);
 /* Starts what can be started; flights that gather only when the turn is over. Called at the end of every event. */
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over);

@@ -49,6 +49,8 @@ static void join_line(struct core *core, struct flight *flight, enum line line)
 {
     flight->line = line;
     DL_APPEND2(core->queue[line], flight, line_prev, line_next);
+    core->users_queued += line == LINE_USERS;
+    core->users_gathering += line == LINE_USERS && flight->gathers;
 }
 
 void loads_enqueue(struct core *core, struct flight *flight)
@@ -76,22 +78,28 @@ struct flight *loads_last_refresh(const struct core *core)
     return last;
 }
 
-bool loads_users_queued(const struct core *core)
+static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t gathering)
 {
-    return core->queue[LINE_USERS] != NULL;
+    uint32_t workers = core->config.load_workers - core->queries;
+    uint32_t queries = queued - gathering + (gathering > 0); /* a batch at a time */
+    return workers < queries ? workers : queries;
 }
 
 uint32_t loads_wanted(const struct core *core)
 {
-    uint32_t workers = core->config.load_workers - core->queries;
-    uint32_t alone = core->stats.loads_queued - core->gathering;
-    uint32_t queued = alone + (core->gathering > 0); /* a batch at a time */
-    return workers < queued ? workers : queued;
+    return queries_wanted(core, core->stats.loads_queued, core->gathering);
+}
+
+uint32_t loads_wanted_by_users(const struct core *core)
+{
+    return queries_wanted(core, core->users_queued, core->users_gathering);
 }
 
 void loads_dequeue(struct core *core, struct flight *flight)
 {
     DL_DELETE2(core->queue[flight->line], flight, line_prev, line_next);
+    core->users_queued -= flight->line == LINE_USERS;
+    core->users_gathering -= flight->line == LINE_USERS && flight->gathers;
     core->gathering -= flight->gathers;
     core->stats.loads_queued--;
 }

@@ -103,7 +103,7 @@ static void send_permit_acquire(struct core *core, uint64_t now_us, struct permi
     permit->op = action.op;
     permit->attempts++;
     permit->sent_us = now_us;
-    action.behind = core->permits.behind;
+    action.behind = permit->behind;
     action.more = permit->more;
     core_emit(core, &action);
 }
@@ -185,6 +185,7 @@ static void ask_for_permit(struct core *core, uint64_t now_us, bool more)
     struct permit *permit = permit_in(core, PERMIT_FREE);
     move_permit(core, permit, PERMIT_ASKING);
     core->config.make_token(core->config.token_context, core->config.permit_ms, permit->token);
+    permit->behind = core->permits.behind;
     permit->more = more;
     permit->doubtful = permit->lost = false;
     permit->attempts = 0;
@@ -213,9 +214,11 @@ static void rest_permits(struct core *core, uint64_t now_us)
     permits->chances = 0;
 }
 
+/* Who neither waits in the queue nor is about to is told of nothing: he asks for a place. */
 static bool may_ask(struct permits *permits)
 {
-    if (permits->in_state[PERMIT_FREE] == 0 || (permits->refused && permits->chances == 0))
+    bool waits = permits->in_queue || permits->in_state[PERMIT_ASKING] > 0;
+    if (permits->in_state[PERMIT_FREE] == 0 || (permits->refused && waits && permits->chances == 0))
         return false;
     permits->chances -= permits->chances > 0;
     return true;
@@ -232,16 +235,28 @@ static void set_permit_poll(struct core *core, uint64_t now_us)
     alarm_set(&core->alarms, &permits->poll, at_us);
 }
 
+static uint32_t users_asks(const struct permits *permits)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < permits->count && permits->in_state[PERMIT_ASKING] > 0; i++)
+        count += permits->all[i].state == PERMIT_ASKING && !permits->all[i].behind;
+    return count;
+}
+
 static void want_permits(struct core *core, uint64_t now_us, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    bool behind = !loads_users_queued(core);
+    uint32_t users = loads_wanted_by_users(core), asks = users_asks(permits);
+    uint32_t ready = permits->in_state[PERMIT_READY];
+    bool behind = users == 0 && asks == 0;
     if (permits->behind && !behind && permits->chances == 0)
         permits->chances = 1; /* a user has come: he does not wait behind refreshes */
     permits->behind = behind;
-    uint32_t have = permits->in_state[PERMIT_READY] + permits->in_state[PERMIT_ASKING];
-    for (; have < wanted && may_ask(permits); have++)
-        ask_for_permit(core, now_us, have + 1 < wanted);
+    uint32_t most = permits->behind ? wanted : users;
+    uint32_t have = ready + (permits->behind ? permits->in_state[PERMIT_ASKING] : asks);
+    uint32_t all = ready + permits->in_state[PERMIT_ASKING];
+    for (; have < most && all < wanted && may_ask(permits); have++, all++)
+        ask_for_permit(core, now_us, have + 1 < most);
     if (permits->refused && permits->in_state[PERMIT_ASKING] == 0 && permits->poll.place == 0)
         set_permit_poll(core, now_us);
 }
@@ -306,6 +321,15 @@ static void do_without(struct core *core, uint64_t now_us, struct permit *permit
         move_permit(core, permit, PERMIT_FREE);
 }
 
+/* For a user, if one has come for whom nothing was asked. */
+static void ask_again(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    struct permits *permits = &core->permits;
+    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + users_asks(permits))
+        permit->behind = false;
+    send_permit_acquire(core, now_us, permit);
+}
+
 static void acquire_replied(struct core *core, uint64_t now_us, struct permit *permit,
                             const struct core_reply *reply)
 {
@@ -319,7 +343,7 @@ static void acquire_replied(struct core *core, uint64_t now_us, struct permit *p
              !permits_apply(core))
         do_without(core, now_us, permit);
     else
-        send_permit_acquire(core, now_us, permit);
+        ask_again(core, now_us, permit);
 }
 
 static void permit_release_replied(struct core *core, uint64_t now_us, struct permit *permit,

@@ -14,6 +14,8 @@
  *
  * Waiting    A refusal has put this process into Redis's queue. It asks again when a message names it, when it has given
  *            a permit back itself, or when the poll says so; then for as many as the reply says are free.
+ * Classes    As many are asked for as users as workers are free for queued users. Refreshes ask when none is queued or has
+ *            an ask under way: this process has one place in Redis's queue, and who asks for the other class loses it.
  * Tokens     Every permit has a new one. An acquire without an answer is sent again with the same one, which
  *            scripts/permit_acquire.lua says why; once its release was sent it is not used again.
  * Lost       Who could not renew in time, or hears that Redis no longer knew the permit, counts it and loads on: the
@@ -42,7 +44,8 @@ struct permit {
     uint64_t op, renew_op; /* outstanding commands; 0: none */
     uint16_t op_count;
     char token[TOKEN_SIZE];
-    bool more;         /* asked for as one of several */
+    bool behind;       /* asked for a refresh */
+    bool more;         /* as one of several */
     bool doubtful;     /* an acquire of this token was not answered: it may have run, or may yet */
     bool lost;         /* its validity is over, or was */
     uint32_t attempts; /* of the command that is outstanding */
@@ -55,7 +58,7 @@ struct permits {
     uint32_t in_state[PERMIT_STATES];
     char waiter[TOKEN_UUID_BYTES + 1]; /* this process in the queue */
     bool in_queue;                     /* as far as we know */
-    bool behind;                       /* the last one was asked for refreshes only */
+    bool behind;                       /* only refreshes wanted one last */
     /* waiting */
     bool refused;         /* and some are still wanted: from here on only `chances` are asked for */
     uint32_t chances;     /* permits that may have become free for us */

@@ -258,6 +258,7 @@ static bool acquire_permit(const struct protocol *protocol, struct redis *redis,
     add_number(&args, PERMIT_WAIT_MS);
     add_text(&args, action->behind ? "r" : "u");
     add_text(&args, action->more ? "1" : "0");
+    add_text(&args, protocol->channel);
     return run_script(redis, SCRIPT_PERMIT_ACQUIRE, 3, &args, replied, context);
 }
 

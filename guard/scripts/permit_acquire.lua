@@ -9,6 +9,7 @@
 --       6 class       u  a user waits for the load
 --                     r  it is a refresh that nobody waits for
 --       7 more        1  I want further ones after this: if I get it, I go to the end of the queue    0  I do not
+--       8 channel
 --
 -- Replies
 --    n > 0   granted; n - 1 further ones are free for me now
@@ -20,6 +21,10 @@
 --
 -- Why a queue: without it the process that gives a permit back is always the first to ask for it again, and who has
 -- to be woken first never gets one. A permit is granted if one is left once everybody before me has had one.
+--
+-- Why a refusal may publish (as permit_release does): who asks for another class goes to the end of that one. He may have
+-- been told of a permit that is free, or would have been; whom it is for instead nobody has told. Who keeps his place, or
+-- had none, owes no message: those before him have had theirs.
 --
 -- Why the same token may be sent again, unlike that of a lease: a permit grants no right to store anything, it only
 -- counts. A duplicate that arrives while the permit is out changes nothing. One that arrives after it was given back
@@ -58,7 +63,8 @@ clamp(alive_key, wait_ms)
 if redis.call('ZCARD', queue_key) ~= redis.call('ZCARD', alive_key) then redis.call('DEL', queue_key, alive_key) end
 
 local order = tonumber(redis.call('ZSCORE', queue_key, waiter) or nil)
-if order and (order > 1e12) ~= (base > 0) then
+local fell_back = order and (order > 1e12) ~= (base > 0)
+if fell_back then
   redis.call('ZREM', queue_key, waiter)
   order = nil
 end
@@ -92,5 +98,10 @@ end
 
 if not order then line_up() end
 stay()
+if fell_back and others < limit then
+  for _, next in ipairs(redis.call('ZRANGE', queue_key, 0, limit - others - 1)) do
+    if next ~= waiter then redis.pcall('PUBLISH', ARGV[8], 'p - ' .. next) end -- a hint: waiters also poll
+  end
+end
 local first = redis.call('ZRANGE', permits_key, 0, 0, 'WITHSCORES')
 return -math.max(1, (first[2] or now_ms + wait_ms) - now_ms)

@@ -110,8 +110,8 @@ static long long run(unsigned script, const char *arguments)
 static long long acquire_of(const char *token, const char *waiter, int limit, char class, bool more)
 {
     char arguments[256];
-    snprintf(arguments, sizeof arguments, "3 {t}:p {t}:q {t}:a %s %s %d %d %d %c %d", token, waiter, limit,
-             PERMIT_MS, WAIT_MS, class, more);
+    snprintf(arguments, sizeof arguments, "3 {t}:p {t}:q {t}:a %s %s %d %d %d %c %d wake", token, waiter,
+             limit, PERMIT_MS, WAIT_MS, class, more);
     return run(SCRIPT_PERMIT_ACQUIRE, arguments);
 }
 
@@ -390,6 +390,39 @@ static void a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back(void
     assert_int_equal(number("ZCARD {t}:q"), 2);
 }
 
+/* He was told, and it is for users before him. */
+static void who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "C", 1), 1);
+    assert_refused(acquire("t2", "A", 1));
+    assert_refused(acquire("t3", "D", 1));
+    assert_refused(acquire("t4", "E", 1));
+    assert_int_equal(release("t1", "C", 1), 1);
+    told("p - A");
+    assert_refused(acquire_of("t5", "A", 1, 'r', false)); /* his user has left */
+    told("p - D");
+    assert_int_equal(acquire("t6", "D", 1), 1);
+    assert_refused(acquire_of("t7", "E", 1, 'r', false)); /* none is free */
+    told("");
+}
+
+static void who_falls_back_tells_as_many_as_permits_are_free(void **state)
+{
+    (void)state;
+    assert_int_equal(acquire("t1", "C", 2), 1);
+    assert_int_equal(acquire("t2", "C", 2), 1);
+    assert_refused(acquire("t3", "A", 2));
+    assert_refused(acquire("t4", "D", 2));
+    assert_refused(acquire("t5", "E", 2));
+    assert_int_equal(release("t1", "C", 2), 1);
+    told("p - A");
+    assert_int_equal(release("t2", "C", 2), 1);
+    told("p - A, p - D");
+    assert_refused(acquire_of("t6", "A", 2, 'r', false));
+    told("p - D, p - E");
+}
+
 static void nobody_waits_behind_the_dead(void **state)
 {
     (void)state;
@@ -456,6 +489,8 @@ int main(void)
         TEST(who_wants_more_goes_to_the_end_of_the_queue),
         TEST(users_come_before_refreshes_wherever_they_wait),
         TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back),
+        TEST(who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for),
+        TEST(who_falls_back_tells_as_many_as_permits_are_free),
         TEST(nobody_waits_behind_the_dead),
         TEST(a_queue_that_lost_one_of_its_keys_starts_anew),
         TEST(who_leaves_the_queue_tells_the_next),

@@ -110,6 +110,7 @@ enum mutant {
     MUTANT_PERMIT_RELEASE_ANY, /* gives back whoever's permit */
     MUTANT_PERMIT_FOR_EVER,    /* the permit of a dead holder never runs out */
     MUTANT_PERMIT_NO_QUEUE,    /* whoever asks first gets it */
+    MUTANT_PERMIT_NOT_PASSED,  /* who is told and then waits behind others does not tell them */
     MUTANT_REFRESH_FIRST,      /* a refresh does not wait behind users */
     MUTANT_TAGS_BLIND,         /* an entry is good whatever its tags' epochs are */
     MUTANT_EPOCH_LOST_GOOD,    /* a tag without an epoch is taken for one that was never invalidated */
@@ -280,6 +281,7 @@ struct permit_waiter {
     char name[TOKEN_UUID_BYTES + 1];
     uint64_t order; /* 0: none */
     int64_t alive_ms;
+    bool told; /* since it last asked: that one is free, or it knows; or it has to find out by itself */
 };
 
 struct permits_model {

@@ -25,6 +25,7 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_PERMIT_RELEASE_ANY] = "permit-release-any",
     [MUTANT_PERMIT_FOR_EVER] = "permit-for-ever",
     [MUTANT_PERMIT_NO_QUEUE] = "permit-no-queue",
+    [MUTANT_PERMIT_NOT_PASSED] = "permit-not-passed",
     [MUTANT_REFRESH_FIRST] = "refresh-first",
     [MUTANT_TAGS_BLIND] = "tags-blind",
     [MUTANT_EPOCH_LOST_GOOD] = "epoch-lost-good",

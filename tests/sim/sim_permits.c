@@ -7,6 +7,7 @@
  *              a calm run of all queries
  * Under it     a load that begins under a permit holds it, unless Redis has lost its data or its clock was stepped
  * Turn         nobody is granted one that somebody before him in the queue would get
+ * Told         if one is free, those whose turn it is know: a message was sent (it may be lost), or their own reply says so
  * Left behind  in a calm run none is out that is not used or about to be; at the end of every run none is at all
  */
 #include "sim.h"
@@ -66,20 +67,31 @@ static uint64_t last_of(const struct sim *sim, uint64_t first, uint64_t end)
     return last;
 }
 
+/* Nobody tells of what runs out: the poll finds it. */
+static void excuse_all(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_WAITERS; i++)
+        sim->redis.permits.waiter[i].told = true;
+}
+
 void permits_sweep(struct sim *sim)
 {
     int64_t now_ms = redis_now_ms(sim);
     for (uint32_t i = 0; i < SIM_PERMITS; i++) {
         struct permit_out *out = &sim->redis.permits.out[i];
-        if (out->there && out->expires_ms <= now_ms && sim->mutant != MUTANT_PERMIT_FOR_EVER)
+        if (out->there && out->expires_ms <= now_ms && sim->mutant != MUTANT_PERMIT_FOR_EVER) {
             out->there = false;
+            excuse_all(sim);
+        }
         if (out->expires_ms > now_ms + sim->params.permit_ms)
             out->expires_ms = now_ms + sim->params.permit_ms;
     }
     for (uint32_t i = 0; i < SIM_WAITERS; i++) {
         struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
-        if (waiter->alive_ms <= now_ms)
+        if (waiter->order != 0 && waiter->alive_ms <= now_ms) {
             waiter->order = 0;
+            excuse_all(sim);
+        }
         if (waiter->alive_ms > now_ms + PERMIT_WAIT_MS)
             waiter->alive_ms = now_ms + PERMIT_WAIT_MS;
     }
@@ -117,6 +129,7 @@ static void line_up(struct sim *sim, const char *name, bool behind)
     memcpy(waiter->name, name, strlen(name) + 1);
     waiter->order = last + 1;
     waiter->alive_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
+    waiter->told = false;
 }
 
 /* ---- what must be true ---- */
@@ -142,6 +155,19 @@ static void check_turn(struct sim *sim, const struct command *command, uint32_t 
     if (others + ahead >= sim->params.permits)
         sim_fail(sim, "p%u is granted a permit%s before %u who wait for %u", command->process,
                  command->action.behind ? " for a refresh" : "", ahead, sim->params.permits - others);
+}
+
+/* As many as are free have somebody in the queue who knows. */
+static void check_told(struct sim *sim)
+{
+    uint32_t out = count_out(sim);
+    for (uint32_t i = 0; i < SIM_WAITERS && out < sim->params.permits; i++) {
+        const struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
+        bool next = waiter->order != 0 && count_ahead(sim, waiter->order, "") < sim->params.permits - out;
+        if (next && !waiter->told)
+            sim_fail(sim, "%u permits are free and nobody has told %.8s, whose turn it is",
+                     sim->params.permits - out, waiter->name);
+    }
 }
 
 /* Its query runs, has just ended, or is about to begin. */
@@ -240,6 +266,20 @@ void check_permits_rest(struct sim *sim)
 
 /* ---- the scripts ---- */
 
+/* As many as are free are named, without the one who asks or gives one back: he knows. */
+static void name_next(struct sim *sim, const char *by)
+{
+    uint32_t out = count_out(sim);
+    for (uint32_t i = 0; i < SIM_WAITERS && out < sim->params.permits; i++) {
+        struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
+        if (waiter->order == 0 || count_ahead(sim, waiter->order, "") >= sim->params.permits - out)
+            continue;
+        waiter->told = true;
+        if (strcmp(waiter->name, by) != 0)
+            net_tell_permit(sim, waiter->name);
+    }
+}
+
 static void grant(struct sim *sim, const struct command *command, uint32_t others, struct redis_answer *out)
 {
     struct permit_waiter *waiter = find_waiter(sim, command->waiter);
@@ -253,18 +293,23 @@ static void grant(struct sim *sim, const struct command *command, uint32_t other
     line_up(sim, command->waiter, command->action.behind);
     waiter = find_waiter(sim, command->waiter);
     uint32_t taken = others + 1 + (waiter != NULL ? count_ahead(sim, waiter->order, command->waiter) : 0);
-    if (taken < sim->params.permits)
-        out->code += sim->params.permits - taken;
+    if (taken >= sim->params.permits)
+        return;
+    out->code += sim->params.permits - taken;
+    if (waiter != NULL)
+        waiter->told = true;
 }
 
 static void refuse(struct sim *sim, const struct command *command, struct permit_waiter *waiter,
-                   struct redis_answer *out)
+                   bool fell_back, struct redis_answer *out)
 {
     int64_t first_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
     if (waiter == NULL)
         line_up(sim, command->waiter, command->action.behind);
     else
         waiter->alive_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
+    if (fell_back && sim->mutant != MUTANT_PERMIT_NOT_PASSED)
+        name_next(sim, command->waiter);
     for (uint32_t i = 0; i < SIM_PERMITS; i++)
         if (sim->redis.permits.out[i].there && sim->redis.permits.out[i].expires_ms < first_ms)
             first_ms = sim->redis.permits.out[i].expires_ms;
@@ -278,7 +323,10 @@ static void acquire(struct sim *sim, const struct command *command, struct redis
     bool mine = find_out(sim, command->token) != NULL;
     uint32_t others = count_out(sim) - mine;
     struct permit_waiter *waiter = find_waiter(sim, command->waiter);
-    if (waiter != NULL && (waiter->order >= REFRESHES_FIRST) != command->action.behind) {
+    bool fell_back = waiter != NULL && (waiter->order >= REFRESHES_FIRST) != command->action.behind;
+    if (waiter != NULL)
+        waiter->told = false;
+    if (fell_back) {
         waiter->order = 0;
         waiter = NULL;
     }
@@ -292,7 +340,7 @@ static void acquire(struct sim *sim, const struct command *command, struct redis
             check_turn(sim, command, others);
         grant(sim, command, others, out);
     } else {
-        refuse(sim, command, waiter, out);
+        refuse(sim, command, waiter, fell_back, out);
     }
 }
 
@@ -300,18 +348,6 @@ static void renew(struct sim *sim, const struct command *command, struct redis_a
 {
     out->code = find_out(sim, command->token) != NULL;
     put_out(sim, command->token);
-}
-
-/* As many as are free are named, without the one who gives it back. */
-static void name_next(struct sim *sim, const char *by)
-{
-    uint32_t out = count_out(sim);
-    for (uint32_t i = 0; i < SIM_WAITERS && out < sim->params.permits; i++) {
-        const struct permit_waiter *waiter = &sim->redis.permits.waiter[i];
-        bool next = waiter->order != 0 && count_ahead(sim, waiter->order, "") < sim->params.permits - out;
-        if (next && strcmp(waiter->name, by) != 0)
-            net_tell_permit(sim, waiter->name);
-    }
 }
 
 static void release(struct sim *sim, const struct command *command, struct redis_answer *out)
@@ -341,4 +377,6 @@ void permits_execute(struct sim *sim, const struct command *command, struct redi
         renew(sim, command, out);
     else
         release(sim, command, out);
+    if (is_lossless(sim))
+        check_told(sim);
 }

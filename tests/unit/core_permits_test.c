@@ -624,8 +624,147 @@ static void users_start_before_refreshes_that_queued_earlier(void **state)
     reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
     asked = expect(&bench, CORE_PERMIT_ACQUIRE); /* he does not wait behind refreshes in Redis's queue */
     assert_false(asked->action.behind);
+    assert_false(asked->action.more);
     grant(&bench, asked, 0);
     assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    assert_true(expect(&bench, CORE_PERMIT_ACQUIRE)->action.behind);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+/* So many refreshes were refused, and a user asks. */
+static struct seen *ask_among_refreshes(struct bench *bench, unsigned count, struct caller *user)
+{
+    struct seen *asked[8];
+    char key[] = "r0";
+    bench_init(bench);
+    bench->config.permits = bench->config.load_workers = 8;
+    bench->config.permit_ms = PERMIT_MS;
+    bench->config.load_queue = 10;
+    bench->policy.stale_ms = 10000;
+    bench_open(bench);
+    for (unsigned i = 0; i < count; i++, key[1]++) {
+        queue_refresh(bench, key);
+        asked[i] = expect(bench, CORE_PERMIT_ACQUIRE);
+        assert_true(asked[i]->action.behind);
+    }
+    for (unsigned i = 0; i < count; i++)
+        refuse(bench, asked[i], PERMIT_MS);
+    struct seen *for_user = ask_for_one(bench, "user", user);
+    assert_false(for_user->action.behind);
+    return for_user;
+}
+
+static void no_more_are_asked_for_as_users_than_users_are_queued(void **state)
+{
+    struct bench bench;
+    struct caller user;
+    (void)state;
+    struct seen *asked = ask_among_refreshes(&bench, 7, &user);
+    assert_false(asked->action.more);
+    refuse(&bench, asked, PERMIT_MS);
+    sent_nothing(&bench);
+    freed(&bench, asked);
+    struct seen *again = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_false(again->action.behind);
+    assert_false(again->action.more);
+    freed(&bench, asked);
+    sent_nothing(&bench); /* the refreshes wait until he has his */
+    grant(&bench, again, 0);
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    struct seen *refresh = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_true(refresh->action.behind);
+    assert_true(refresh->action.more);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+/* His permit took this process out of Redis's queue: no message would name it. */
+static void refreshes_line_up_again_once_the_last_user_has_his_permit(void **state)
+{
+    struct bench bench;
+    struct caller user;
+    (void)state;
+    struct seen *asked = ask_among_refreshes(&bench, 2, &user);
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    struct seen *refresh = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_true(refresh->action.behind);
+    sent_nothing(&bench);
+    refuse(&bench, refresh, PERMIT_MS);
+    sent_nothing(&bench); /* once */
+    bench_close(&bench);
+}
+
+static void a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself(void **state)
+{
+    struct bench bench;
+    struct caller users[2];
+    (void)state;
+    struct seen *asked = ask_among_refreshes(&bench, 2, &users[0]);
+    get(&bench, "next", &users[1]);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
+    sent_nothing(&bench);
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    struct seen *next = expect(&bench, CORE_PERMIT_ACQUIRE);
+    assert_false(next->action.behind);
+    assert_false(next->action.more);
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+static void nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way(void **state)
+{
+    struct bench bench;
+    struct caller user;
+    (void)state;
+    struct seen *asked = ask_among_refreshes(&bench, 2, &user);
+    freed(&bench, asked);
+    cancel(&bench, &user);
+    reply_code(&bench, expect(&bench, CORE_RELEASE), 1);
+    sent_nothing(&bench);
+    refuse(&bench, asked, PERMIT_MS);
+    assert_true(expect(&bench, CORE_PERMIT_ACQUIRE)->action.behind); /* the message came for it */
+    sent_nothing(&bench);
+    bench_close(&bench);
+}
+
+/* A user does not wait for the answer to a refresh's ask while there are workers for both. */
+static void a_user_asks_beside_a_refresh_that_asks(void **state)
+{
+    struct bench bench;
+    struct caller user;
+    (void)state;
+    open_with_permits(&bench);
+    queue_refresh(&bench, "r");
+    struct seen *refresh = expect(&bench, CORE_PERMIT_ACQUIRE);
+    struct seen *asked = ask_for_one(&bench, "user", &user);
+    assert_false(asked->action.behind);
+    reply_kind(&bench, refresh, REPLY_UNKNOWN);
+    assert_true(expect(&bench, CORE_PERMIT_ACQUIRE)->action.behind); /* as it was asked before */
+    grant(&bench, asked, 0);
+    assert_string_equal(expect(&bench, CORE_LOAD)->key, "user");
+    bench_close(&bench);
+}
+
+static void a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile(void **state)
+{
+    struct bench bench;
+    struct caller user;
+    (void)state;
+    bench_init(&bench);
+    bench.config.permits = bench.config.load_workers = 1;
+    bench.config.permit_ms = PERMIT_MS;
+    bench.policy.stale_ms = 10000;
+    bench_open(&bench);
+    queue_refresh(&bench, "r");
+    struct seen *refresh = expect(&bench, CORE_PERMIT_ACQUIRE);
+    get(&bench, "user", &user);
+    reply_kind(&bench, expect(&bench, CORE_ACQUIRE), REPLY_LEASE);
+    sent_nothing(&bench); /* the only worker has asked */
+    reply_kind(&bench, refresh, REPLY_UNKNOWN);
+    assert_false(expect(&bench, CORE_PERMIT_ACQUIRE)->action.behind);
     sent_nothing(&bench);
     bench_close(&bench);
 }
@@ -797,6 +936,12 @@ int main(void)
         cmocka_unit_test(while_the_breaker_is_open_loads_start_without),
         cmocka_unit_test(closing_gives_back_what_is_held_and_leaves_the_queue),
         cmocka_unit_test(users_start_before_refreshes_that_queued_earlier),
+        cmocka_unit_test(no_more_are_asked_for_as_users_than_users_are_queued),
+        cmocka_unit_test(refreshes_line_up_again_once_the_last_user_has_his_permit),
+        cmocka_unit_test(a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself),
+        cmocka_unit_test(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way),
+        cmocka_unit_test(a_user_asks_beside_a_refresh_that_asks),
+        cmocka_unit_test(a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile),
         cmocka_unit_test(who_joins_a_queued_refresh_in_vain_makes_it_a_users),
         cmocka_unit_test(who_is_answered_with_the_stale_value_raises_nothing),
         cmocka_unit_test(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed),
