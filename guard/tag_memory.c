@@ -18,7 +18,7 @@ struct tag_memory {
     unsigned next_victim;
 };
 
-static struct remembered *place_of(struct tag_memory *memory, uint64_t key_hash)
+static struct remembered *recalled(struct tag_memory *memory, uint64_t key_hash)
 {
     struct remembered *set = memory->places[key_hash % SETS];
     for (size_t way = 0; way < WAYS; way++)
@@ -28,7 +28,7 @@ static struct remembered *place_of(struct tag_memory *memory, uint64_t key_hash)
 }
 
 /* Nobody's, or that of whoever's turn it is. */
-static struct remembered *place_for(struct tag_memory *memory, uint64_t key_hash)
+static struct remembered *place_to_take(struct tag_memory *memory, uint64_t key_hash)
 {
     struct remembered *set = memory->places[key_hash % SETS];
     for (size_t way = 0; way < WAYS; way++)
@@ -52,10 +52,10 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 {
     if (memory == NULL)
         return;
-    struct remembered *place = place_of(memory, key_hash);
+    struct remembered *place = recalled(memory, key_hash);
     bool fits = bytes > 0 && bytes <= TAG_MEMORY_TEXT_MAX;
     if (place == NULL && fits)
-        place = place_for(memory, key_hash);
+        place = place_to_take(memory, key_hash);
     if (place == NULL)
         return;
     place->key_hash = key_hash;
@@ -65,7 +65,7 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags)
 {
-    const struct remembered *place = memory != NULL ? place_of(memory, key_hash) : NULL;
+    const struct remembered *place = memory != NULL ? recalled(memory, key_hash) : NULL;
     if (place == NULL)
         return 0;
     *tags = place->tags;
