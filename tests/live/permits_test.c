@@ -167,7 +167,7 @@ static void who_waits_is_told_and_does_not_have_to_poll(void **state)
 /* The keys in the order in which their loads began. */
 static struct {
     struct source *source;
-    atomic_uint count;
+    atomic_uint count, written;
     char keys[8][16];
 } begun;
 
@@ -177,6 +177,7 @@ static void load_in_order(struct guard_load *load, void *context)
     unsigned number = atomic_fetch_add(&begun.count, 1);
     assert_true(number < 8);
     snprintf(begun.keys[number], sizeof begun.keys[number], "%s", guard_load_key(load));
+    atomic_fetch_add(&begun.written, 1);
     source_load(load, begun.source);
 }
 
@@ -206,7 +207,7 @@ static void a_waiting_user_comes_before_a_refresh_of_another_process(void **stat
     source_open(&fleet.source);
     ask_wait(&user);
     ask_wait(&running);
-    WAIT_UNTIL(atomic_load(&begun.count) == 4);
+    WAIT_UNTIL(atomic_load(&begun.written) == 4);
     assert_string_equal(begun.keys[1], "running");
     assert_string_equal(begun.keys[2], "user"); /* who came later */
     assert_string_equal(begun.keys[3], "refreshed");
