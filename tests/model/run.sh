@@ -102,6 +102,19 @@ fails | permits, bug: a release that gives back anybody's    | permits.pml -DBUG
 fails | permits, bug: that of a dead process never runs out  | permits.pml -DBUG_NOEXPIRY -DCR=1 -DNL=1
 fails | permits, bug: the dead keep their place in the queue | permits.pml -DBUG_NODEATH -DCR=1 -DNL=1
 fails | permits, bug: a renewal does not count again         | permits.pml -DBUG_FORGOTTEN -DXP=1 -DNL=1
+holds | near: nothing goes wrong                             | near.pml
+holds | near: two requests in one process                    | near.pml -DNP=1 -DNR=2
+holds | near: two writes                                     | near.pml -DMAXV=2 -DNR0=0
+holds | near: the subscription is lost twice                 | near.pml -DCU=2 -DNR0=0
+holds | near: lost once, two requests in one process         | near.pml -DCU=1 -DNP=1 -DNR=2
+holds | near: time passes, the subscription is lost          | near.pml -DEND=3 -DNR0=0 -DCU=1
+fails | near: an invalidated row within its time is reached  | near.pml -DEND=3 -DNR0=0 -DREACHED
+fails | near, bug: a lookup that came too late is kept       | near.pml -DBUG_NOEPOCH
+fails | near, bug: an invalidation drops only when it begins | near.pml -DBUG_NOEND
+fails | near, bug: the epoch is read when Redis has answered | near.pml -DBUG_LATETOKEN
+fails | near, bug: its time begins with Redis's answer       | near.pml -DBUG_FROMREPLY -DEND=3 -DNR0=0
+fails | near, bug: kept although nobody listens              | near.pml -DBUG_KEEPS -DCU=1
+fails | near, bug: one from before the loss is kept          | near.pml -DBUG_SAMEGENERATION -DCU=1
 TABLE
 }
 
