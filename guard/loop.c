@@ -60,6 +60,7 @@ static void bump(_Atomic uint64_t *counter, uint64_t by)
                           memory_order_relaxed);
 }
 
+/* NULL: it is counted already. */
 static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct guard_result *result)
 {
     switch (result->status) {
@@ -71,8 +72,9 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
         return &counters->cancelled;
     case GUARD_CLOSING:
         return &counters->closed;
+    case GUARD_SHED: /* by the core, which had no room for it */
+        return NULL;
     case GUARD_FAILED:
-    case GUARD_SHED:
     case GUARD_TIMEOUT:
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
@@ -87,7 +89,9 @@ void loop_count(struct guard_loop *loop, const struct get *get)
     struct loop_counters *counters = &loop->counters;
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
     size_t bucket = core_histogram_bucket(span_us);
-    bump(counter_of(counters, &get->waiter.result), 1);
+    _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);
+    if (outcome != NULL)
+        bump(outcome, 1);
     bump(&counters->duration_count[bucket], 1);
     bump(&counters->duration_sum_us, span_us);
 }
