@@ -444,7 +444,7 @@ void core_free(struct core **core)
 {
     if (*core == NULL)
         return;
-    assert(core_idle(*core) && (*core)->answered_first == NULL && (*core)->invalidated_first == NULL);
+    assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL);
     core_begin(*core);
     free_core(core);
 }

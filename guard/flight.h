@@ -173,9 +173,9 @@ struct core {
 
     struct permits permits; /* permits.c */
 
-    struct core_waiter *answered_first, *answered_last;
+    struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
     struct core_invalidation *invalidations_by_id; /* uthash table */
-    struct core_invalidation *invalidations, *invalidated_first, *invalidated_last;
+    struct core_invalidation *invalidations, *invalidated;
 
     struct core_action *actions; /* owned ring */
     uint32_t action_first, action_count, action_capacity, action_owners;
