@@ -171,7 +171,7 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
 static void remember_loaded(struct guard_loop *loop, const struct get *get)
 {
     const struct core_key key = get_key(get);
-    const struct value *value = (const struct value *)(const void *)get->waiter.result.value;
+    const struct value *value = value_behind(get->waiter.result.value);
     if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
         remember_tags(loop, key.encoded, key.encoded_bytes, value->tags, value->tags_bytes);
 }
