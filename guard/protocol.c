@@ -5,6 +5,7 @@
 #include "envelope.h"
 #include "protocol_tags.h"
 #include "script.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ struct arguments {
 
 static void add_argument(struct arguments *args, const char *text, size_t bytes)
 {
+    assert(args->count < ARGS_MAX);
     args->at[args->count] = text;
     args->bytes[args->count++] = bytes;
 }
@@ -225,8 +227,8 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
 }
 
-static bool send_invalidate(const struct protocol *protocol, struct redis *redis,
-                            const struct core_action *action, redis_replied *replied, void *context)
+static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
+                           const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     if (action->of_tag)
@@ -238,22 +240,23 @@ static bool send_invalidate(const struct protocol *protocol, struct redis *redis
     return run_script(redis, SCRIPT_INVALIDATE, ALL_KEYS, &args, replied, context);
 }
 
-static void add_permit_keys(struct arguments *args, const struct protocol *protocol,
+/* Acquire and release begin alike. */
+static void add_permit_head(struct arguments *args, const struct protocol *protocol,
                             const struct core_action *action)
 {
     add_key(args, protocol, &action->key, KEY_PERMITS);
     add_key(args, protocol, &action->key, KEY_QUEUE);
     add_key(args, protocol, &action->key, KEY_ALIVE);
+    add_text(args, action->token);
+    add_text(args, action->waiter);
+    add_number(args, protocol->permits);
 }
 
-static bool acquire_permit(const struct protocol *protocol, struct redis *redis,
-                           const struct core_action *action, redis_replied *replied, void *context)
+static bool run_permit_acquire(const struct protocol *protocol, struct redis *redis,
+                               const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
-    add_permit_keys(&args, protocol, action);
-    add_text(&args, action->token);
-    add_text(&args, action->waiter);
-    add_number(&args, protocol->permits);
+    add_permit_head(&args, protocol, action);
     add_number(&args, protocol->permit_ms);
     add_number(&args, PERMIT_WAIT_MS);
     add_text(&args, action->behind ? "r" : "u");
@@ -262,8 +265,8 @@ static bool acquire_permit(const struct protocol *protocol, struct redis *redis,
     return run_script(redis, SCRIPT_PERMIT_ACQUIRE, 3, &args, replied, context);
 }
 
-static bool renew_permit(const struct protocol *protocol, struct redis *redis,
-                         const struct core_action *action, redis_replied *replied, void *context)
+static bool run_permit_renew(const struct protocol *protocol, struct redis *redis,
+                             const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     add_key(&args, protocol, &action->key, KEY_PERMITS);
@@ -272,14 +275,11 @@ static bool renew_permit(const struct protocol *protocol, struct redis *redis,
     return run_script(redis, SCRIPT_PERMIT_RENEW, 1, &args, replied, context);
 }
 
-static bool release_permit(const struct protocol *protocol, struct redis *redis,
-                           const struct core_action *action, redis_replied *replied, void *context)
+static bool run_permit_release(const struct protocol *protocol, struct redis *redis,
+                               const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
-    add_permit_keys(&args, protocol, action);
-    add_text(&args, action->token);
-    add_text(&args, action->waiter);
-    add_number(&args, protocol->permits);
+    add_permit_head(&args, protocol, action);
     add_text(&args, protocol->channel);
     return run_script(redis, SCRIPT_PERMIT_RELEASE, 3, &args, replied, context);
 }
@@ -298,13 +298,13 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     case CORE_RELEASE:
         return run_release(protocol, redis, action, replied, context);
     case CORE_INVALIDATE:
-        return send_invalidate(protocol, redis, action, replied, context);
+        return run_invalidate(protocol, redis, action, replied, context);
     case CORE_PERMIT_ACQUIRE:
-        return acquire_permit(protocol, redis, action, replied, context);
+        return run_permit_acquire(protocol, redis, action, replied, context);
     case CORE_PERMIT_RENEW:
-        return renew_permit(protocol, redis, action, replied, context);
+        return run_permit_renew(protocol, redis, action, replied, context);
     case CORE_PERMIT_RELEASE:
-        return release_permit(protocol, redis, action, replied, context);
+        return run_permit_release(protocol, redis, action, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
         break;
