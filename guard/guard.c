@@ -67,7 +67,8 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
     protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
                   config->max_value_ms);
     guard->protocol.push_bytes = config->push_bytes;
-    protocol_set_permits(&guard->protocol, config->load_permits, config->permit_ms);
+    guard->protocol.permits = config->load_permits;
+    guard->protocol.permit_ms = config->permit_ms;
     if (shell_start(guard) != GUARD_OK)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had");
     return GUARD_OK;

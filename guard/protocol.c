@@ -28,18 +28,12 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
     protocol->name_space = name_space;
     protocol->max_lease_ms = max_lease_ms;
     protocol->max_value_ms = max_value_ms;
-    protocol->push_bytes = 0;
+    protocol->permits = protocol->permit_ms = protocol->push_bytes = 0;
     key_channel(name_space, database, protocol->channel);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "?");
     host[sizeof host - 1] = '\0';
     snprintf(protocol->process, sizeof protocol->process, "%.31s:%ld", host, (long)getpid());
-}
-
-void protocol_set_permits(struct protocol *protocol, uint32_t permits, uint32_t permit_ms)
-{
-    protocol->permits = permits;
-    protocol->permit_ms = permit_ms;
 }
 
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,

@@ -2,8 +2,8 @@
 /*
  * protocol.h - the core's actions as Redis scripts, and Redis's replies as the core's.
  *
- * The only file that knows the order of KEYS and ARGV (scripts/) and the text of a message. No I/O of its
- * own; used on the guard's thread.
+ * The only file, but for protocol_tags.h, that knows the order of KEYS and ARGV (scripts/) and the text of a message.
+ * No I/O of its own; used on the thread of the connection.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
  * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a
@@ -19,15 +19,15 @@
 struct protocol {
     const char *name_space;
     char channel[KEY_CHANNEL_SIZE];
-    uint32_t max_lease_ms, max_value_ms, permits, permit_ms;
-    uint32_t push_bytes; /* entries up to this size travel with the message; 0 after init: none */
-    char process[96];    /* "host:pid", readable in a lease */
+    uint32_t max_lease_ms, max_value_ms;
+    char process[96]; /* "host:pid", readable in a lease */
+    /* 0 after init: none */
+    uint32_t push_bytes;         /* entries up to this size travel with the message */
+    uint32_t permits, permit_ms; /* those of the fleet */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
                    uint32_t max_lease_ms, uint32_t max_value_ms);
-/* Those of the fleet; 0: none are asked for. */
-void protocol_set_permits(struct protocol *protocol, uint32_t permits, uint32_t permit_ms);
 
 /* "<uuid 36> <tag 16> <lease_ms 7> <host:pid> <since>"; `random` comes from the operating system. */
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
