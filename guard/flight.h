@@ -227,7 +227,7 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_loaded *loaded);
 void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone);
 /* It waits, for the lease with this tag. */
-bool flight_awaits(const struct flight *flight, const char *tag);
+bool flight_awaits(const struct flight *flight, const char *lease_tag);
 /* Only if flight_awaits(). */
 void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_pushed *pushed);

@@ -371,7 +371,7 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
             out->failure = (enum guard_failure)failure;
 }
 
-static bool is_tag(const char *text, size_t bytes)
+static bool is_lease_tag(const char *text, size_t bytes)
 {
     static const char DIGITS[] = "0123456789abcdef";
     size_t at = 0;
@@ -380,10 +380,10 @@ static bool is_tag(const char *text, size_t bytes)
     return bytes == TOKEN_TAG_BYTES && at == bytes;
 }
 
-static const char *tag_in(const struct redisReply *reply, size_t at)
+static const char *lease_tag_in(const struct redisReply *reply, size_t at)
 {
     const struct redisReply *tag = element(reply, at, REDIS_REPLY_STRING);
-    return tag != NULL && is_tag(tag->str, tag->len) ? tag->str : NULL;
+    return tag != NULL && is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
 }
 
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
@@ -396,7 +396,7 @@ static void read_found(char what, const char *key, size_t key_bytes, const struc
     out->turn = turn_of(number(reply, 3));
     out->pttl_ms = span(number(reply, 2));
     out->cool_ms = span(number(reply, 4));
-    out->tag = tag_in(reply, 4);
+    out->lease_tag = lease_tag_in(reply, 4);
     read_entry(entry, number(reply, 2), key, key_bytes, out, value);
 }
 
@@ -418,7 +418,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
     case 'B':
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
-        out->tag = tag_in(reply, 2);
+        out->lease_tag = lease_tag_in(reply, 2);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));
@@ -491,8 +491,8 @@ struct message protocol_message(const char *payload, size_t payload_bytes)
     const char *space = memchr(message.subject, ' ', message.subject_bytes);
     if (space == NULL)
         return none;
-    if (is_tag(message.subject, (size_t)(space - message.subject)))
-        message.tag = message.subject;
+    if (is_lease_tag(message.subject, (size_t)(space - message.subject)))
+        message.lease_tag = message.subject;
     message.subject_bytes -= (size_t)(space + 1 - message.subject);
     message.subject = space + 1;
     if (message.kind == MESSAGE_FILLED)
@@ -518,7 +518,7 @@ bool protocol_pushed(const struct protocol *protocol, const struct message *mess
     if (!envelope.absent)
         *value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
                                   envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
-    *out = (struct core_pushed){.tag = message->tag,
+    *out = (struct core_pushed){.lease_tag = message->lease_tag,
                                 .tags = envelope.tags,
                                 .tags_bytes = envelope.tags_bytes,
                                 .born = envelope.born,

@@ -56,14 +56,14 @@ struct message {
     const char *
         subject; /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
     size_t subject_bytes;
-    const char *tag;   /* of the lease: TOKEN_TAG_BYTES hex digits; NULL: there is none */
-    const char *entry; /* FILLED: what was stored; NULL: it did not travel */
+    const char *lease_tag; /* TOKEN_TAG_BYTES hex digits; NULL: there is none */
+    const char *entry;     /* FILLED: what was stored; NULL: it did not travel */
     size_t entry_bytes;
 };
 /* Anything that is not one of ours is MESSAGE_NONE. */
 struct message protocol_message(const char *payload, size_t payload_bytes);
 
-/* Reads the entry of a message that has a tag and one. *value as in protocol_read(). False: it is damaged, of another
+/* Reads the entry of a message that has a lease_tag and one. *value as in protocol_read(). False: it is damaged, of another
  * key or not to be believed without asking Redis; the message is worth no more than one without. */
 bool protocol_pushed(const struct protocol *protocol, const struct message *message,
                      const struct core_key *key, struct core_pushed *out, struct value **value);
