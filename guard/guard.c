@@ -2,7 +2,8 @@
 /*
  * guard.c - the public functions: check, copy, hand over to the thread it belongs to. See guard.h.
  *
- * guard_get() -> mailbox -> shell_mailbox.c enter_get() -> loop.c (hit) or core.c -> flight.c -> loop_return()
+ * guard_get() -> mailbox -> shell_mailbox.c enter_get() -> loop_lookup.c (hit) or core.c -> flight.c
+ * -> loop_return()
  */
 #include "guard.h"
 #include "check.h"
