@@ -47,7 +47,8 @@ struct lookup {
     UT_hash_handle hh; /* only while joinable */
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
-    uint64_t batch;   /* of the connection when it was asked: once that moves on, it has been written */
+    uint64_t key_hash;
+    uint64_t batch; /* of the connection when it was asked: once that moves on, it has been written */
     struct near_lookup near;
     struct check *check; /* owned; NULL: no tags */
     int64_t pttl_ms;
@@ -60,30 +61,24 @@ struct lookup {
 
 /* ---- which tags a key had ---- */
 
-static void remember_tags(struct guard_loop *loop, const char *encoded, size_t encoded_bytes,
-                          const char *tags, size_t bytes)
+static uint64_t hash_of_get(const struct get *get)
+{
+    const struct core_key key = get_key(get);
+    return digest_siphash(get->loop->guard->hash_key, key.encoded, key.encoded_bytes);
+}
+
+static void remember_tags(struct guard_loop *loop, uint64_t key_hash, const char *tags, size_t bytes)
 {
     if (loop->tag_memory == NULL)
         loop->tag_memory = tag_memory_new();
-    tag_memory_put(loop->tag_memory, digest_siphash(loop->guard->hash_key, encoded, encoded_bytes), tags,
-                   bytes);
-}
-
-static size_t recall_tags(const struct lookup *lookup, const char **tags)
-{
-    const struct guard_loop *loop = lookup->loop;
-    if (loop->tag_memory == NULL)
-        return 0;
-    uint64_t hash = digest_siphash(loop->guard->hash_key, lookup->encoded, lookup->encoded_bytes);
-    return tag_memory_get(loop->tag_memory, hash, tags);
+    tag_memory_put(loop->tag_memory, key_hash, tags, bytes);
 }
 
 void loop_remember_loaded(struct guard_loop *loop, const struct get *get)
 {
-    const struct core_key key = get_key(get);
     const struct value *value = value_behind(get->waiter.result.value);
     if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
-        remember_tags(loop, key.encoded, key.encoded_bytes, value->tags, value->tags_bytes);
+        remember_tags(loop, hash_of_get(get), value->tags, value->tags_bytes);
 }
 
 /* ---- leaving it: passed on, or answered ---- */
@@ -137,13 +132,11 @@ static void answer_hit(struct guard_loop *loop, struct get *get, const struct gu
 /* One of many hits asks for them all. */
 static void ask_for_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
 {
-    struct core_key key = get_key(get);
-    uint64_t now_us = clock_now_us();
-    uint64_t hash = digest_siphash(loop->guard->hash_key, key.encoded, key.encoded_bytes);
-    struct asked *asked = &loop->asked[hash % LOOP_ASKED];
-    if (asked->key_hash == hash && now_us < asked->until_us)
+    uint64_t now_us = clock_now_us(), key_hash = get->lookup->key_hash;
+    struct asked *asked = &loop->asked[key_hash % LOOP_ASKED];
+    if (asked->key_hash == key_hash && now_us < asked->until_us)
         return;
-    *asked = (struct asked){hash, now_us + ASK_AGAIN_US};
+    *asked = (struct asked){key_hash, now_us + ASK_AGAIN_US};
     shell_post_refresh(loop->guard, get, filler);
 }
 
@@ -244,21 +237,20 @@ static bool all_have_time(const struct lookup *lookup)
 }
 
 /* The entry has other tags than those that were asked for with it: it waits for their epochs. */
-static bool ask_for_epochs(struct lookup *lookup, struct found *found)
+static void ask_for_epochs(struct lookup *lookup, struct found *found)
 {
-    const struct guard *guard = lookup->loop->guard;
-    remember_tags(lookup->loop, lookup->encoded, lookup->encoded_bytes, found->value->tags,
-                  found->value->tags_bytes);
+    struct guard_loop *loop = lookup->loop;
+    const struct value *value = found->value;
+    remember_tags(loop, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL || !all_have_time(lookup) ||
-        !protocol_send_check(&guard->protocol, lookup->loop->redis, found->value->tags,
-                             found->value->tags_bytes, on_late_epochs, lookup))
-        return false;
+        !protocol_send_check(&loop->guard->protocol, loop->redis, value->tags, value->tags_bytes,
+                             on_late_epochs, lookup))
+        return;
     lookup->replies++;
     lookup->check->found = *found;
     found->value = NULL;
-    return true;
 }
 
 static bool epochs_are_here(const struct lookup *lookup, const struct value *value)
@@ -275,7 +267,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
         return;
     bool untagged = found.value == NULL || found.value->tags_bytes == 0;
     if (untagged && lookup->check != NULL)
-        remember_tags(lookup->loop, lookup->encoded, lookup->encoded_bytes, "", 0);
+        remember_tags(lookup->loop, lookup->key_hash, "", 0);
     if (untagged)
         answer_found(lookup, &found);
     else if (epochs_are_here(lookup, found.value))
@@ -350,12 +342,13 @@ static void send_remembered(struct lookup *lookup)
 {
     struct guard_loop *loop = lookup->loop;
     const char *tags = NULL;
-    size_t bytes = lookup->gets->kind->policy.tagged ? recall_tags(lookup, &tags) : 0;
+    size_t bytes = 0;
+    if (lookup->gets->kind->policy.tagged)
+        bytes = tag_memory_get(loop->tag_memory, lookup->key_hash, &tags);
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);
-    if (lookup->check == NULL)
-        return;
-    if (!protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
+    if (lookup->check == NULL ||
+        !protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
         return;
     memcpy(lookup->check->asked, tags, bytes);
     lookup->check->asked_bytes = bytes;
@@ -380,10 +373,10 @@ static void send_lookup(struct lookup *lookup)
     one_reply_less(lookup);
 }
 
-static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core_key *key, unsigned hash)
+static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
 {
     struct lookup *lookup = NULL;
-    HASH_FIND_BYHASHVALUE(hh, loop->lookups, key->encoded, key->encoded_bytes, hash, lookup);
+    HASH_FIND_BYHASHVALUE(hh, loop->lookups, key->encoded, key->encoded_bytes, (unsigned)key_hash, lookup);
     if (lookup != NULL && lookup->batch != redis_batch(loop->redis)) {
         leave_table(lookup);
         lookup = NULL;
@@ -391,16 +384,18 @@ static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core
     return lookup;
 }
 
-static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, unsigned hash)
+static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
 {
     struct lookup *lookup = calloc(1, sizeof *lookup + key->encoded_bytes + 1);
     if (lookup == NULL)
         return NULL;
     lookup->loop = loop;
+    lookup->key_hash = key_hash;
     lookup->pttl_ms = -2;
     lookup->encoded_bytes = key->encoded_bytes;
     memcpy(lookup->encoded, key->encoded, key->encoded_bytes);
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, loop->lookups, lookup->encoded, lookup->encoded_bytes, hash, lookup);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, loop->lookups, lookup->encoded, lookup->encoded_bytes, (unsigned)key_hash,
+                                lookup);
     lookup->joinable = !lookup->unlisted;
     return lookup;
 }
@@ -419,11 +414,11 @@ bool loop_look_up(struct guard_loop *loop, struct get *get)
     if (!looks || !redis_is_up(loop->redis) || !has_time_for_lookup(loop, get))
         return false;
     struct core_key key = get_key(get);
-    unsigned hash = (unsigned)digest_siphash(loop->guard->hash_key, key.encoded, key.encoded_bytes);
-    struct lookup *lookup = joinable_lookup(loop, &key, hash);
+    uint64_t key_hash = hash_of_get(get);
+    struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;
     if (made)
-        lookup = new_lookup(loop, &key, hash);
+        lookup = new_lookup(loop, &key, key_hash);
     if (lookup == NULL)
         return false;
     get->stage = GET_LOOKUP;
