@@ -354,66 +354,50 @@ void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
 
 /* ---- invalidating ---- */
 
-/* What is made out of date: a key, or all with a tag. */
-struct target {
-    const char *text;
-    size_t bytes;
-    bool of_tag;
-};
-
-static struct target target_key(const char *key)
-{
-    return (struct target){key, key != NULL ? strnlen(key, KEY_BYTES_MAX + 1) : 0, false};
-}
-
-static struct target target_tag(const char *tag)
-{
-    return (struct target){tag, tag != NULL ? strnlen(tag, GUARD_TAG_BYTES_MAX + 1) : 0, true};
-}
-
-static struct invalidation *new_invalidation(const struct target *target, uint32_t deadline_ms,
-                                             guard_invalidate_done *done, void *context)
+static struct invalidation *new_invalidation(const char *text, size_t bytes, uint32_t deadline_ms)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    size_t encoded_bytes = key_encode(target->text, target->bytes, encoded);
-    struct invalidation *invalidation = calloc(1, sizeof *invalidation + target->bytes + encoded_bytes + 2);
+    size_t encoded_bytes = key_encode(text, bytes, encoded);
+    struct invalidation *invalidation = calloc(1, sizeof *invalidation + bytes + encoded_bytes + 2);
     if (invalidation == NULL)
         return NULL;
-    char *encoded_at = invalidation->text + target->bytes + 1;
-    memcpy(invalidation->text, target->text, target->bytes);
+    char *encoded_at = invalidation->text + bytes + 1;
+    memcpy(invalidation->text, text, bytes);
     memcpy(encoded_at, encoded, encoded_bytes);
-    invalidation->core.key = (struct core_key){invalidation->text, target->bytes, encoded_at, encoded_bytes};
-    invalidation->core.of_tag = target->of_tag;
+    invalidation->core.key = (struct core_key){invalidation->text, bytes, encoded_at, encoded_bytes};
     uint32_t within_ms = deadline_ms != 0 ? deadline_ms : INVALIDATE_DEADLINE_MS;
     invalidation->core.deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
-    invalidation->done = done;
-    invalidation->context = context;
     return invalidation;
 }
 
-static enum guard_status invalidate(struct guard *guard, const struct target *target, uint32_t deadline_ms,
+/* `text`: a key; of_tag: a tag, for all that have it. */
+static enum guard_status invalidate(struct guard *guard, const char *text, bool of_tag, uint32_t deadline_ms,
                                     guard_invalidate_done *done, void *context)
 {
-    size_t most = target->of_tag ? GUARD_TAG_BYTES_MAX : KEY_BYTES_MAX;
-    if (target->bytes == 0 || target->bytes > most)
+    size_t most = of_tag ? GUARD_TAG_BYTES_MAX : KEY_BYTES_MAX;
+    size_t bytes = text != NULL ? strnlen(text, most + 1) : 0;
+    if (bytes == 0 || bytes > most)
         return GUARD_INVALID;
-    struct invalidation *invalidation = new_invalidation(target, deadline_ms, done, context);
+    struct invalidation *invalidation = new_invalidation(text, bytes, deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
+    invalidation->core.of_tag = of_tag;
+    invalidation->done = done;
+    invalidation->context = context;
     enum guard_status status = shell_post_invalidation(guard, invalidation);
     if (status != GUARD_OK)
         free(invalidation);
     return status;
 }
 
-static enum guard_status invalidate_wait(struct guard *guard, const struct target *target,
+static enum guard_status invalidate_wait(struct guard *guard, const char *text, bool of_tag,
                                          uint32_t deadline_ms, struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking);
     blocking.invalidated = result;
-    enum guard_status status = invalidate(guard, target, deadline_ms, invalidated, &blocking);
+    enum guard_status status = invalidate(guard, text, of_tag, deadline_ms, invalidated, &blocking);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
@@ -425,29 +409,25 @@ static enum guard_status invalidate_wait(struct guard *guard, const struct targe
 enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
                                    guard_invalidate_done *done, void *context)
 {
-    const struct target target = target_key(key);
-    return invalidate(guard, &target, deadline_ms, done, context);
+    return invalidate(guard, key, false, deadline_ms, done, context);
 }
 
 enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
                                         struct guard_invalidated *result)
 {
-    const struct target target = target_key(key);
-    return invalidate_wait(guard, &target, deadline_ms, result);
+    return invalidate_wait(guard, key, false, deadline_ms, result);
 }
 
 enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                        guard_invalidate_done *done, void *context)
 {
-    const struct target target = target_tag(tag);
-    return invalidate(guard, &target, deadline_ms, done, context);
+    return invalidate(guard, tag, true, deadline_ms, done, context);
 }
 
 enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                             struct guard_invalidated *result)
 {
-    const struct target target = target_tag(tag);
-    return invalidate_wait(guard, &target, deadline_ms, result);
+    return invalidate_wait(guard, tag, true, deadline_ms, result);
 }
 
 /* ---- watching ---- */
