@@ -175,10 +175,11 @@ GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *
 
 /*
  * Loads the rows of several keys of its policy with one query; see guard_get_many(). loads[0..count) are lent until
- * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader does its one, with
- * a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker. guard_load_left_ms() is
- * that of the whole batch. A key whose result is no longer wanted is told so by guard_load_cancelled(), the others go
- * on; guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
+ * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader
+ * does its one, with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker.
+ * guard_load_left_ms() is that of the whole batch. A key whose result is no longer wanted is told so by
+ * guard_load_cancelled(), the others go on; guard_load_cancel_fd() is the same for all and becomes readable when no
+ * result is wanted any more.
  */
 enum { GUARD_MANY_MAX = 256 };
 typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
@@ -500,9 +501,10 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
 /*
  * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
  * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
- * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values are
- * in Redis, too; in mode SHADOW OK at once. Entries are out of date also when Redis has evicted what it knows of their tags: a tag costs some 120 bytes
- * there, and needs them for max_value_ms after its last entry was stored. INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
+ * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values
+ * are in Redis, too; in mode SHADOW OK at once. Entries are out of date also when Redis has evicted what it knows of
+ * their tags: a tag costs some 120 bytes there, and needs them for max_value_ms after its last entry was stored.
+ * INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                                  guard_invalidate_done *done, void *context);
