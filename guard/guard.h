@@ -333,9 +333,10 @@ struct guard_config {
  *            back when it runs out; its query may still be running then, and one more beside it.
  * Limits     A process that is stopped for longer than permit_ms, or a Redis that loses its data, costs permits that are
  *            in use (permit_lost): their loads go on and are counted again, and until they end there may be more
- *            than load_permits. While Redis is away, the breaker is open, or Redis refuses the script, loads start without
- *            (permit_spared): then B per process is the bound, as it is in the modes LOCAL and OFF; SHADOW takes none.
- *            Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION LIMIT).
+ *            than load_permits. While Redis is away, the breaker is open, or Redis refuses the script, loads start
+ *            without (permit_spared): then B per process is the bound, as it is in the modes LOCAL and OFF; SHADOW
+ *            takes none. Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION
+ *            LIMIT).
  */
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \

@@ -63,8 +63,8 @@ struct message {
 /* Anything that is not one of ours is MESSAGE_NONE. */
 struct message protocol_message(const char *payload, size_t payload_bytes);
 
-/* Reads the entry of a message that has a lease_tag and one. *value as in protocol_read(). False: it is damaged, of another
- * key or not to be believed without asking Redis; the message is worth no more than one without. */
+/* Reads the entry of a message that has a lease_tag and one. *value as in protocol_read(). False: it is damaged, of
+ * another key or not to be believed without asking Redis; the message is worth no more than one without. */
 bool protocol_pushed(const struct protocol *protocol, const struct message *message,
                      const struct core_key *key, struct core_pushed *out, struct value **value);
 
