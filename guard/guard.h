@@ -264,7 +264,7 @@ struct guard_policy {
     guard_batch_loader *batch_loader; /* NULL: keys that are asked for together are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
     bool tagged; /* loaders may name tags; a hit of an entry that has some asks Redis for one thing more */
-    uint32_t reserved; /* 0 */
+    uint32_t reserved; /* 0; anything else is refused */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
