@@ -6,6 +6,7 @@
  * -> loop_return()
  */
 #include "guard.h"
+#include "blocking.h"
 #include "check.h"
 #include "clock.h"
 #include "many.h"
@@ -221,56 +222,22 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
 
 /* ---- the blocking forms ---- */
 
-struct blocking {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool is_done;
-    struct guard_result *got;
-    struct guard_invalidated *invalidated;
-};
-
-static void blocking_init(struct blocking *blocking)
-{
-    memset(blocking, 0, sizeof *blocking);
-    pthread_mutex_init(&blocking->mutex, NULL);
-    pthread_cond_init(&blocking->done, NULL);
-}
-
-static void blocking_clear(struct blocking *blocking)
-{
-    pthread_cond_destroy(&blocking->done);
-    pthread_mutex_destroy(&blocking->mutex);
-}
-
-static void blocking_wait(struct blocking *blocking)
-{
-    pthread_mutex_lock(&blocking->mutex);
-    while (!blocking->is_done)
-        pthread_cond_wait(&blocking->done, &blocking->mutex);
-    pthread_mutex_unlock(&blocking->mutex);
-}
-
-/* Signals under the mutex: the waiting thread destroys both as soon as it has seen is_done. */
 static void got(void *context, const struct guard_result *result)
 {
     struct blocking *blocking = context;
-    pthread_mutex_lock(&blocking->mutex);
-    *blocking->got = *result;
+    struct guard_result *out = blocking->out;
+    *out = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    blocking->is_done = true;
-    pthread_cond_signal(&blocking->done);
-    pthread_mutex_unlock(&blocking->mutex);
+    blocking_over(blocking);
 }
 
 static void invalidated(void *context, const struct guard_invalidated *result)
 {
     struct blocking *blocking = context;
-    pthread_mutex_lock(&blocking->mutex);
-    *blocking->invalidated = *result;
-    blocking->is_done = true;
-    pthread_cond_signal(&blocking->done);
-    pthread_mutex_unlock(&blocking->mutex);
+    struct guard_invalidated *out = blocking->out;
+    *out = *result;
+    blocking_over(blocking);
 }
 
 enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
@@ -283,8 +250,7 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     if (guard_near(guard, request->kind, request->key, result))
         return result->status;
     struct guard_request own = *request;
-    blocking_init(&blocking);
-    blocking.got = result;
+    blocking_init(&blocking, result);
     own.answered = got;
     own.context = &blocking;
     enum guard_status status = guard_get(guard, &own, NULL);
@@ -395,8 +361,7 @@ static enum guard_status invalidate_wait(struct guard *guard, const char *text, 
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
-    blocking_init(&blocking);
-    blocking.invalidated = result;
+    blocking_init(&blocking, result);
     enum guard_status status = invalidate(guard, text, of_tag, deadline_ms, invalidated, &blocking);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
