@@ -24,10 +24,12 @@ void tag_listing(const char *id, char out[TAG_SIZE])
 /* The id of the first page of a category; NULL: it is another key. */
 static const char *category_of(const char *key)
 {
-    const bool is_page = route_key_valid(key) && strncmp(key, CATEGORY, sizeof(CATEGORY) - 1) == 0;
-    const char *id = key + sizeof(CATEGORY) - 1;
+    const char *id;
 
-    return is_page && strchr(id, ':') == NULL ? id : NULL;
+    if (!route_key_valid(key) || strncmp(key, CATEGORY, sizeof(CATEGORY) - 1) != 0)
+        return NULL;
+    id = key + sizeof(CATEGORY) - 1;
+    return strchr(id, ':') == NULL ? id : NULL;
 }
 
 bool tag_valid(const char *tag)

@@ -110,6 +110,7 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
         {"batch_max", policy->batch_max, policy->batch_loader != NULL ? 1 : 0, GUARD_MANY_MAX, ""},
         {"near_ms", policy->near_ms, 0, NEAR_MAX_MS,
          "its end is the bound of what other processes may see late"},
+        {"reserved", policy->reserved, 0, 0, "a later field may stand there"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
 }

@@ -331,7 +331,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
     core_begin(core);
     core->stats.wake_messages++;
     struct flight *flight = find_by_key(core, encoded, encoded_bytes);
-    if (flight != NULL && flight_awaits(flight, pushed->tag))
+    if (flight != NULL && flight_awaits(flight, pushed->lease_tag))
         flight_pushed(core, now_us, flight, pushed);
     else if (flight != NULL)
         flight_woken(core, now_us, flight, false);
@@ -339,10 +339,10 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
 }
 
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
-                                   const char *tag)
+                                   const char *lease_tag)
 {
     const struct flight *flight = find_by_key(core, encoded, encoded_bytes);
-    return flight != NULL && flight_awaits(flight, tag) ? &flight->key : NULL;
+    return flight != NULL && flight_awaits(flight, lease_tag) ? &flight->key : NULL;
 }
 
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)
@@ -444,7 +444,7 @@ void core_free(struct core **core)
 {
     if (*core == NULL)
         return;
-    assert(core_idle(*core) && (*core)->answered_first == NULL && (*core)->invalidated_first == NULL);
+    assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL);
     core_begin(*core);
     free_core(core);
 }

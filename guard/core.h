@@ -200,7 +200,7 @@ enum core_reply_kind {
     REPLY_FRESH,  /* value or absent, age_ms, left_ms */
     REPLY_STALE,  /* likewise, and turn */
     REPLY_LEASE,  /* granted */
-    REPLY_BUSY,   /* pttl_ms and tag of somebody else's lease */
+    REPLY_BUSY,   /* pttl_ms and lease_tag of somebody else's lease */
     REPLY_FAILED, /* failure or too_big, pttl_ms */
     REPLY_FREE,   /* to a peek: nothing there and nobody loads */
     /* to the others */
@@ -229,7 +229,7 @@ struct core_reply {
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
     enum core_turn turn;
-    const char *tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
+    const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;
     uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
     uint32_t cool_ms; /* STALE and COOLING: for how long */
@@ -277,8 +277,8 @@ void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t 
  * like any other.
  */
 struct core_pushed {
-    const char *tag;     /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
-    struct value *value; /* lent; NULL when absent */
+    const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
+    struct value *value;   /* lent; NULL when absent */
     bool absent;
     uint32_t fresh_ms; /* for how long it was fresh when it was stored */
     const char *tags;  /* for the owner, who looks at them before: as in core_reply */
@@ -290,7 +290,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
 /* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: nobody does, and
  * what its fill has brought need not be read. */
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
-                                   const char *tag);
+                                   const char *lease_tag);
 /* A load permit is free for the process of this name (the `waiter` of its actions). */
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
 /* Messages may have been lost: everybody who waits for one looks again, spread over 100 ms. */

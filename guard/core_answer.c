@@ -88,22 +88,13 @@ void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
     core->stats.waiters--;
     (*count_of(&core->stats, result))++;
     core_histogram_add(&core->stats.get_duration, now_us - waiter->start_us);
-    waiter->next = NULL;
-    if (core->answered_last != NULL)
-        core->answered_last->next = waiter;
-    else
-        core->answered_first = waiter;
-    core->answered_last = waiter;
+    DL_APPEND(core->answered, waiter);
 }
 
 struct core_waiter *core_next_answer(struct core *core)
 {
-    struct core_waiter *waiter = core->answered_first;
-    if (waiter == NULL)
-        return NULL;
-    core->answered_first = waiter->next;
-    if (core->answered_first == NULL)
-        core->answered_last = NULL;
-    waiter->next = NULL;
+    struct core_waiter *waiter = core->answered;
+    if (waiter != NULL)
+        DL_DELETE(core->answered, waiter);
     return waiter;
 }

@@ -28,12 +28,7 @@ void core_answer_invalidation(struct core *core, struct core_invalidation *inval
     invalidation->result.status = status;
     core->stats.invalidated += status == GUARD_OK;
     core->stats.invalidate_unknown += status != GUARD_OK;
-    invalidation->next = NULL;
-    if (core->invalidated_last != NULL)
-        core->invalidated_last->next = invalidation;
-    else
-        core->invalidated_first = invalidation;
-    core->invalidated_last = invalidation;
+    DL_APPEND(core->invalidated, invalidation);
 }
 
 static bool list_invalidation(struct core *core, struct core_invalidation *invalidation)
@@ -98,12 +93,9 @@ void core_invalidation_rings(struct core *core, uint64_t now_us, struct core_inv
 
 struct core_invalidation *core_next_invalidated(struct core *core)
 {
-    struct core_invalidation *invalidation = core->invalidated_first;
-    if (invalidation == NULL)
-        return NULL;
-    core->invalidated_first = invalidation->next;
-    if (core->invalidated_first == NULL)
-        core->invalidated_last = NULL;
+    struct core_invalidation *invalidation = core->invalidated;
+    if (invalidation != NULL)
+        DL_DELETE(core->invalidated, invalidation);
     return invalidation;
 }
 

@@ -173,9 +173,9 @@ struct core {
 
     struct permits permits; /* permits.c */
 
-    struct core_waiter *answered_first, *answered_last;
+    struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
     struct core_invalidation *invalidations_by_id; /* uthash table */
-    struct core_invalidation *invalidations, *invalidated_first, *invalidated_last;
+    struct core_invalidation *invalidations, *invalidated;
 
     struct core_action *actions; /* owned ring */
     uint32_t action_first, action_count, action_capacity, action_owners;
@@ -227,7 +227,7 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_loaded *loaded);
 void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone);
 /* It waits, for the lease with this tag. */
-bool flight_awaits(const struct flight *flight, const char *tag);
+bool flight_awaits(const struct flight *flight, const char *lease_tag);
 /* Only if flight_awaits(). */
 void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
                    const struct core_pushed *pushed);

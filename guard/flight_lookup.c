@@ -47,10 +47,10 @@ void flight_wake(struct core *core, uint64_t now_us, struct flight *flight)
     flight_wait_until(core, flight, now_us + us(slow_ms));
 }
 
-bool flight_awaits(const struct flight *flight, const char *tag)
+bool flight_awaits(const struct flight *flight, const char *lease_tag)
 {
     return flight->state == FLIGHT_WAITING && flight->busy_tag[0] != '\0' &&
-           memcmp(flight->busy_tag, tag, TOKEN_TAG_BYTES) == 0;
+           memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
 }
 
 /* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it is as new as anybody
@@ -80,22 +80,22 @@ void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
     flight_settle(core, now_us, flight);
 }
 
-static void remember_tag(struct flight *flight, const char *tag)
+static void remember_lease_tag(struct flight *flight, const char *lease_tag)
 {
     memset(flight->busy_tag, '\0', sizeof flight->busy_tag);
-    if (tag != NULL)
-        memcpy(flight->busy_tag, tag, TOKEN_TAG_BYTES);
+    if (lease_tag != NULL)
+        memcpy(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES);
 }
 
 void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms,
-                  const char *tag)
+                  const char *lease_tag)
 {
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
     loads_give_place(core, flight);
     flight->busy_stamp = flight->lookup_stamp;
-    remember_tag(flight, tag);
+    remember_lease_tag(flight, lease_tag);
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
     flight_move(core, flight, FLIGHT_WAITING);
@@ -122,7 +122,7 @@ static bool goes_alone(const struct flight *flight, uint64_t now_us)
 static void busy(struct core *core, uint64_t now_us, struct flight *flight, const struct core_reply *reply)
 {
     if (core->config.mode == GUARD_MODE_FLEET && !goes_alone(flight, now_us)) {
-        flight_await(core, now_us, flight, reply->pttl_ms, reply->tag);
+        flight_await(core, now_us, flight, reply->pttl_ms, reply->lease_tag);
         return;
     }
     flight_waited(core, now_us, flight);

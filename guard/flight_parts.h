@@ -50,9 +50,9 @@ void flight_next_round(struct core *core, uint64_t now_us, struct flight *flight
 void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *flight,
                             const struct core_reply *reply);
 void flight_unanswered_acquire(struct core *core, uint64_t now_us, struct flight *flight);
-/* Waits for another process: a wake-up, the poll; pttl_ms and tag of its lease, if known. */
+/* Waits for another process: a wake-up, the poll; pttl_ms and lease_tag of its lease, if known. */
 void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms,
-                  const char *tag);
+                  const char *lease_tag);
 /* Nobody waits any more: gives back what the reply may have brought. */
 void flight_unwanted_reply(struct core *core, uint64_t now_us, struct flight *flight,
                            const struct core_reply *reply);

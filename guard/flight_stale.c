@@ -151,7 +151,7 @@ void flight_found_stale(struct core *core, uint64_t now_us, struct flight *fligh
     if (ours) {
         refresh(core, now_us, flight, reply);
     } else if (holds && flight->first != NULL && !impatient) {
-        flight_await(core, now_us, flight, UINT32_MAX, reply->tag);
+        flight_await(core, now_us, flight, UINT32_MAX, reply->lease_tag);
     } else {
         loads_give_place(core, flight);
         flight_settle(core, now_us, flight);

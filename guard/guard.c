@@ -2,9 +2,11 @@
 /*
  * guard.c - the public functions: check, copy, hand over to the thread it belongs to. See guard.h.
  *
- * guard_get() -> mailbox -> shell_mailbox.c enter_get() -> loop.c (hit) or core.c -> flight.c -> loop_return()
+ * guard_get() -> mailbox -> shell_mailbox.c enter_get() -> loop_lookup.c (hit) or core.c -> flight.c
+ * -> loop_return()
  */
 #include "guard.h"
+#include "blocking.h"
 #include "check.h"
 #include "clock.h"
 #include "many.h"
@@ -67,7 +69,8 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
     protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
                   config->max_value_ms);
     guard->protocol.push_bytes = config->push_bytes;
-    protocol_set_permits(&guard->protocol, config->load_permits, config->permit_ms);
+    guard->protocol.permits = config->load_permits;
+    guard->protocol.permit_ms = config->permit_ms;
     if (shell_start(guard) != GUARD_OK)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had");
     return GUARD_OK;
@@ -219,56 +222,22 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
 
 /* ---- the blocking forms ---- */
 
-struct blocking {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool is_done;
-    struct guard_result *got;
-    struct guard_invalidated *invalidated;
-};
-
-static void blocking_init(struct blocking *blocking)
-{
-    memset(blocking, 0, sizeof *blocking);
-    pthread_mutex_init(&blocking->mutex, NULL);
-    pthread_cond_init(&blocking->done, NULL);
-}
-
-static void blocking_clear(struct blocking *blocking)
-{
-    pthread_cond_destroy(&blocking->done);
-    pthread_mutex_destroy(&blocking->mutex);
-}
-
-static void blocking_wait(struct blocking *blocking)
-{
-    pthread_mutex_lock(&blocking->mutex);
-    while (!blocking->is_done)
-        pthread_cond_wait(&blocking->done, &blocking->mutex);
-    pthread_mutex_unlock(&blocking->mutex);
-}
-
-/* Signals under the mutex: the waiting thread destroys both as soon as it has seen is_done. */
 static void got(void *context, const struct guard_result *result)
 {
     struct blocking *blocking = context;
-    pthread_mutex_lock(&blocking->mutex);
-    *blocking->got = *result;
+    struct guard_result *out = blocking->out;
+    *out = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    blocking->is_done = true;
-    pthread_cond_signal(&blocking->done);
-    pthread_mutex_unlock(&blocking->mutex);
+    blocking_over(blocking);
 }
 
 static void invalidated(void *context, const struct guard_invalidated *result)
 {
     struct blocking *blocking = context;
-    pthread_mutex_lock(&blocking->mutex);
-    *blocking->invalidated = *result;
-    blocking->is_done = true;
-    pthread_cond_signal(&blocking->done);
-    pthread_mutex_unlock(&blocking->mutex);
+    struct guard_invalidated *out = blocking->out;
+    *out = *result;
+    blocking_over(blocking);
 }
 
 enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
@@ -281,8 +250,7 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     if (guard_near(guard, request->kind, request->key, result))
         return result->status;
     struct guard_request own = *request;
-    blocking_init(&blocking);
-    blocking.got = result;
+    blocking_init(&blocking, result);
     own.answered = got;
     own.context = &blocking;
     enum guard_status status = guard_get(guard, &own, NULL);
@@ -352,66 +320,49 @@ void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
 
 /* ---- invalidating ---- */
 
-/* What is made out of date: a key, or all with a tag. */
-struct target {
-    const char *text;
-    size_t bytes;
-    bool of_tag;
-};
-
-static struct target target_key(const char *key)
-{
-    return (struct target){key, key != NULL ? strnlen(key, KEY_BYTES_MAX + 1) : 0, false};
-}
-
-static struct target target_tag(const char *tag)
-{
-    return (struct target){tag, tag != NULL ? strnlen(tag, GUARD_TAG_BYTES_MAX + 1) : 0, true};
-}
-
-static struct invalidation *new_invalidation(const struct target *target, uint32_t deadline_ms,
-                                             guard_invalidate_done *done, void *context)
+static struct invalidation *new_invalidation(const char *text, size_t bytes, uint32_t deadline_ms)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    size_t encoded_bytes = key_encode(target->text, target->bytes, encoded);
-    struct invalidation *invalidation = calloc(1, sizeof *invalidation + target->bytes + encoded_bytes + 2);
+    size_t encoded_bytes = key_encode(text, bytes, encoded);
+    struct invalidation *invalidation = calloc(1, sizeof *invalidation + bytes + encoded_bytes + 2);
     if (invalidation == NULL)
         return NULL;
-    char *encoded_at = invalidation->text + target->bytes + 1;
-    memcpy(invalidation->text, target->text, target->bytes);
+    char *encoded_at = invalidation->text + bytes + 1;
+    memcpy(invalidation->text, text, bytes);
     memcpy(encoded_at, encoded, encoded_bytes);
-    invalidation->core.key = (struct core_key){invalidation->text, target->bytes, encoded_at, encoded_bytes};
-    invalidation->core.of_tag = target->of_tag;
+    invalidation->core.key = (struct core_key){invalidation->text, bytes, encoded_at, encoded_bytes};
     uint32_t within_ms = deadline_ms != 0 ? deadline_ms : INVALIDATE_DEADLINE_MS;
     invalidation->core.deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
-    invalidation->done = done;
-    invalidation->context = context;
     return invalidation;
 }
 
-static enum guard_status invalidate(struct guard *guard, const struct target *target, uint32_t deadline_ms,
+/* `text`: a key; of_tag: a tag, for all that have it. */
+static enum guard_status invalidate(struct guard *guard, const char *text, bool of_tag, uint32_t deadline_ms,
                                     guard_invalidate_done *done, void *context)
 {
-    size_t most = target->of_tag ? GUARD_TAG_BYTES_MAX : KEY_BYTES_MAX;
-    if (target->bytes == 0 || target->bytes > most)
+    size_t most = of_tag ? GUARD_TAG_BYTES_MAX : KEY_BYTES_MAX;
+    size_t bytes = text != NULL ? strnlen(text, most + 1) : 0;
+    if (bytes == 0 || bytes > most)
         return GUARD_INVALID;
-    struct invalidation *invalidation = new_invalidation(target, deadline_ms, done, context);
+    struct invalidation *invalidation = new_invalidation(text, bytes, deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
+    invalidation->core.of_tag = of_tag;
+    invalidation->done = done;
+    invalidation->context = context;
     enum guard_status status = shell_post_invalidation(guard, invalidation);
     if (status != GUARD_OK)
         free(invalidation);
     return status;
 }
 
-static enum guard_status invalidate_wait(struct guard *guard, const struct target *target,
+static enum guard_status invalidate_wait(struct guard *guard, const char *text, bool of_tag,
                                          uint32_t deadline_ms, struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
-    blocking_init(&blocking);
-    blocking.invalidated = result;
-    enum guard_status status = invalidate(guard, target, deadline_ms, invalidated, &blocking);
+    blocking_init(&blocking, result);
+    enum guard_status status = invalidate(guard, text, of_tag, deadline_ms, invalidated, &blocking);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
@@ -423,29 +374,25 @@ static enum guard_status invalidate_wait(struct guard *guard, const struct targe
 enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
                                    guard_invalidate_done *done, void *context)
 {
-    const struct target target = target_key(key);
-    return invalidate(guard, &target, deadline_ms, done, context);
+    return invalidate(guard, key, false, deadline_ms, done, context);
 }
 
 enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
                                         struct guard_invalidated *result)
 {
-    const struct target target = target_key(key);
-    return invalidate_wait(guard, &target, deadline_ms, result);
+    return invalidate_wait(guard, key, false, deadline_ms, result);
 }
 
 enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                        guard_invalidate_done *done, void *context)
 {
-    const struct target target = target_tag(tag);
-    return invalidate(guard, &target, deadline_ms, done, context);
+    return invalidate(guard, tag, true, deadline_ms, done, context);
 }
 
 enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                             struct guard_invalidated *result)
 {
-    const struct target target = target_tag(tag);
-    return invalidate_wait(guard, &target, deadline_ms, result);
+    return invalidate_wait(guard, tag, true, deadline_ms, result);
 }
 
 /* ---- watching ---- */

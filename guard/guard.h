@@ -175,10 +175,11 @@ GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *
 
 /*
  * Loads the rows of several keys of its policy with one query; see guard_get_many(). loads[0..count) are lent until
- * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader does its one, with
- * a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker. guard_load_left_ms() is
- * that of the whole batch. A key whose result is no longer wanted is told so by guard_load_cancelled(), the others go
- * on; guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
+ * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader
+ * does its one, with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker.
+ * guard_load_left_ms() is that of the whole batch. A key whose result is no longer wanted is told so by
+ * guard_load_cancelled(), the others go on; guard_load_cancel_fd() is the same for all and becomes readable when no
+ * result is wanted any more.
  */
 enum { GUARD_MANY_MAX = 256 };
 typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
@@ -263,7 +264,7 @@ struct guard_policy {
     guard_batch_loader *batch_loader; /* NULL: keys that are asked for together are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
     bool tagged; /* loaders may name tags; a hit of an entry that has some asks Redis for one thing more */
-    uint32_t reserved; /* 0 */
+    uint32_t reserved; /* 0; anything else is refused */
 };
 
 #define GUARD_POLICY_DEFAULTS                                                                                \
@@ -332,9 +333,10 @@ struct guard_config {
  *            back when it runs out; its query may still be running then, and one more beside it.
  * Limits     A process that is stopped for longer than permit_ms, or a Redis that loses its data, costs permits that are
  *            in use (permit_lost): their loads go on and are counted again, and until they end there may be more
- *            than load_permits. While Redis is away, the breaker is open, or Redis refuses the script, loads start without
- *            (permit_spared): then B per process is the bound, as it is in the modes LOCAL and OFF; SHADOW takes none.
- *            Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION LIMIT).
+ *            than load_permits. While Redis is away, the breaker is open, or Redis refuses the script, loads start
+ *            without (permit_spared): then B per process is the bound, as it is in the modes LOCAL and OFF; SHADOW
+ *            takes none. Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION
+ *            LIMIT).
  */
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \
@@ -500,9 +502,10 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
 /*
  * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
  * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
- * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values are
- * in Redis, too; in mode SHADOW OK at once. Entries are out of date also when Redis has evicted what it knows of their tags: a tag costs some 120 bytes
- * there, and needs them for max_value_ms after its last entry was stored. INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
+ * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values
+ * are in Redis, too; in mode SHADOW OK at once. Entries are out of date also when Redis has evicted what it knows of
+ * their tags: a tag costs some 120 bytes there, and needs them for max_value_ms after its last entry was stored.
+ * INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                                  guard_invalidate_done *done, void *context);

@@ -13,8 +13,8 @@
  * moment they would close (loads_circle), or one of another process, which is waited for only so long (alone_us).
  *
  * Users before refreshes: two lines, and who is in the first goes first. A refresh that somebody joins in vain moves
- * over; one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for when a
- * worker is free (permits.h): before that nothing is held that others wait for but the lease.
+ * over; one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for
+ * when a worker is free (permits.h): before that nothing is held that others wait for but the lease.
  *
  * Flights that gather are started in batches, at the end of a turn and when no answer is outstanding to an acquire
  * that was sent in the same turn as theirs. A batch is one query: it occupies one worker until its last load is over.

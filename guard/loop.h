@@ -80,7 +80,7 @@ enum guard_status loop_new_get(struct guard_loop *loop, const struct guard_reque
 void loop_accept(struct guard_loop *loop, struct get *get);
 /* False: no connection, no time or no memory; the core is next. */
 bool loop_look_up(struct guard_loop *loop, struct get *get);
-/* Counts an answer that the core does not know of. On the loop's thread. */
+/* Counts an answer that no waiter of the core has had. On the loop's thread. */
 void loop_count(struct guard_loop *loop, const struct get *get);
 /* On the loop's thread, with the guard's mutex held. A get that is answered already stays so. */
 void loop_cancel(struct guard_loop *loop, struct get *get);

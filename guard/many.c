@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* many.c - see many.h. */
 #include "many.h"
+#include "blocking.h"
 #include "shell.h"
 #include <stdlib.h>
 #include <string.h>
@@ -285,40 +286,34 @@ enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guar
 
 /* ---- the blocking form ---- */
 
-struct many_blocking {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool is_done;
+struct many_answers {
     struct guard_result *results; /* the caller's */
     const size_t *places;         /* where in them each answer goes */
 };
 
 static void got_many(void *context, const struct guard_result *results, size_t count)
 {
-    struct many_blocking *blocking = context;
-    pthread_mutex_lock(&blocking->mutex);
+    struct blocking *blocking = context;
+    const struct many_answers *answers = blocking->out;
     for (size_t i = 0; i < count; i++) {
-        blocking->results[blocking->places[i]] = results[i];
+        answers->results[answers->places[i]] = results[i];
         if (results[i].value != NULL)
             guard_value_ref(results[i].value);
     }
-    blocking->is_done = true;
-    pthread_cond_signal(&blocking->done); /* under the mutex: who sees is_done destroys both */
-    pthread_mutex_unlock(&blocking->mutex);
+    blocking_over(blocking);
 }
 
-static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct many_blocking *blocking)
+static enum guard_status ask_and_wait(struct guard *guard, struct guard_many_request *request,
+                                      struct many_answers *answers)
 {
-    pthread_mutex_init(&blocking->mutex, NULL);
-    pthread_cond_init(&blocking->done, NULL);
+    struct blocking blocking;
+    blocking_init(&blocking, answers);
+    request->answered = got_many;
+    request->context = &blocking;
     enum guard_status status = guard_get_many(guard, request, NULL);
-    pthread_mutex_lock(&blocking->mutex);
-    while (status == GUARD_OK && !blocking->is_done)
-        pthread_cond_wait(&blocking->done, &blocking->mutex);
-    pthread_mutex_unlock(&blocking->mutex);
-    pthread_cond_destroy(&blocking->done);
-    pthread_mutex_destroy(&blocking->mutex);
+    if (status == GUARD_OK)
+        blocking_wait(&blocking);
+    blocking_clear(&blocking);
     return status;
 }
 
@@ -327,7 +322,7 @@ enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_ma
 {
     const char *keys[GUARD_MANY_MAX];
     size_t places[GUARD_MANY_MAX], count = 0;
-    struct many_blocking blocking = {.results = results, .places = places};
+    struct many_answers answers = {results, places};
     if (request == NULL || request->keys == NULL || request->count == 0 || request->count > GUARD_MANY_MAX)
         return GUARD_INVALID;
     memset(results, 0, request->count * sizeof *results);
@@ -342,9 +337,7 @@ enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_ma
     struct guard_many_request rest = *request;
     rest.keys = keys;
     rest.count = count;
-    rest.answered = got_many;
-    rest.context = &blocking;
-    enum guard_status status = ask_and_wait(guard, &rest, &blocking);
+    enum guard_status status = ask_and_wait(guard, &rest, &answers);
     for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
         guard_value_unref(&results[i].value);
     return status;

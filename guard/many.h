@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many.h - several gets that were asked for together and are answered together. Private to many.c, loop.c, guard.c.
+ * many.h - several gets that were asked for together and are answered together. Private to many.c, loop*.c, guard.c.
  *
  *     guard_get_many() --+-- get: LOOKUP -- hit ---------------------+-- the last one is answered: call back, free
  *                        +-- get: LOOKUP -- HELD --+-- CORE -- ... --+

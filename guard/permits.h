@@ -14,8 +14,9 @@
  *
  * Waiting    A refusal has put this process into Redis's queue. It asks again when a message names it, when it has given
  *            a permit back itself, or when the poll says so; then for as many as the reply says are free.
- * Classes    As many are asked for as users as workers are free for queued users. Refreshes ask when none is queued or has
- *            an ask under way: this process has one place in Redis's queue, and who asks for the other class loses it.
+ * Classes    For users as many are asked for as workers are free for queued users; for refreshes only while no user
+ *            is queued or has an ask under way: this process has one place in Redis's queue, and who asks for the
+ *            other class loses it.
  * Tokens     Every permit has a new one. An acquire without an answer is sent again with the same one, which
  *            scripts/permit_acquire.lua says why; once its release was sent it is not used again.
  * Lost       Who could not renew in time, or hears that Redis no longer knew the permit, counts it and loads on: the

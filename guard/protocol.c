@@ -5,6 +5,7 @@
 #include "envelope.h"
 #include "protocol_tags.h"
 #include "script.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,18 +28,12 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
     protocol->name_space = name_space;
     protocol->max_lease_ms = max_lease_ms;
     protocol->max_value_ms = max_value_ms;
-    protocol->push_bytes = 0;
+    protocol->permits = protocol->permit_ms = protocol->push_bytes = 0;
     key_channel(name_space, database, protocol->channel);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "?");
     host[sizeof host - 1] = '\0';
     snprintf(protocol->process, sizeof protocol->process, "%.31s:%ld", host, (long)getpid());
-}
-
-void protocol_set_permits(struct protocol *protocol, uint32_t permits, uint32_t permit_ms)
-{
-    protocol->permits = permits;
-    protocol->permit_ms = permit_ms;
 }
 
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
@@ -67,6 +62,7 @@ struct arguments {
 
 static void add_argument(struct arguments *args, const char *text, size_t bytes)
 {
+    assert(args->count < ARGS_MAX);
     args->at[args->count] = text;
     args->bytes[args->count++] = bytes;
 }
@@ -225,8 +221,8 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
 }
 
-static bool send_invalidate(const struct protocol *protocol, struct redis *redis,
-                            const struct core_action *action, redis_replied *replied, void *context)
+static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
+                           const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     if (action->of_tag)
@@ -238,22 +234,23 @@ static bool send_invalidate(const struct protocol *protocol, struct redis *redis
     return run_script(redis, SCRIPT_INVALIDATE, ALL_KEYS, &args, replied, context);
 }
 
-static void add_permit_keys(struct arguments *args, const struct protocol *protocol,
+/* Acquire and release begin alike. */
+static void add_permit_head(struct arguments *args, const struct protocol *protocol,
                             const struct core_action *action)
 {
     add_key(args, protocol, &action->key, KEY_PERMITS);
     add_key(args, protocol, &action->key, KEY_QUEUE);
     add_key(args, protocol, &action->key, KEY_ALIVE);
+    add_text(args, action->token);
+    add_text(args, action->waiter);
+    add_number(args, protocol->permits);
 }
 
-static bool acquire_permit(const struct protocol *protocol, struct redis *redis,
-                           const struct core_action *action, redis_replied *replied, void *context)
+static bool run_permit_acquire(const struct protocol *protocol, struct redis *redis,
+                               const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
-    add_permit_keys(&args, protocol, action);
-    add_text(&args, action->token);
-    add_text(&args, action->waiter);
-    add_number(&args, protocol->permits);
+    add_permit_head(&args, protocol, action);
     add_number(&args, protocol->permit_ms);
     add_number(&args, PERMIT_WAIT_MS);
     add_text(&args, action->behind ? "r" : "u");
@@ -262,8 +259,8 @@ static bool acquire_permit(const struct protocol *protocol, struct redis *redis,
     return run_script(redis, SCRIPT_PERMIT_ACQUIRE, 3, &args, replied, context);
 }
 
-static bool renew_permit(const struct protocol *protocol, struct redis *redis,
-                         const struct core_action *action, redis_replied *replied, void *context)
+static bool run_permit_renew(const struct protocol *protocol, struct redis *redis,
+                             const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
     add_key(&args, protocol, &action->key, KEY_PERMITS);
@@ -272,14 +269,11 @@ static bool renew_permit(const struct protocol *protocol, struct redis *redis,
     return run_script(redis, SCRIPT_PERMIT_RENEW, 1, &args, replied, context);
 }
 
-static bool release_permit(const struct protocol *protocol, struct redis *redis,
-                           const struct core_action *action, redis_replied *replied, void *context)
+static bool run_permit_release(const struct protocol *protocol, struct redis *redis,
+                               const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args = {.count = 0};
-    add_permit_keys(&args, protocol, action);
-    add_text(&args, action->token);
-    add_text(&args, action->waiter);
-    add_number(&args, protocol->permits);
+    add_permit_head(&args, protocol, action);
     add_text(&args, protocol->channel);
     return run_script(redis, SCRIPT_PERMIT_RELEASE, 3, &args, replied, context);
 }
@@ -298,13 +292,13 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     case CORE_RELEASE:
         return run_release(protocol, redis, action, replied, context);
     case CORE_INVALIDATE:
-        return send_invalidate(protocol, redis, action, replied, context);
+        return run_invalidate(protocol, redis, action, replied, context);
     case CORE_PERMIT_ACQUIRE:
-        return acquire_permit(protocol, redis, action, replied, context);
+        return run_permit_acquire(protocol, redis, action, replied, context);
     case CORE_PERMIT_RENEW:
-        return renew_permit(protocol, redis, action, replied, context);
+        return run_permit_renew(protocol, redis, action, replied, context);
     case CORE_PERMIT_RELEASE:
-        return release_permit(protocol, redis, action, replied, context);
+        return run_permit_release(protocol, redis, action, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
         break;
@@ -377,7 +371,7 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
             out->failure = (enum guard_failure)failure;
 }
 
-static bool is_tag(const char *text, size_t bytes)
+static bool is_lease_tag(const char *text, size_t bytes)
 {
     static const char DIGITS[] = "0123456789abcdef";
     size_t at = 0;
@@ -386,10 +380,10 @@ static bool is_tag(const char *text, size_t bytes)
     return bytes == TOKEN_TAG_BYTES && at == bytes;
 }
 
-static const char *tag_in(const struct redisReply *reply, size_t at)
+static const char *lease_tag_in(const struct redisReply *reply, size_t at)
 {
     const struct redisReply *tag = element(reply, at, REDIS_REPLY_STRING);
-    return tag != NULL && is_tag(tag->str, tag->len) ? tag->str : NULL;
+    return tag != NULL && is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
 }
 
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
@@ -402,7 +396,7 @@ static void read_found(char what, const char *key, size_t key_bytes, const struc
     out->turn = turn_of(number(reply, 3));
     out->pttl_ms = span(number(reply, 2));
     out->cool_ms = span(number(reply, 4));
-    out->tag = tag_in(reply, 4);
+    out->lease_tag = lease_tag_in(reply, 4);
     read_entry(entry, number(reply, 2), key, key_bytes, out, value);
 }
 
@@ -424,7 +418,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
     case 'B':
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
-        out->tag = tag_in(reply, 2);
+        out->lease_tag = lease_tag_in(reply, 2);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));
@@ -497,8 +491,8 @@ struct message protocol_message(const char *payload, size_t payload_bytes)
     const char *space = memchr(message.subject, ' ', message.subject_bytes);
     if (space == NULL)
         return none;
-    if (is_tag(message.subject, (size_t)(space - message.subject)))
-        message.tag = message.subject;
+    if (is_lease_tag(message.subject, (size_t)(space - message.subject)))
+        message.lease_tag = message.subject;
     message.subject_bytes -= (size_t)(space + 1 - message.subject);
     message.subject = space + 1;
     if (message.kind == MESSAGE_FILLED)
@@ -524,7 +518,7 @@ bool protocol_pushed(const struct protocol *protocol, const struct message *mess
     if (!envelope.absent)
         *value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
                                   envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
-    *out = (struct core_pushed){.tag = message->tag,
+    *out = (struct core_pushed){.lease_tag = message->lease_tag,
                                 .tags = envelope.tags,
                                 .tags_bytes = envelope.tags_bytes,
                                 .born = envelope.born,

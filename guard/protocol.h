@@ -2,8 +2,8 @@
 /*
  * protocol.h - the core's actions as Redis scripts, and Redis's replies as the core's.
  *
- * The only file that knows the order of KEYS and ARGV (scripts/) and the text of a message. No I/O of its
- * own; used on the guard's thread.
+ * The only file, but for protocol_tags.h, that knows the order of KEYS and ARGV (scripts/) and the text of a message.
+ * No I/O of its own; used on the thread of the connection.
  *
  * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
  * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a
@@ -19,15 +19,15 @@
 struct protocol {
     const char *name_space;
     char channel[KEY_CHANNEL_SIZE];
-    uint32_t max_lease_ms, max_value_ms, permits, permit_ms;
-    uint32_t push_bytes; /* entries up to this size travel with the message; 0 after init: none */
-    char process[96];    /* "host:pid", readable in a lease */
+    uint32_t max_lease_ms, max_value_ms;
+    char process[96]; /* "host:pid", readable in a lease */
+    /* 0 after init: none */
+    uint32_t push_bytes;         /* entries up to this size travel with the message */
+    uint32_t permits, permit_ms; /* those of the fleet */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
                    uint32_t max_lease_ms, uint32_t max_value_ms);
-/* Those of the fleet; 0: none are asked for. */
-void protocol_set_permits(struct protocol *protocol, uint32_t permits, uint32_t permit_ms);
 
 /* "<uuid 36> <tag 16> <lease_ms 7> <host:pid> <since>"; `random` comes from the operating system. */
 void protocol_token(const struct protocol *protocol, const uint8_t random[24], uint32_t lease_ms,
@@ -56,15 +56,15 @@ struct message {
     const char *
         subject; /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
     size_t subject_bytes;
-    const char *tag;   /* of the lease: TOKEN_TAG_BYTES hex digits; NULL: there is none */
-    const char *entry; /* FILLED: what was stored; NULL: it did not travel */
+    const char *lease_tag; /* TOKEN_TAG_BYTES hex digits; NULL: there is none */
+    const char *entry;     /* FILLED: what was stored; NULL: it did not travel */
     size_t entry_bytes;
 };
 /* Anything that is not one of ours is MESSAGE_NONE. */
 struct message protocol_message(const char *payload, size_t payload_bytes);
 
-/* Reads the entry of a message that has a tag and one. *value as in protocol_read(). False: it is damaged, of another
- * key or not to be believed without asking Redis; the message is worth no more than one without. */
+/* Reads the entry of a message that has a lease_tag and one. *value as in protocol_read(). False: it is damaged, of
+ * another key or not to be believed without asking Redis; the message is worth no more than one without. */
 bool protocol_pushed(const struct protocol *protocol, const struct message *message,
                      const struct core_key *key, struct core_pushed *out, struct value **value);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protocol_tags.h - the commands about tags that go beside others. See tags.h; used like protocol.h.
+ * protocol_tags.h - the commands about tags: those that go beside others, and the invalidation. See tags.h; the
+ * order of their KEYS and ARGV is known here alone. Used like protocol.h, on every loop.
  *
  *   clock   before an ACQUIRE that may lead to a load
  *   keep    before a FILL or TOUCH of something with tags

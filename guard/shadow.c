@@ -102,7 +102,7 @@ static struct core_loaded loaded_of(const struct get *get, uint64_t now_us)
     loaded.load_us = now_us - get->waiter.start_us;
     if (result->status == GUARD_OK) {
         loaded.outcome = LOAD_OK;
-        loaded.value = value_ref((struct value *)(uintptr_t)result->value);
+        loaded.value = value_ref(value_behind(result->value));
     } else if (result->status == GUARD_ABSENT) {
         loaded.outcome = LOAD_ABSENT;
     } else if (result->status == GUARD_FAILED) {

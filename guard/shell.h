@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shell.h - the guard's thread: performs what the core decides. Private to shell*.c, guard.c and loop.c.
+ * shell.h - the guard's thread: performs what the core decides. Private to shell*.c, guard.c, loop*.c,
+ * many.c and nested.c.
  *
  *    guard_get(), workers,        async       +------+   actions   protocol.c -> Redis
  *    loops, invalidations  -- mailbox ------> | core | ----------> workers.c -> loader

@@ -167,8 +167,7 @@ static void enter_get(struct guard *guard, struct get *get)
         return;
     }
     get->waiter.result = (struct guard_result){.status = status, .retry_ms = status == GUARD_SHED ? 1000 : 0};
-    if (status != GUARD_SHED) /* which the core has counted */
-        loop_count(guard->own, get);
+    loop_count(guard->own, get);
     shell_return_get(get);
 }
 

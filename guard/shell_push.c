@@ -14,8 +14,8 @@
 /* An entry whose tags are being looked at. */
 struct push {
     struct guard *guard;
-    struct core_pushed pushed; /* its tag and its value are the next two */
-    char tag[TOKEN_TAG_BYTES];
+    struct core_pushed pushed; /* its lease_tag and its value are the next two */
+    char lease_tag[TOKEN_TAG_BYTES];
     struct value *value; /* owned */
     size_t tag_count;    /* of the entry */
     size_t subject_bytes;
@@ -30,8 +30,8 @@ static struct push *new_push(struct guard *guard, const struct message *message,
         return NULL;
     push->guard = guard;
     push->pushed = *pushed;
-    memcpy(push->tag, pushed->tag, TOKEN_TAG_BYTES);
-    push->pushed.tag = push->tag;
+    memcpy(push->lease_tag, pushed->lease_tag, TOKEN_TAG_BYTES);
+    push->pushed.lease_tag = push->lease_tag;
     push->value = value != NULL ? value_ref(value) : NULL;
     push->tag_count = tags_count(pushed->tags, pushed->tags_bytes);
     push->subject_bytes = message->subject_bytes;
@@ -81,8 +81,8 @@ bool shell_take_push(struct guard *guard, const struct message *message)
     struct value *value = NULL;
     const struct core_key *key = NULL;
     bool taken = true;
-    if (message->entry != NULL && message->tag != NULL)
-        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->tag);
+    if (message->entry != NULL && message->lease_tag != NULL)
+        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag);
     if (key == NULL || !protocol_pushed(&guard->protocol, message, key, &pushed, &value))
         return false;
     if (pushed.tags_bytes > 0)

@@ -18,15 +18,15 @@ struct call {
     struct guard *guard;
     enum core_action_kind kind;
     uint64_t op;
-    unsigned awaited;            /* replies; while it is sent one more */
-    bool sent;                   /* the script itself */
-    struct tags_clock clock;     /* what the companion of an acquire has said */
-    bool outdated;               /* what that of a fill has */
-    struct core_reply reply;     /* to the script, until all is there */
-    struct value *value;         /* owned; reply.value */
-    char head[TOKEN_UUID_BYTES]; /* reply.head */
-    char tag[TOKEN_TAG_BYTES];   /* reply.tag */
-    size_t tag_count;            /* of what it brought */
+    unsigned awaited;                /* replies; while it is sent one more */
+    bool sent;                       /* the script itself */
+    struct tags_clock clock;         /* what the companion of an acquire has said */
+    bool outdated;                   /* what that of a fill has */
+    struct core_reply reply;         /* to the script, until all is there */
+    struct value *value;             /* owned; reply.value */
+    char head[TOKEN_UUID_BYTES];     /* reply.head */
+    char lease_tag[TOKEN_TAG_BYTES]; /* reply.lease_tag */
+    size_t tag_count;                /* of what it brought */
     size_t key_bytes;
     char key[]; /* the application's: entries are checked against it */
 };
@@ -128,9 +128,9 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
         memcpy(call->head, call->reply.head, TOKEN_UUID_BYTES);
         call->reply.head = call->head;
     }
-    if (call->reply.tag != NULL) {
-        memcpy(call->tag, call->reply.tag, TOKEN_TAG_BYTES);
-        call->reply.tag = call->tag;
+    if (call->reply.lease_tag != NULL) {
+        memcpy(call->lease_tag, call->reply.lease_tag, TOKEN_TAG_BYTES);
+        call->reply.lease_tag = call->lease_tag;
     }
     if (found && call->reply.tags_bytes > 0)
         check_tags(call);

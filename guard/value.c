@@ -53,8 +53,8 @@ void value_unref(struct value **value)
     *value = NULL;
 }
 
-/* A guard_value is always the head of a value, so the const of the public pointer may go. */
-static struct value *value_of(const struct guard_value *public)
+/* The const of the public pointer may go: what it points to was made here. */
+struct value *value_behind(const struct guard_value *public)
 {
     union {
         const struct guard_value *public;
@@ -65,14 +65,14 @@ static struct value *value_of(const struct guard_value *public)
 
 const struct guard_value *guard_value_ref(const struct guard_value *value)
 {
-    return &value_ref(value_of(value))->public;
+    return &value_ref(value_behind(value))->public;
 }
 
 void guard_value_unref(const struct guard_value **value)
 {
     if (*value == NULL)
         return;
-    struct value *owned = value_of(*value);
+    struct value *owned = value_behind(*value);
     value_unref(&owned);
     *value = NULL;
 }

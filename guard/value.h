@@ -23,6 +23,8 @@ struct value *value_new(const char *body, size_t body_bytes, const char *validat
 /* The same of an entry with tags. Of an absent one that has any, they are all there is. */
 struct value *value_new_tagged(const char *body, size_t body_bytes, const char *validator,
                                size_t validator_bytes, const char *tags, size_t tags_bytes);
+/* A guard_value is always the head of a value: this one. NULL: NULL. */
+struct value *value_behind(const struct guard_value *public);
 struct value *value_ref(struct value *value);
 /* Leaves NULL; accepts NULL in *value. */
 void value_unref(struct value **value);

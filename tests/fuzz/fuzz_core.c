@@ -338,7 +338,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .absent = (more & 0x10) != 0,
         .damaged = (more & 0x20) != 0,
         .head = head,
-        .tag = more % 4 < TAGS ? tags[more % 4] : NULL,
+        .lease_tag = more % 4 < TAGS ? tags[more % 4] : NULL,
         .left_ms = more,
         .cool_ms = (uint32_t)more * 4,
         .load_us = (uint64_t)more * 100,
@@ -372,8 +372,8 @@ static void come_back(struct play *play, struct fuzz_input *input)
         return;
     }
     struct core_reply reply = pending.kind == CORE_ACQUIRE ? reply_to_acquire(input) : reply_to_other(input);
-    for (size_t tag = 0; reply.tag != NULL && tag < TAGS; tag++)
-        if (reply.tag == tags[tag])
+    for (size_t tag = 0; reply.lease_tag != NULL && tag < TAGS; tag++)
+        if (reply.lease_tag == tags[tag])
             play->busy_at[pending.key][tag] = pending.sent_at;
     give_reply(play, &pending, &reply);
 }
@@ -408,7 +408,8 @@ static void push(struct play *play, uint8_t which, uint8_t how)
 {
     struct core_key key = key_of(which);
     size_t tag = how % TAGS;
-    struct core_pushed pushed = {.tag = tags[tag], .absent = (how & 2) != 0, .fresh_ms = (uint32_t)how * 20};
+    struct core_pushed pushed = {
+        .lease_tag = tags[tag], .absent = (how & 2) != 0, .fresh_ms = (uint32_t)how * 20};
     struct value *value = pushed.absent ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
     pushed.value = value;
     const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);

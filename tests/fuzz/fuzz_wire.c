@@ -157,7 +157,8 @@ static void read_pushed(const struct message *message)
     struct value *value = NULL;
     protocol_init(&protocol, "fuzz", 0, 60000, 86400000);
     if (protocol_pushed(&protocol, message, &key, &pushed, &value)) {
-        assert(pushed.absent == (value == NULL) && pushed.value == value && pushed.tag == message->tag);
+        assert(pushed.absent == (value == NULL) && pushed.value == value &&
+               pushed.lease_tag == message->lease_tag);
         assert(pushed.fresh_ms <= protocol.max_value_ms);
     } else {
         assert(value == NULL);
@@ -175,7 +176,7 @@ void fuzz_message(const uint8_t *data, size_t bytes)
         size_t between = message.entry != NULL ? 1 : 0;
         assert(end == payload + bytes);
         assert(message.subject + message.subject_bytes + between + message.entry_bytes == end);
-        assert(message.tag == NULL || message.tag == payload + 2);
+        assert(message.lease_tag == NULL || message.lease_tag == payload + 2);
     }
     if (message.entry != NULL)
         read_pushed(&message);

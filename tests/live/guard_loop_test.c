@@ -319,6 +319,39 @@ static void every_outcome_reaches_the_loop(void **state)
     fleet_close(&fleet);
 }
 
+/* Each loop has room for as many as the whole process; who is one too many there is told so by the core. */
+static void who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted(void **state)
+{
+    struct fleet fleet;
+    struct host host;
+    struct loop_ask asked;
+    struct ask waiting[2];
+    (void)state;
+    fleet_init(&fleet);
+    fleet.config.max_waiters = 2;
+    fleet_open(&fleet, 1);
+    host_init(&host, &fleet, 0);
+    host_do(&host, attach, NULL);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i < 2; i++)
+        ask_start(&fleet, 0, &waiting[i], "slow");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
+    loop_ask_start(&host, &asked, "slow");
+    ask_wait(&asked.ask);
+    assert_int_equal(asked.ask.result.status, GUARD_SHED);
+    assert_true(asked.ask.result.retry_ms > 0);
+    assert_int_equal(stats_of(fleet.guards[0]).shed, 1);
+    assert_int_equal(durations_counted(fleet.guards[0]), 1);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&waiting[i]);
+        assert_row(&waiting[i].result, "slow v1");
+        ask_clear(&waiting[i]);
+    }
+    host_close(&host);
+    fleet_close(&fleet);
+}
+
 static void a_get_on_a_loop_can_be_cancelled(void **state)
 {
     struct fleet fleet;
@@ -607,6 +640,7 @@ int main(void)
         cmocka_unit_test(loops_and_threads_collapse_into_one_load),
         cmocka_unit_test(a_hit_needs_no_other_thread),
         cmocka_unit_test(every_outcome_reaches_the_loop),
+        cmocka_unit_test(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted),
         cmocka_unit_test(a_get_on_a_loop_can_be_cancelled),
         cmocka_unit_test(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once),
         cmocka_unit_test(a_ticket_of_one_loop_cancels_nothing_elsewhere),

@@ -178,7 +178,7 @@ static void compare_push(const struct command *command, const struct message *me
     if (sound != (!entry->damaged && entry->key == command->key && entry->px_ms <= MAX_VALUE_MS))
         differ("pushed entry sound %d, model %d", sound, !sound);
     else if (sound && (pushed.absent != entry->absent || pushed.fresh_ms != entry->px_ms - entry->stale_ms ||
-                       memcmp(pushed.tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) != 0))
+                       memcmp(pushed.lease_tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) != 0))
         differ("pushed absent %d fresh %u, model %d", pushed.absent, pushed.fresh_ms, entry->absent);
     else if (value != NULL && (!body_read(value->public.body, &key, &version) || version != entry->version))
         differ("pushed v%u, model v%u", version, entry->version);
@@ -350,8 +350,8 @@ static void on_replied(void *context, enum redis_outcome outcome, const struct r
                   &exchange->reply, &exchange->value);
     if (exchange->reply.head != NULL)
         memcpy(exchange->head, exchange->reply.head, TOKEN_UUID_BYTES);
-    if (exchange->reply.tag != NULL)
-        memcpy(exchange->tag, exchange->reply.tag, TOKEN_TAG_BYTES);
+    if (exchange->reply.lease_tag != NULL)
+        memcpy(exchange->tag, exchange->reply.lease_tag, TOKEN_TAG_BYTES);
     exchange->answered = true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_lookup.c - the lookup on a server loop, as guard/loop.c makes it: PTTL and GET in one write, over a connection
- * that is not the core's. Who finds no hit goes on to the core.
+ * sim_lookup.c - the lookup on a server loop, as guard/loop_lookup.c makes it: PTTL and GET in one write, over a
+ * connection that is not the core's. Who finds no hit goes on to the core.
  *
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
  */

@@ -198,7 +198,7 @@ static void read_value(const struct sim *sim, const struct command *command,
     char body[BODY_SIZE];
     out->kind = answer->what == 'H' ? REPLY_FRESH : REPLY_STALE;
     out->turn = (enum core_turn)answer->turn;
-    out->tag = tag_of(answer);
+    out->lease_tag = tag_of(answer);
     out->head = value->filler;
     out->damaged = value->damaged || value->key != command->key; /* the full key stands in the envelope */
     if (out->damaged)
@@ -234,7 +234,7 @@ static struct core_reply read_answer(const struct sim *sim, const struct command
     case 'B':
         out.kind = REPLY_BUSY;
         out.pttl_ms = span(answer->ttl_ms);
-        out.tag = tag_of(answer);
+        out.lease_tag = tag_of(answer);
         return out;
     case 'E':
         out.kind = REPLY_FAILED;
@@ -494,7 +494,7 @@ void net_publish(struct sim *sim, uint32_t command)
 static void push(struct sim *sim, struct process *process, const struct command *fill)
 {
     const struct stored_value *entry = &fill->answer.value;
-    struct core_pushed pushed = {.tag = fill->token + TOKEN_TAG_AT,
+    struct core_pushed pushed = {.lease_tag = fill->token + TOKEN_TAG_AT,
                                  .absent = entry->absent,
                                  .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
     char body[BODY_SIZE];

@@ -84,6 +84,7 @@ static void each_number_of_the_config_has_its_limits(void **state)
         CONFIG(max_waiters, 1, 10000000),  CONFIG(max_value_bytes, 1, 64 << 20),
         CONFIG(max_lease_ms, 10, 3600000), CONFIG(max_value_ms, 1, 2000000000),
         CONFIG(load_permits, 0, 100000),   CONFIG(permit_ms, 0, 3600000),
+        CONFIG(push_bytes, 0, 1 << 20),
     };
     (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
@@ -170,6 +171,7 @@ static void each_number_of_a_policy_has_its_limits(void **state)
         POLICY(fresh_ms, 1, 86400000),   POLICY(absent_ms, 1, 86400000),  POLICY(failure_ms, 1, 60000),
         POLICY(jitter_percent, 0, 90),   POLICY(lease_ms, 750, 30000),    POLICY(max_hold_ms, 10000, 3600000),
         POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000), POLICY(early_percent, 0, 10000),
+        POLICY(reserved, 0, 0),
     };
     (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {

@@ -20,7 +20,7 @@ static struct bench *opened(void **state)
 
 static void reply_busy_with(struct bench *bench, struct seen *to, const char *tag)
 {
-    reply(bench, to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .tag = tag});
+    reply(bench, to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag});
 }
 
 /* A get that waits for the lease with this tag. */
@@ -35,7 +35,8 @@ static void pushed_fresh(struct bench *bench, const char *key, const char *tag, 
                          uint32_t fresh_ms)
 {
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0) : NULL;
-    struct core_pushed pushed = {.tag = tag, .value = value, .absent = body == NULL, .fresh_ms = fresh_ms};
+    struct core_pushed pushed = {
+        .lease_tag = tag, .value = value, .absent = body == NULL, .fresh_ms = fresh_ms};
     core_pushed(bench->core, bench->now_us, key, strlen(key), &pushed);
     value_unref(&value);
     drain(bench);
@@ -319,10 +320,11 @@ static void who_holds_a_stale_value_is_answered_with_the_refreshed_one(void **st
     bench->policy.soft_ms = 500;
     bench_open(bench);
     get(bench, "k", &caller);
-    reply_value(bench, expect(bench, CORE_ACQUIRE),
-                (struct core_reply){
-                    .kind = REPLY_STALE, .turn = TURN_OTHERS, .age_ms = 70, .pttl_ms = 9000, .tag = TAG_A},
-                "stale row");
+    reply_value(
+        bench, expect(bench, CORE_ACQUIRE),
+        (struct core_reply){
+            .kind = REPLY_STALE, .turn = TURN_OTHERS, .age_ms = 70, .pttl_ms = 9000, .lease_tag = TAG_A},
+        "stale row");
     still_waits(&caller);
     pushed(bench, "k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);

@@ -140,9 +140,9 @@ static void a_lease_is_known_by_a_tag_of_sixteen_hex_digits(void **state)
     for (size_t i = 0; i < sizeof REPLIES / sizeof *REPLIES; i++) {
         struct reading busy = text_reading(CORE_ACQUIRE, REPLIES[i].wire);
         assert_int_equal(busy.reply.kind, REPLY_BUSY);
-        assert_int_equal(busy.reply.tag != NULL, REPLIES[i].known);
+        assert_int_equal(busy.reply.lease_tag != NULL, REPLIES[i].known);
         if (REPLIES[i].known)
-            assert_memory_equal(busy.reply.tag, "0123456789abcdef", TOKEN_TAG_BYTES);
+            assert_memory_equal(busy.reply.lease_tag, "0123456789abcdef", TOKEN_TAG_BYTES);
         reading_clear(&busy);
     }
 }
@@ -362,7 +362,7 @@ static bool is_pushed(const char *payload, size_t bytes, struct core_pushed *out
     assert_int_equal(message.kind, MESSAGE_FILLED);
     assert_int_equal(message.subject_bytes, 9);
     assert_memory_equal(message.subject, "product:7", 9);
-    assert_non_null(message.tag);
+    assert_non_null(message.lease_tag);
     assert_non_null(message.entry);
     return protocol_pushed(&protocol, &message, &PRODUCT_7, out, value);
 }
@@ -381,7 +381,7 @@ static void what_was_filled_may_follow_the_key(void **state)
         }
         char *payload = message_with(&envelope, FILLED, &bytes);
         assert_true(is_pushed(payload, bytes, &pushed, &value));
-        assert_memory_equal(pushed.tag, "0123456789abcdef", TOKEN_TAG_BYTES);
+        assert_memory_equal(pushed.lease_tag, "0123456789abcdef", TOKEN_TAG_BYTES);
         assert_int_equal(pushed.absent, absent);
         assert_int_equal(pushed.fresh_ms, absent ? 90000 : 60000);
         assert_ptr_equal(pushed.value, value);
@@ -450,7 +450,7 @@ static void only_what_was_filled_travels_and_only_under_a_tag(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
         struct message message = protocol_message(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
-        assert_int_equal(message.tag != NULL, MESSAGES[i].tag);
+        assert_int_equal(message.lease_tag != NULL, MESSAGES[i].tag);
         assert_int_equal(message.entry != NULL, MESSAGES[i].entry);
         assert_int_equal(message.subject_bytes, MESSAGES[i].subject_bytes);
     }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* blocking.c - see blocking.h. */
+#include "blocking.h"
+
+void blocking_init(struct blocking *blocking, void *out)
+{
+    blocking->is_done = false;
+    blocking->out = out;
+    pthread_mutex_init(&blocking->mutex, NULL);
+    pthread_cond_init(&blocking->done, NULL);
+}
+
+/* Signals under the mutex: the waiting thread destroys both as soon as it has seen is_done. */
+void blocking_over(struct blocking *blocking)
+{
+    pthread_mutex_lock(&blocking->mutex);
+    blocking->is_done = true;
+    pthread_cond_signal(&blocking->done);
+    pthread_mutex_unlock(&blocking->mutex);
+}
+
+void blocking_wait(struct blocking *blocking)
+{
+    pthread_mutex_lock(&blocking->mutex);
+    while (!blocking->is_done)
+        pthread_cond_wait(&blocking->done, &blocking->mutex);
+    pthread_mutex_unlock(&blocking->mutex);
+}
+
+void blocking_clear(struct blocking *blocking)
+{
+    pthread_cond_destroy(&blocking->done);
+    pthread_mutex_destroy(&blocking->mutex);
+}
