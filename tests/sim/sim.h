@@ -521,7 +521,10 @@ bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace);
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
 bool sim_one_in(struct sim *sim, uint32_t chances);
 /* Nothing goes wrong and nothing is healing: what is promised must hold to the letter. */
-bool sim_is_calm(const struct sim *sim);
+static inline bool sim_is_calm(const struct sim *sim)
+{
+    return sim->params.calm && sim->phase == PHASE_CHAOS;
+}
 /* Whether this fault happens now, with one chance in `chances`; counts it. */
 bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances);
 void sim_at(struct sim *sim, uint64_t at_us, struct event event);

@@ -36,11 +36,6 @@ bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances)
     return true;
 }
 
-bool sim_is_calm(const struct sim *sim)
-{
-    return sim->params.calm && sim->phase == PHASE_CHAOS;
-}
-
 void sim_at(struct sim *sim, uint64_t at_us, struct event event)
 {
     event.at_us = at_us;
