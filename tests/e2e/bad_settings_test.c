@@ -359,11 +359,7 @@ static bool log_comes_to_have(const struct fleet *fleet, const char *text)
 static bool readyz_has(const struct fleet *fleet, const char *text)
 {
     struct http_answer answer;
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet->catalogd[0].ops_port,
-                                    .path = "/readyz",
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_ops(fleet, 0, NULL, "/readyz", &answer);
     bool has = strstr(answer.body, text) != NULL;
     http_answer_clear(&answer);
     return has;

@@ -115,6 +115,13 @@ static void ask_for_all_keys(struct fleet *fleet, uint32_t request_count, struct
     assert_true(probe_burst(&options, burst));
 }
 
+/* Everybody is served, every key with a row of its own. */
+static void expect_all_served(const struct probe_burst *burst, uint32_t request_count)
+{
+    assert_int_equal(burst->summary.statuses[200], request_count);
+    assert_int_equal(burst->summary.bodies, KEYS);
+}
+
 static void expect_rest(struct fleet *fleet)
 {
     for (size_t i = 0; i < PROCESSES; i++) {
@@ -138,8 +145,7 @@ static void two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_th
     struct probe_burst burst;
     assert_true(fleet_start(fleet, PROCESSES, settings));
     ask_for_all_keys(fleet, KEYS, &burst);
-    assert_int_equal(burst.summary.statuses[200], KEYS);
-    assert_int_equal(burst.summary.bodies, KEYS);
+    expect_all_served(&burst, KEYS);
     expect_loads(fleet, KEYS, PROCESSES * WORKERS);
     expect_rest(fleet);
 }
@@ -152,8 +158,7 @@ static void keys_that_both_processes_want_are_still_loaded_once_each(void **stat
     struct probe_burst burst;
     assert_true(fleet_start(fleet, PROCESSES, settings));
     ask_for_all_keys(fleet, PROCESSES * KEYS, &burst);
-    assert_int_equal(burst.summary.statuses[200], PROCESSES * KEYS);
-    assert_int_equal(burst.summary.bodies, KEYS);
+    expect_all_served(&burst, PROCESSES * KEYS);
     expect_loads(fleet, KEYS, PROCESSES * WORKERS);
     expect_rest(fleet);
 }
@@ -172,8 +177,7 @@ static void with_permits_no_more_loads_run_over_both_processes_than_there_are(vo
     struct probe_burst burst;
     assert_true(fleet_start(fleet, PROCESSES, settings));
     ask_for_all_keys(fleet, PROCESSES * KEYS, &burst);
-    assert_int_equal(burst.summary.statuses[200], PROCESSES * KEYS);
-    assert_int_equal(burst.summary.bodies, KEYS);
+    expect_all_served(&burst, PROCESSES * KEYS);
     assert_int_equal(expect_loads(fleet, KEYS, PERMITS), PERMITS);
     assert_true(fleet_sum(fleet, "guard_permits_total{result=\"granted\"}") == KEYS);
     assert_true(fleet_sum(fleet, "guard_permits_lost_total") == 0);

@@ -82,11 +82,7 @@ static void assert_hot(const struct fleet *fleet, const char *path)
     snprintf(key, sizeof key, "\"key\":\"product:%s\"", path + strlen("/products/"));
     for (size_t i = 0; i < PROCESSES; i++) {
         struct http_answer answer;
-        const struct http_request request = {.host = "127.0.0.1",
-                                             .port = fleet->catalogd[i].ops_port,
-                                             .path = "/hot",
-                                             .deadline_ms = FLEET_LIMIT_MS};
-        assert_true(http_ask(&request, &answer));
+        assert_true(fleet_ask_ops(fleet, i, NULL, "/hot", &answer));
         assert_int_equal(answer.status, 200);
         const char *saved = strstr(answer.body, "\"loads_saved\""),
                    *waited = strstr(answer.body, "\"waited_ms\"");
@@ -122,8 +118,8 @@ static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
             assert_hot(fleet, path);
     }
     burst_close(&burst);
-    assert_true(fleet_sum(fleet, "guard_push_answered_total") >
-                BURSTS * REQUESTS / 4); /* of those elsewhere, half */
+    /* of those elsewhere, half */
+    assert_true(fleet_sum(fleet, "guard_push_answered_total") > BURSTS * REQUESTS / 4);
     assert_int_equal(fleet_sum(fleet, "guard_loads_duplicate_total"), 0);
     assert_int_equal(fleet_sum(fleet, "guard_loads_uncached_total"), 0);
 }

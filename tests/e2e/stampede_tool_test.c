@@ -39,16 +39,21 @@ static char urls[HERD_SERVER_PORTS][64]; /* http://127.0.0.1:port */
 
 /* ---- running it ---- */
 
+static pid_t start_with(const char *const *argv, const char *const *settings)
+{
+    unlink(output_path);
+    pid_t pid = proc_start(&(struct proc_options){
+        .argv = argv, .settings = settings, .output_path = output_path, .end_signal = SIGTERM});
+    assert_true(pid > 0);
+    return pid;
+}
+
 static pid_t start(const char *const *arguments)
 {
     const char *argv[ARGUMENTS_MAX + 1] = {program};
     for (size_t i = 0; arguments[i] != NULL && i + 2 < ARGUMENTS_MAX; i++)
         argv[i + 1] = arguments[i];
-    unlink(output_path);
-    pid_t pid =
-        proc_start(&(struct proc_options){.argv = argv, .output_path = output_path, .end_signal = SIGTERM});
-    assert_true(pid > 0);
-    return pid;
+    return start_with(argv, NULL);
 }
 
 static void read_output(void)
@@ -74,6 +79,21 @@ static int finish(pid_t pid)
 }
 
 #define TOOL(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
+
+/* A shell's command, with these settings (ends with NULL; NULL: none) in its environment. */
+static int run_shell(const char *const *settings, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static int run_shell(const char *const *settings, const char *format, ...)
+{
+    char command[3 * PATH_MAX];
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    va_list arguments;
+    va_start(arguments, format);
+    int bytes = vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    assert_in_range(bytes, 1, sizeof command - 1);
+    return finish(start_with(argv, settings));
+}
 
 static void expect_said(const char *text)
 {
@@ -294,15 +314,11 @@ static void a_run_that_was_served_nothing_shows_nothing(void **state)
 static void too_few_descriptors_are_told_before_anything_starts(void **state)
 {
     (void)state;
-    char command[768];
     /* root may raise its limits, unless it has lost that right */
-    snprintf(command, sizeof command, "ulimit -n 100; exec %s '%s' --url %s --burst 5000",
-             geteuid() == 0 ? "setpriv --bounding-set=-sys_resource" : "", program,
-             url_of(HERD_SERVER_HTTP, "/ok"));
-    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
-    unlink(output_path);
-    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
-    expect_status(finish(pid), NOT_RUN);
+    const char *limited = geteuid() == 0 ? "setpriv --bounding-set=-sys_resource" : "";
+    expect_status(run_shell(NULL, "ulimit -n 100; exec %s '%s' --url %s --burst 5000", limited, program,
+                            url_of(HERD_SERVER_HTTP, "/ok")),
+                  NOT_RUN);
     expect_said("open files");
     expect_said("prlimit");
 }
@@ -363,13 +379,9 @@ static void secrets_of_the_command_line_are_in_no_report(void **state)
 static void a_report_that_nobody_takes_is_no_success(void **state)
 {
     (void)state;
-    char command[768];
-    snprintf(command, sizeof command, "exec '%s' --url %s --burst 5 >/dev/full", program,
-             url_of(HERD_SERVER_HTTP, "/ok"));
-    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
-    unlink(output_path);
-    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
-    expect_status(finish(pid), NOT_RUN);
+    expect_status(
+        run_shell(NULL, "exec '%s' --url %s --burst 5 >/dev/full", program, url_of(HERD_SERVER_HTTP, "/ok")),
+        NOT_RUN);
     expect_said("stdout cannot be written");
 }
 
@@ -406,14 +418,10 @@ static void what_a_report_needs_is_looked_for_before_anybody_is_asked(void **sta
 static void a_page_that_cannot_be_drawn_is_told_before_anybody_is_asked(void **state)
 {
     (void)state;
-    char command[768];
-    snprintf(command, sizeof command, "PATH=/nowhere; exec '%s' --url %s --burst 5 --html '%s'", program,
-             url_of(HERD_SERVER_HTTP, "/ok"), path_of("page.html"));
-    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     herd_server_forget(&server);
-    unlink(output_path);
-    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
-    expect_status(finish(pid), NOT_RUN);
+    expect_status(run_shell(NULL, "PATH=/nowhere; exec '%s' --url %s --burst 5 --html '%s'", program,
+                            url_of(HERD_SERVER_HTTP, "/ok"), path_of("page.html")),
+                  NOT_RUN);
     expect_said("install the Debian package gnuplot-nox");
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
 }
@@ -607,23 +615,17 @@ static void scenarios_of_ours_hold(void **state)
 static void scenarios_and_demo_are_found_from_any_folder(void **state)
 {
     (void)state;
-    char command[2 * PATH_MAX + 512], absolute[PATH_MAX], catalogd[PATH_MAX];
-    assert_non_null(realpath(program, absolute));
-    snprintf(
-        command, sizeof command,
-        "cd '%s' && '%s' scenario no-such-name; '%s' demo --scale 200 --requests 20 --delay 1 --json j.json "
-        "--html h.html && test -s j.json",
-        folder, absolute, absolute);
-    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
-    char setting[PATH_MAX + 16];
+    char absolute[PATH_MAX], catalogd[PATH_MAX], setting[PATH_MAX + 16];
     const char *const settings[] = {setting, NULL};
     const char *service = getenv("CATALOGD");
+    assert_non_null(realpath(program, absolute));
     assert_non_null(realpath(service != NULL ? service : "build/catalogd", catalogd));
     snprintf(setting, sizeof setting, "CATALOGD=%s", catalogd);
-    unlink(output_path);
-    pid_t pid = proc_start(&(struct proc_options){
-        .argv = argv, .settings = settings, .output_path = output_path, .end_signal = SIGTERM});
-    expect_status(finish(pid), HELD);
+    expect_status(run_shell(settings,
+                            "cd '%s' && '%s' scenario no-such-name; '%s' demo --scale 200 --requests 20 "
+                            "--delay 1 --json j.json --html h.html && test -s j.json",
+                            folder, absolute, absolute),
+                  HELD);
     expect_said("no-such-name: neither a file nor one of the scenarios in /");
 }
 
@@ -631,13 +633,9 @@ static void scenarios_and_demo_are_found_from_any_folder(void **state)
 static void away_from_its_project_it_says_where_to_go(void **state)
 {
     (void)state;
-    char command[1024];
-    snprintf(command, sizeof command, "cp '%s' '%s/stampede' && cd '%s' && exec ./stampede demo", program,
-             folder, folder);
-    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
-    unlink(output_path);
-    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output_path});
-    expect_status(finish(pid), BAD_USAGE);
+    expect_status(
+        run_shell(NULL, "cp '%s' '%s/stampede' && cd '%s' && exec ./stampede demo", program, folder, folder),
+        BAD_USAGE);
     expect_said("go to the project's folder");
 }
 

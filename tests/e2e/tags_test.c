@@ -58,19 +58,14 @@ static bool shows(const struct fleet *fleet, size_t process, const char *page, l
 static unsigned invalidate_tag(const struct fleet *fleet, size_t process, const char *tag)
 {
     char path[PATH_BYTES];
-    struct http_answer answer = {0};
+    struct http_answer answer;
     snprintf(path, sizeof path, "/invalidate?tag=%s", tag);
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet->catalogd[process].ops_port,
-                                    .method = "POST",
-                                    .path = path,
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_ops(fleet, process, "POST", path, &answer);
     const unsigned status = answer.status;
     if (status == 200) {
         assert_non_null(strstr(answer.body, "\"value_dropped\":true"));
-        assert_null(
-            strstr(answer.body, "load_voided")); /* which loads have the tag is known when they are over */
+        /* which loads have the tag is known when they are over */
+        assert_null(strstr(answer.body, "load_voided"));
     }
     http_answer_clear(&answer);
     return status;

@@ -122,8 +122,9 @@ static void check_action(const struct play *play, const struct core_action *acti
 static size_t index_of(const struct core_key *key)
 {
     size_t index = 0;
-    while (strcmp(keys[index], key->encoded) != 0)
+    while (index < KEYS && strcmp(keys[index], key->encoded) != 0)
         index++;
+    assert(index < KEYS);
     return index;
 }
 

@@ -14,18 +14,25 @@ static void fault_init(struct fleet *fleet)
     fleet->config.redis_limit_ms = 200;
 }
 
+/* The same with a Redis of the test's own, which may go. */
+static void fault_init_apart(struct fleet *fleet, struct stack_redis *redis)
+{
+    *redis = (struct stack_redis){.pid = 0};
+    assert_true(stack_redis_start(redis, NULL));
+    fault_init(fleet);
+    fleet->config.redis_url = redis->url;
+}
+
 /* ---- Redis away ---- */
 
 static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **state)
 {
-    struct stack_redis redis = {.pid = 0};
+    struct stack_redis redis;
     struct fleet fleet;
     struct ask asks[6];
     (void)state;
-    assert_true(stack_redis_start(&redis, NULL));
+    fault_init_apart(&fleet, &redis);
     stack_redis_kill(&redis);
-    fault_init(&fleet);
-    fleet.config.redis_url = redis.url;
     fleet_add(&fleet);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 6; i++)
@@ -52,13 +59,11 @@ static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **s
 
 static void without_redis_a_failed_load_is_remembered_by_the_process(void **state)
 {
-    struct stack_redis redis = {.pid = 0};
+    struct stack_redis redis;
     struct fleet fleet;
     (void)state;
-    assert_true(stack_redis_start(&redis, NULL));
+    fault_init_apart(&fleet, &redis);
     stack_redis_kill(&redis);
-    fault_init(&fleet);
-    fleet.config.redis_url = redis.url;
     fleet.policy.failure_ms = 30000;
     fleet.source.verdict = SOURCE_FAIL;
     fleet_add(&fleet);
@@ -175,13 +180,11 @@ static void a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs(void *
 
 static void an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline(void **state)
 {
-    struct stack_redis redis = {.pid = 0};
+    struct stack_redis redis;
     struct fleet fleet;
     struct guard_invalidated result;
     (void)state;
-    assert_true(stack_redis_start(&redis, NULL));
-    fault_init(&fleet);
-    fleet.config.redis_url = redis.url;
+    fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     stack_redis_kill(&redis);
     uint64_t begun_ms = rig_now_ms();
@@ -196,13 +199,11 @@ static void an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadli
 
 static void an_invalidation_is_repeated_until_redis_confirms_it(void **state)
 {
-    struct stack_redis redis = {.pid = 0};
+    struct stack_redis redis;
     struct fleet fleet;
     struct guard_invalidated result = {.status = GUARD_INVALID};
     (void)state;
-    assert_true(stack_redis_start(&redis, NULL));
-    fault_init(&fleet);
-    fleet.config.redis_url = redis.url;
+    fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     stack_redis_kill(&redis);
     assert_true(stack_redis_restart(&redis)); /* the guard may not have noticed yet */
@@ -225,11 +226,8 @@ static void a_lease_left_behind_is_outlived_by_one_new_load(void **state)
                                         sizeof DEAD - 1));
     for (size_t i = 0; i < 6; i++)
         ask_start(&fleet, i % 2, &asks[i], "k");
-    for (size_t i = 0; i < 6; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v1");
-        ask_clear(&asks[i]);
-    }
+    for (size_t i = 0; i < 6; i++)
+        expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
     assert_true(FLEET_SUM(&fleet, wake_polls) > 0);
     fleet_close(&fleet);
@@ -518,13 +516,11 @@ static void unknown_or_closing(void *context, const struct guard_invalidated *re
 
 static void an_invalidation_under_way_is_answered_when_the_guard_closes(void **state)
 {
-    struct stack_redis redis = {.pid = 0};
+    struct stack_redis redis;
     struct fleet fleet;
     atomic_uint called = 0;
     (void)state;
-    assert_true(stack_redis_start(&redis, NULL));
-    fault_init(&fleet);
-    fleet.config.redis_url = redis.url;
+    fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     stack_redis_pause(&redis);
     for (int i = 0; i < 5; i++)
@@ -538,13 +534,11 @@ static void an_invalidation_under_way_is_answered_when_the_guard_closes(void **s
 
 static void closing_while_redis_hangs_takes_no_longer_than_its_limits(void **state)
 {
-    struct stack_redis redis = {.pid = 0};
+    struct stack_redis redis;
     struct fleet fleet;
     struct ask asks[2];
     (void)state;
-    assert_true(stack_redis_start(&redis, NULL));
-    fault_init(&fleet);
-    fleet.config.redis_url = redis.url;
+    fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &asks[0], "k");
@@ -596,32 +590,16 @@ static void an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connecti
 
 /* ---- permissions ---- */
 
-/* The line that the README gives operators, with this password and the user's name. */
-static void acl_of_readme(char out[1024])
-{
-    char line[1024];
-    FILE *readme = fopen("guard/README.md", "r");
-    assert_non_null(readme);
-    out[0] = '\0';
-    while (out[0] == '\0' && fgets(line, sizeof line, readme) != NULL)
-        if (strncmp(line, "    user guard on ", 18) == 0)
-            snprintf(out, 1024, "ACL SETUSER guard on %.*s", (int)strcspn(line + 18, "\n"), line + 18);
-    fclose(readme);
-    assert_true(out[0] != '\0');
-}
-
 static void the_permissions_that_the_readme_names_are_enough(void **state)
 {
     struct fleet fleet;
-    char url[96], command[1024];
+    char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
     struct guard_invalidated dropped;
     (void)state;
-    acl_of_readme(command);
-    redisReply *reply = stack_redis_command(&rig_redis, command);
-    assert_string_equal(reply->str, "OK");
-    freeReplyObject(reply);
+    rig_rules_of_readme(rules);
+    rig_permit("guard", rules);
     fleet_init(&fleet);
-    snprintf(url, sizeof url, "redis://guard:PASSWORD@127.0.0.1:%u/3", (unsigned)rig_redis.port);
+    rig_url_of("guard", 3, url);
     fleet.config.redis_url = url;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "k", "k v1");
@@ -635,16 +613,7 @@ static void the_permissions_that_the_readme_names_are_enough(void **state)
     assert_true(FLEET_SUM(&fleet, wake_messages) > 0);
     assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
     fleet_close(&fleet);
-    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER guard"));
-}
-
-static void permit(const char *rules)
-{
-    char command[128];
-    snprintf(command, sizeof command, "ACL SETUSER fickle %s", rules);
-    redisReply *reply = stack_redis_command(&rig_redis, command);
-    assert_string_equal(reply->str, "OK");
-    freeReplyObject(reply);
+    rig_forget("guard");
 }
 
 /* One get of a key of its own: two lookups and a lease. */
@@ -660,33 +629,33 @@ static enum guard_redis_state state_after_a_get(struct fleet *fleet, unsigned *g
 static void a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer(void **state)
 {
     struct fleet fleet;
-    char url[96];
+    char url[RIG_URL_BYTES];
     unsigned gets = 0;
     (void)state;
-    permit("on >PASSWORD ~* &* +@all");
+    rig_permit("fickle", "on >PASSWORD ~* &* +@all");
     fleet_init(&fleet);
-    snprintf(url, sizeof url, "redis://fickle:PASSWORD@127.0.0.1:%u", (unsigned)rig_redis.port);
+    rig_url_of("fickle", 0, url);
     fleet.config.redis_url = url;
     fleet_open(&fleet, 1);
-    permit("-evalsha -eval");
+    rig_permit("fickle", "-evalsha -eval");
     WAIT_UNTIL(state_after_a_get(&fleet, &gets) == GUARD_REDIS_DENIED);
     assert_int_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
     assert_int_equal(state_after_a_get(&fleet, &gets), GUARD_REDIS_DENIED);
-    permit("+evalsha +eval");
+    rig_permit("fickle", "+evalsha +eval");
     WAIT_UNTIL(state_after_a_get(&fleet, &gets) == GUARD_REDIS_UP);
     fleet_close(&fleet);
-    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER fickle"));
+    rig_forget("fickle");
 }
 
 static void who_may_not_publish_is_told_so_and_keeps_nothing_near(void **state)
 {
     struct fleet fleet;
     struct guard_result result;
-    char url[96];
+    char url[RIG_URL_BYTES];
     (void)state;
-    permit("on >PASSWORD ~* &* +@all -publish");
+    rig_permit("fickle", "on >PASSWORD ~* &* +@all -publish");
     fleet_init(&fleet);
-    snprintf(url, sizeof url, "redis://fickle:PASSWORD@127.0.0.1:%u", (unsigned)rig_redis.port);
+    rig_url_of("fickle", 0, url);
     fleet.config.redis_url = url;
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
@@ -695,10 +664,10 @@ static void who_may_not_publish_is_told_so_and_keeps_nothing_near(void **state)
     expect_row(&fleet, 0, "k", "k v1");
     expect_row(&fleet, 0, "k", "k v1");
     assert_false(guard_near(fleet.guards[0], fleet.kinds[0], "k", &result));
-    permit("+publish");
+    rig_permit("fickle", "+publish");
     WAIT_UNTIL(is_up(fleet.guards[0]));
     fleet_close(&fleet);
-    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER fickle"));
+    rig_forget("fickle");
 }
 
 /* ---- resources ---- */

@@ -109,6 +109,13 @@ static void host_end(struct host *host)
     pthread_mutex_destroy(&host->mutex);
 }
 
+/* With its loop attached to this guard. */
+static void host_open(struct host *host, struct fleet *fleet, size_t guard)
+{
+    host_init(host, fleet, guard);
+    host_do(host, attach, NULL);
+}
+
 /* Detaches, ends the loop. */
 static void host_close(struct host *host)
 {
@@ -169,9 +176,7 @@ static void loop_expect(struct host *host, const char *key, const char *row)
 {
     struct loop_ask asked;
     loop_ask_start(host, &asked, key);
-    ask_wait(&asked.ask);
-    assert_row(&asked.ask.result, row);
-    ask_clear(&asked.ask);
+    expect_answer(&asked.ask, row);
 }
 
 /* Until the loop's own connection answers: then a hit is counted without a round trip of the guard's. */
@@ -195,12 +200,9 @@ static void a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     loop_ask_start(&host, &asked, "k");
-    ask_wait(&asked.ask);
-    assert_row(&asked.ask.result, "k v1");
-    ask_clear(&asked.ask);
+    expect_answer(&asked.ask, "k v1");
     loop_expect(&host, "new", "new v1");
     host_close(&host);
     fleet_close(&fleet);
@@ -224,9 +226,7 @@ static void a_get_in_the_same_turn_as_the_attachment_is_answered(void **state)
         host_init(&host, &fleet, 0);
         host_do(&host, attach_and_ask, &asked);
         assert_int_equal(asked.status, GUARD_OK);
-        ask_wait(&asked.ask);
-        assert_row(&asked.ask.result, "k v1");
-        ask_clear(&asked.ask);
+        expect_answer(&asked.ask, "k v1");
         host_close(&host);
         fleet_close(&fleet);
     }
@@ -242,8 +242,7 @@ static void loops_and_threads_collapse_into_one_load(void **state)
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     for (size_t i = 0; i < 2; i++) {
-        host_init(&hosts[i], &fleet, 0);
-        host_do(&hosts[i], attach, NULL);
+        host_open(&hosts[i], &fleet, 0);
     }
     source_shut(&fleet.source);
     for (size_t i = 0; i < 6; i++)
@@ -251,11 +250,8 @@ static void loops_and_threads_collapse_into_one_load(void **state)
     ask_start(&fleet, 0, &plain, "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 7);
     source_open(&fleet.source);
-    for (size_t i = 0; i < 6; i++) {
-        ask_wait(&asked[i].ask);
-        assert_row(&asked[i].ask.result, "k v1");
-        ask_clear(&asked[i].ask);
-    }
+    for (size_t i = 0; i < 6; i++)
+        expect_answer(&asked[i].ask, "k v1");
     ask_wait(&plain);
     ask_clear(&plain);
     assert_int_equal(fleet.source.begun, 1);
@@ -271,8 +267,7 @@ static void a_hit_needs_no_other_thread(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     host_wait_up(&host, "k", "k v1");
     struct guard_stats before = stats_of(fleet.guards[0]);
     loop_expect(&host, "k", "k v1");
@@ -292,8 +287,7 @@ static void every_outcome_reaches_the_loop(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     host_wait_up(&host, "k", "k v1");
     fleet.source.verdict = SOURCE_ABSENT;
     for (int i = 0; i < 2; i++) {
@@ -360,8 +354,7 @@ static void a_get_on_a_loop_can_be_cancelled(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     host_wait_up(&host, "k", "k v1");
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
@@ -394,8 +387,7 @@ static void a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once(vo
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     for (int i = 0; i < 50; i++) { /* before the connection is up, and after */
         host_do(&host, ask_and_cancel, &asked);
         ask_wait(&asked.ask);
@@ -421,8 +413,7 @@ static void a_ticket_of_one_loop_cancels_nothing_elsewhere(void **state)
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     for (size_t i = 0; i < 2; i++) {
-        host_init(&hosts[i], &fleet, 0);
-        host_do(&hosts[i], attach, NULL);
+        host_open(&hosts[i], &fleet, 0);
     }
     source_shut(&fleet.source);
     loop_ask_start(&hosts[0], &first, "k");
@@ -456,8 +447,7 @@ static void detaching_answers_with_closing_who_still_waits(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++)
         loop_ask_start(&host, &waiting[i], "slow");
@@ -471,9 +461,7 @@ static void detaching_answers_with_closing_who_still_waits(void **state)
     }
     host_end(&host);
     source_open(&fleet.source); /* the load went on for the other */
-    ask_wait(&plain);
-    assert_row(&plain.result, "slow v1");
-    ask_clear(&plain);
+    expect_answer(&plain, "slow v1");
     fleet_close(&fleet);
 }
 
@@ -494,8 +482,7 @@ static void a_loop_can_be_detached_with_lookups_under_way(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     host_wait_up(&host, "k", "k v1");
     for (size_t i = 0; i < 100; i++)
         asked[i] = (struct loop_ask){.key = i % 2 == 0 ? "k" : "cold"};
@@ -538,8 +525,7 @@ static void a_loop_can_be_detached_inside_a_callback(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_to_detach, asked);
     WAIT_UNTIL(host.detached);
@@ -559,8 +545,7 @@ static void a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has(void 
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1);
@@ -568,9 +553,7 @@ static void a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has(void 
     host_do(&host, loop_ask, &late);
     assert_int_equal(late.status, GUARD_CLOSING);
     source_open(&fleet.source);
-    ask_wait(&waiting.ask);
-    assert_row(&waiting.ask.result, "slow v1");
-    ask_clear(&waiting.ask);
+    expect_answer(&waiting.ask, "slow v1");
     host_close(&host);
     fleet_close(&fleet);
 }
@@ -589,13 +572,10 @@ static void a_get_accepted_before_the_drain_is_served_whatever_its_stage(void **
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&host, &fleet, 0);
-    host_do(&host, attach, NULL);
+    host_open(&host, &fleet, 0);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_and_drain, &asked);
-    ask_wait(&asked.ask);
-    assert_row(&asked.ask.result, "cold v1");
-    ask_clear(&asked.ask);
+    expect_answer(&asked.ask, "cold v1");
     host_close(&host);
     fleet_close(&fleet);
 }
@@ -608,13 +588,11 @@ static void many_loops_come_and_go_while_others_ask(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
-    host_init(&steady, &fleet, 0);
-    host_do(&steady, attach, NULL);
+    host_open(&steady, &fleet, 0);
     for (int round = 0; round < 5; round++) {
         struct loop_ask asked[3];
         for (size_t i = 0; i < 3; i++) {
-            host_init(&passing[i], &fleet, 0);
-            host_do(&passing[i], attach, NULL);
+            host_open(&passing[i], &fleet, 0);
             loop_ask_start(&passing[i], &asked[i], "k");
         }
         loop_expect(&steady, "k", "k v1");

@@ -393,6 +393,14 @@ static inline void assert_row(const struct guard_result *result, const char *row
     assert_int_equal(result->failure, GUARD_FAILURE_NONE);
 }
 
+/* Waits for the answer, checks it and lets go. */
+static inline void expect_answer(struct ask *ask, const char *row)
+{
+    ask_wait(ask);
+    assert_row(&ask->result, row);
+    ask_clear(ask);
+}
+
 /* Asks, checks and lets go. */
 static inline struct guard_result expect_row(struct fleet *fleet, size_t i, const char *key, const char *row)
 {
@@ -412,7 +420,7 @@ static inline struct guard_result expect(struct fleet *fleet, size_t i, const ch
     return result;
 }
 
-/* An integer that Redis answers; `format` names a key of this fleet by "%s", role 'v', 'l' or 'e'. */
+/* What Redis answers to a command with one key of this fleet, as guard/key.h names it. */
 static inline long long redis_number(struct fleet *fleet, const char *command, const char *key, char role)
 {
     char name[256];
@@ -433,6 +441,86 @@ static inline bool is_cached(struct fleet *fleet, const char *key)
 static inline bool is_leased(struct fleet *fleet, const char *key)
 {
     return redis_number(fleet, "EXISTS", key, 'l') == 1;
+}
+
+/* The value that is there grows older: it has so long to live. */
+static inline void age_value(const struct fleet *fleet, const char *key, int left_ms)
+{
+    redisReply *reply =
+        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:%s}:v %d", fleet->name_space, key, left_ms);
+    assert_non_null(reply);
+    assert_int_equal(reply->integer, 1);
+    freeReplyObject(reply);
+}
+
+/* ---- near ---- */
+
+/* As a get: it is accepted and answered if it is a hit. */
+static inline bool near_of(struct fleet *fleet, size_t i, const char *key, struct guard_result *result)
+{
+    bool hit = guard_near(fleet->guards[i], fleet->kinds[i], key, result);
+    if (hit) {
+        atomic_fetch_add(&fleet->accepted[i], 1);
+        atomic_fetch_add(&fleet->answered, 1);
+    }
+    return hit;
+}
+
+static inline bool is_near(struct fleet *fleet, size_t i, const char *key)
+{
+    struct guard_result result;
+    bool hit = near_of(fleet, i, key, &result);
+    if (hit)
+        guard_value_unref(&result.value);
+    return hit;
+}
+
+/* A hit in Redis is what puts it in. */
+static inline void bring_near(struct fleet *fleet, size_t i, const char *key, const char *row)
+{
+    uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
+    while (!is_near(fleet, i, key)) {
+        assert_true(rig_now_ms() < end_ms);
+        expect_row(fleet, i, key, row);
+    }
+}
+
+/* ---- logins ---- */
+
+enum { RIG_URL_BYTES = 96, RIG_RULES_BYTES = 1024 };
+
+/* A user of the password PASSWORD is given these rules, or further ones. */
+static inline void rig_permit(const char *user, const char *rules)
+{
+    char command[RIG_RULES_BYTES + 64];
+    snprintf(command, sizeof command, "ACL SETUSER %s %s", user, rules);
+    redisReply *reply = stack_redis_command(&rig_redis, command);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+}
+
+static inline void rig_forget(const char *user)
+{
+    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER %s", user));
+}
+
+static inline void rig_url_of(const char *user, unsigned database, char url[static RIG_URL_BYTES])
+{
+    snprintf(url, RIG_URL_BYTES, "redis://%s:PASSWORD@127.0.0.1:%u/%u", user, (unsigned)rig_redis.port,
+             database);
+}
+
+/* Those that guard/README.md gives operators. */
+static inline void rig_rules_of_readme(char rules[static RIG_RULES_BYTES])
+{
+    static const char start[] = "    user guard ";
+    char line[RIG_RULES_BYTES] = "";
+    FILE *readme = fopen("guard/README.md", "r");
+    assert_non_null(readme);
+    while (strncmp(line, start, strlen(start)) != 0)
+        assert_non_null(fgets(line, sizeof line, readme));
+    fclose(readme);
+    snprintf(rules, RIG_RULES_BYTES, "%.*s", (int)strcspn(line + strlen(start), "\n"), line + strlen(start));
 }
 
 #endif

@@ -82,7 +82,7 @@ static void age_and_left_follow_the_clock_of_redis(void **state)
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");
     assert_int_equal(redis_number(&fleet, "PTTL", "k", 'v') > 50000, 1);
-    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 20000", fleet.name_space));
+    age_value(&fleet, "k", 20000);
     struct guard_result hit = expect_row(&fleet, 0, "k", "k v1");
     assert_in_range(hit.left_ms, 10000, 20000);
     assert_in_range(hit.age_ms, 40000, 50000);
@@ -444,11 +444,8 @@ static void a_long_load_keeps_its_lease_by_renewing_it(void **state)
     WAIT_UNTIL(stats_of(fleet.guards[0]).lease_renewed >= 4); /* longer than the lease */
     assert_int_equal(fleet.source.begun, 1);
     source_open(&fleet.source);
-    for (size_t i = 0; i < 2; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v1");
-        ask_clear(&asks[i]);
-    }
+    for (size_t i = 0; i < 2; i++)
+        expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
     assert_int_equal(FLEET_SUM(&fleet, lease_lost), 0);
     fleet_close(&fleet);
@@ -551,9 +548,7 @@ static void a_cancelled_get_is_answered_so_and_the_others_are_served(void **stat
     assert_int_equal(leader.result.status, GUARD_CANCELLED);
     assert_int_equal(remote.result.status, GUARD_CANCELLED);
     source_open(&fleet.source);
-    ask_wait(&other);
-    assert_row(&other.result, "k v1");
-    ask_clear(&other);
+    expect_answer(&other, "k v1");
     assert_int_equal(FLEET_SUM(&fleet, cancelled), 2);
     fleet_close(&fleet);
 }
@@ -605,9 +600,7 @@ static void a_ticket_that_no_longer_waits_is_ignored(void **state)
     guard_cancel(fleet.guards[0], UINT64_MAX);
     guard_cancel(fleet.guards[0], waiting.ticket + 1);
     source_open(&fleet.source);
-    ask_wait(&waiting);
-    assert_row(&waiting.result, "other v1");
-    ask_clear(&waiting);
+    expect_answer(&waiting, "other v1");
     fleet_close(&fleet);
 }
 
@@ -647,7 +640,7 @@ static void a_stale_value_is_served_at_once_while_one_process_refreshes_it(void 
     expect_row(&fleet, 0, "k", "k v1");
     fleet.source.version = 2;
     source_shut(&fleet.source);
-    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 30000", fleet.name_space));
+    age_value(&fleet, "k", 30000);
     for (size_t i = 0; i < 2; i++) {
         struct guard_result stale = expect_row(&fleet, i, "k", "k v1");
         assert_int_equal(stale.source, GUARD_FROM_STALE);
@@ -673,7 +666,7 @@ static void who_accepts_no_stale_value_waits_for_the_fresh_one(void **state)
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");
     fleet.source.version = 2;
-    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 30000", fleet.name_space));
+    age_value(&fleet, "k", 30000);
     fleet.policy.stale_ms = 0;
     assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &strict, NULL), GUARD_OK);
     fleet.kinds[0] = strict;
@@ -752,11 +745,8 @@ static void a_get_after_an_invalidation_never_sees_what_a_running_load_read_befo
     ask_wait(&before);
     assert_int_equal(before.result.status, GUARD_OK);
     ask_clear(&before);
-    for (size_t i = 0; i < 2; i++) {
-        ask_wait(&after[i]);
-        assert_row(&after[i].result, "k v2");
-        ask_clear(&after[i]);
-    }
+    for (size_t i = 0; i < 2; i++)
+        expect_answer(&after[i], "k v2");
     expect_row(&fleet, 0, "k", "k v2");
     fleet_close(&fleet);
 }
@@ -871,11 +861,8 @@ static void count_loads_in_mode(enum guard_mode mode, unsigned loads)
         ask_start(&fleet, i % 2, &asks[i], "k");
     WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 8 && fleet.source.begun == loads);
     source_open(&fleet.source);
-    for (size_t i = 0; i < 8; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v1");
-        ask_clear(&asks[i]);
-    }
+    for (size_t i = 0; i < 8; i++)
+        expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, loads);
     assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1); /* the one that had the lease */
     assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);

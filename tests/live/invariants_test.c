@@ -118,11 +118,8 @@ static void a_redis_clock_set_back_lengthens_no_wait_and_no_value(void **state)
     uint64_t begun_ms = rig_now_ms();
     for (size_t i = 0; i < 2; i++)
         ask_start(&fleet, i, &asks[i], "dead");
-    for (size_t i = 0; i < 2; i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "dead v1");
-        ask_clear(&asks[i]);
-    }
+    for (size_t i = 0; i < 2; i++)
+        expect_answer(&asks[i], "dead v1");
     assert_in_range(rig_now_ms() - begun_ms, 0, CLOCK_LEASE_MS + 5000);
     assert_int_equal(fleet.source.begun, 2);
 
@@ -166,9 +163,7 @@ static void a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds(void **
     source_open(&fleet.source);
     for (int i = 0; i < 2 * CLOCK_KEYS; i++) {
         snprintf(row, sizeof row, "k%d v2", i % CLOCK_KEYS);
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, row);
-        ask_clear(&asks[i]);
+        expect_answer(&asks[i], row);
     }
     assert_int_equal(fleet.source.most, 2 * WORKERS);
     assert_int_equal(fleet.source.begun, 2 * CLOCK_KEYS);
@@ -259,11 +254,8 @@ static void all_wake_when_a_lease_is_given_back_and_one_takes_it(void **state)
     assert_int_equal(holder.result.status, GUARD_CLOSING);
     WAIT_UNTIL(fleet.source.begun == 2);
     source_open(&fleet.source);
-    for (size_t i = 0; i < COUNT(asks); i++) {
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, "k v1");
-        ask_clear(&asks[i]);
-    }
+    for (size_t i = 0; i < COUNT(asks); i++)
+        expect_answer(&asks[i], "k v1");
     for (size_t i = 1; i < 4; i++)
         acquired += stats_of(fleet.guards[i]).lease_acquired;
     assert_int_equal(acquired, 1);
@@ -312,7 +304,7 @@ static void live_through_everything(struct fleet *fleet)
     struct ask ask;
     expect_row(fleet, 0, "k", "k v1");
     expect_row(fleet, 1, "k", "k v1");
-    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v 30000", fleet->name_space));
+    age_value(fleet, "k", 30000);
     expect_row(fleet, 1, "k", "k v1"); /* stale: refreshed behind */
     WAIT_UNTIL(FLEET_SUM(fleet, fill_stored) == 2);
     assert_int_equal(guard_invalidate_wait(fleet->guards[0], "k", 0, &dropped), GUARD_OK);
@@ -485,9 +477,7 @@ static void expect_all_own_rows(struct ask *asks, int count)
     char row[24];
     for (int i = 0; i < count; i++) {
         snprintf(row, sizeof row, "k%d v1", i);
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, row);
-        ask_clear(&asks[i]);
+        expect_answer(&asks[i], row);
     }
 }
 

@@ -130,9 +130,7 @@ static void expect_late_row(struct scene *scene, const char *row)
 
 static void expect_early_row(struct scene *scene, const char *row)
 {
-    ask_wait(&scene->early);
-    assert_row(&scene->early.result, row);
-    ask_clear(&scene->early);
+    expect_answer(&scene->early, row);
 }
 
 static void start_load(struct scene *scene)
@@ -140,6 +138,25 @@ static void start_load(struct scene *scene)
     source_shut(&scene->fleet.source);
     ask_start(&scene->fleet, READER, &scene->early, "k");
     WAIT_UNTIL(atomic_load(&scene->fleet.source.begun) == 1);
+}
+
+/* The early caller's lookup finds v1, but its reply is held until the row has changed and the late caller is there. */
+static void change_row_during_lookup(struct scene *scene)
+{
+    hold(scene, RELAY_HOLD_REPLIES, "EVAL");
+    ask_start(&scene->fleet, READER, &scene->early, "k");
+    wait_held(scene);
+    change_row(scene);
+    join_late(scene, 1);
+    relay_pass(scene->relay);
+}
+
+/* A stale value is there. */
+static void scene_open_stale(struct scene *scene)
+{
+    scene_open(scene, 60000, PATIENT_MS);
+    expect_row(&scene->fleet, WRITER, "k", "k v1");
+    age_value(&scene->fleet, "k", 30000);
 }
 
 /* The value has lost its TTL, so the reader does not judge it but asks the script. */
@@ -150,12 +167,7 @@ static void a_lookup_answers_only_who_joined_before_it_was_sent(void **state)
     scene_open(&scene, 0, PATIENT_MS);
     expect_row(&scene.fleet, WRITER, "k", "k v1");
     command(&scene, "PERSIST csg1:{%s:k}:v");
-    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
-    ask_start(&scene.fleet, READER, &scene.early, "k");
-    wait_held(&scene);
-    change_row(&scene);
-    join_late(&scene, 1);
-    relay_pass(scene.relay);
+    change_row_during_lookup(&scene);
     expect_early_row(&scene, "k v1");
     expect_late_row(&scene, "k v2");
     scene_close(&scene);
@@ -165,15 +177,8 @@ static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **sta
 {
     struct scene scene;
     (void)state;
-    scene_open(&scene, 60000, PATIENT_MS);
-    expect_row(&scene.fleet, WRITER, "k", "k v1");
-    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
-    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
-    ask_start(&scene.fleet, READER, &scene.early, "k");
-    wait_held(&scene);
-    change_row(&scene);
-    join_late(&scene, 1);
-    relay_pass(scene.relay);
+    scene_open_stale(&scene);
+    change_row_during_lookup(&scene);
     expect_early_row(&scene, "k v1");
     expect_late_row(&scene, "k v2");
     scene_close(&scene);
@@ -185,16 +190,9 @@ static void a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sen
     struct scene scene;
     (void)state;
     soft_ms = 1;
-    scene_open(&scene, 60000, PATIENT_MS);
+    scene_open_stale(&scene);
     soft_ms = 0;
-    expect_row(&scene.fleet, WRITER, "k", "k v1");
-    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
-    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
-    ask_start(&scene.fleet, READER, &scene.early, "k");
-    wait_held(&scene);
-    change_row(&scene);
-    join_late(&scene, 1);
-    relay_pass(scene.relay);
+    change_row_during_lookup(&scene);
     expect_early_row(&scene, "k v1");
     expect_late_row(&scene, "k v2");
     scene_close(&scene);
@@ -205,21 +203,12 @@ static void a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent
     struct scene scene;
     struct ask first;
     (void)state;
-    scene_open(&scene, 60000, PATIENT_MS);
-    expect_row(&scene.fleet, WRITER, "k", "k v1");
-    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
+    scene_open_stale(&scene);
     source_shut(&scene.fleet.source);
     ask_start(&scene.fleet, READER, &first, "k");
-    ask_wait(&first);
-    assert_row(&first.result, "k v1");
-    ask_clear(&first);
+    expect_answer(&first, "k v1");
     WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 2);
-    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
-    ask_start(&scene.fleet, READER, &scene.early, "k");
-    wait_held(&scene);
-    change_row(&scene);
-    join_late(&scene, 1);
-    relay_pass(scene.relay);
+    change_row_during_lookup(&scene);
     expect_early_row(&scene, "k v1");
     source_open(&scene.fleet.source);
     expect_late_row(&scene, "k v2");
@@ -369,9 +358,7 @@ static void a_look_beside_the_refresh_leaves_its_lease_alone(void **state)
 {
     struct scene scene;
     (void)state;
-    scene_open(&scene, 60000, PATIENT_MS);
-    expect_row(&scene.fleet, WRITER, "k", "k v1");
-    command(&scene, "PEXPIRE csg1:{%s:k}:v 30000");
+    scene_open_stale(&scene);
     source_shut(&scene.fleet.source);
     expect_row(&scene.fleet, READER, "k", "k v1");
     WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 2);

@@ -15,33 +15,6 @@ static void near_init(struct fleet *fleet)
     fleet->policy.near_ms = LONG_MS;
 }
 
-/* As a get: it is accepted and answered if it is a hit. */
-static bool near_of(struct fleet *fleet, size_t i, const char *key, struct guard_result *result)
-{
-    bool hit = guard_near(fleet->guards[i], fleet->kinds[i], key, result);
-    if (hit) {
-        atomic_fetch_add(&fleet->accepted[i], 1);
-        atomic_fetch_add(&fleet->answered, 1);
-    }
-    return hit;
-}
-
-static bool is_near(struct fleet *fleet, size_t i, const char *key)
-{
-    struct guard_result result;
-    bool hit = near_of(fleet, i, key, &result);
-    if (hit)
-        guard_value_unref(&result.value);
-    return hit;
-}
-
-/* A hit in Redis is what puts it in. */
-static void bring_near(struct fleet *fleet, size_t i, const char *key, const char *row)
-{
-    while (!is_near(fleet, i, key))
-        expect_row(fleet, i, key, row);
-}
-
 static void what_was_found_in_redis_is_answered_without_it(void **state)
 {
     struct fleet fleet;

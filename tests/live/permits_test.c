@@ -21,24 +21,18 @@ static void init_with_permits(struct fleet *fleet)
     fleet->policy.lease_ms = 10000;
 }
 
-static long long permits_out(const char *name_space)
+static long long permits_out(struct fleet *fleet)
 {
-    char command[128];
-    snprintf(command, sizeof command, "ZCARD csg1:{%s:sem:load}:p", name_space);
-    redisReply *reply = stack_redis_command(&rig_redis, command);
-    assert_non_null(reply);
-    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-    long long count = reply->integer;
-    freeReplyObject(reply);
-    return count;
+    return redis_number(fleet, "ZCARD", "sem:load", 'p');
 }
 
-static void ask_many(struct fleet *fleet, struct ask *asks, size_t count)
+/* For NAME:0, NAME:1, ..., dealt in turn to the first so many processes. */
+static void ask_many(struct fleet *fleet, size_t processes, struct ask *asks, size_t count, const char *name)
 {
     char key[32];
     for (size_t i = 0; i < count; i++) {
-        snprintf(key, sizeof key, "key:%zu", i);
-        ask_start(fleet, i % fleet->count, &asks[i], key);
+        snprintf(key, sizeof key, "%s:%zu", name, i);
+        ask_start(fleet, i % processes, &asks[i], key);
     }
 }
 
@@ -47,9 +41,7 @@ static void expect_rows(struct ask *asks, size_t count)
     char row[32];
     for (size_t i = 0; i < count; i++) {
         snprintf(row, sizeof row, "key:%zu v1", i);
-        ask_wait(&asks[i]);
-        assert_row(&asks[i].result, row);
-        ask_clear(&asks[i]);
+        expect_answer(&asks[i], row);
     }
 }
 
@@ -61,10 +53,10 @@ static void never_more_loads_at_a_time_than_permits(void **state)
     init_with_permits(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
-    ask_many(&fleet, asks, KEYS);
+    ask_many(&fleet, 2, asks, KEYS, "key");
     WAIT_UNTIL(FLEET_SUM(&fleet, lease_acquired) == KEYS);
     WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
-    assert_int_equal(permits_out(fleet.name_space), S);
+    assert_int_equal(permits_out(&fleet), S);
     assert_int_equal(FLEET_SUM(&fleet, permits_held), S);
     assert_int_equal(FLEET_SUM(&fleet, loads_queued), KEYS - S);
     assert_true(FLEET_SUM(&fleet, permits_waiting) > 0);
@@ -74,7 +66,7 @@ static void never_more_loads_at_a_time_than_permits(void **state)
     assert_int_equal(fleet.source.most, S);
     assert_int_equal(FLEET_SUM(&fleet, permit_granted), KEYS);
     assert_int_equal(FLEET_SUM(&fleet, permit_lost) + FLEET_SUM(&fleet, permit_spared), 0);
-    WAIT_UNTIL(permits_out(fleet.name_space) == 0);
+    WAIT_UNTIL(permits_out(&fleet) == 0);
     fleet_close(&fleet);
 }
 
@@ -88,7 +80,7 @@ static void without_permits_every_process_uses_all_of_its_workers(void **state)
     fleet.config.load_permits = 0;
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
-    ask_many(&fleet, asks, KEYS);
+    ask_many(&fleet, 2, asks, KEYS, "key");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers);
     fleet_close(&fleet);
     expect_rows(asks, KEYS);
@@ -105,21 +97,16 @@ static void a_busy_process_does_not_keep_the_permits_from_another(void **state)
     fleet.config.load_permits = 1;
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
-    for (size_t i = 0; i < KEYS; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "key:%zu", i);
-        ask_start(&fleet, 0, &asks[i], key);
-    }
+    ask_many(&fleet, 1, asks, KEYS, "key");
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == KEYS - 1);
     ask_start(&fleet, 1, &other, "other");
     WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused > 0);
     source_open(&fleet.source);
     ask_wait(&other);
     unsigned before_it = atomic_load(&fleet.source.over);
-    assert_row(&other.result, "other v1");
+    expect_answer(&other, "other v1");
     assert_true(before_it < KEYS / 2);
     assert_true(stats_of(fleet.guards[0]).loads_queued > 0);
-    ask_clear(&other);
     expect_rows(asks, KEYS);
     assert_int_equal(fleet.source.most, 1);
     fleet_close(&fleet);
@@ -194,7 +181,7 @@ static void a_waiting_user_comes_before_a_refresh_of_another_process(void **stat
     begun.source = &fleet.source;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "refreshed", "refreshed v1");
-    WAIT_UNTIL(permits_out(fleet.name_space) == 0);
+    WAIT_UNTIL(permits_out(&fleet) == 0);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &running, "running");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
@@ -226,9 +213,9 @@ static void closing_gives_the_permits_back(void **state)
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &ask, "k");
-    WAIT_UNTIL(permits_out(fleet.name_space) == 1);
+    WAIT_UNTIL(permits_out(&fleet) == 1);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    assert_int_equal(permits_out(fleet.name_space), 0);
+    assert_int_equal(permits_out(&fleet), 0);
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_CLOSING);
     fleet_close(&fleet);
@@ -271,9 +258,9 @@ static void the_permits_of_a_killed_process_come_back_when_they_run_out(void **s
     fleet.config.permit_ms = 1500;
     source_shut(&fleet.source);
     pid_t holder = start_holder(&fleet);
-    WAIT_UNTIL(permits_out(fleet.name_space) == S);
+    WAIT_UNTIL(permits_out(&fleet) == S);
     fleet_open(&fleet, 1);
-    ask_many(&fleet, asks, S);
+    ask_many(&fleet, 1, asks, S, "key");
     WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
     uint64_t killed_ms = rig_now_ms();
     kill(holder, SIGKILL);
@@ -298,7 +285,7 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
     fleet.policy.lease_ms = 3000;
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
-    ask_many(&fleet, asks, KEYS);
+    ask_many(&fleet, 2, asks, KEYS, "key");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
     WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S);
     stack_redis_kill(&rig_redis);
@@ -307,7 +294,7 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
     assert_true(stack_redis_restart(&rig_redis));
     for (size_t i = 0; i < fleet.count; i++)
         WAIT_UNTIL(is_up(fleet.guards[i]));
-    WAIT_UNTIL(permits_out(fleet.name_space) == S); /* those that are still out are counted again */
+    WAIT_UNTIL(permits_out(&fleet) == S); /* those that are still out are counted again */
     WAIT_UNTIL(FLEET_SUM(&fleet, permit_lost) == S);
     source_open(&fleet.source);
     for (size_t i = 0; i < KEYS; i++) {
@@ -316,14 +303,10 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
         ask_clear(&asks[i]);
     }
     assert_int_equal(fleet.source.most, 2 * fleet.config.load_workers);
-    WAIT_UNTIL(permits_out(fleet.name_space) == 0);
+    WAIT_UNTIL(permits_out(&fleet) == 0);
     source_shut(&fleet.source);
     static struct ask later[KEYS];
-    for (size_t i = 0; i < KEYS; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "later:%zu", i);
-        ask_start(&fleet, i % fleet.count, &later[i], key);
-    }
+    ask_many(&fleet, 2, later, KEYS, "later");
     WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S && atomic_load(&fleet.source.running) == S);
     fleet_close(&fleet);
     for (size_t i = 0; i < KEYS; i++)
@@ -341,14 +324,11 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
 static struct guard_stats load_as(const char *user, const char *commands)
 {
     struct fleet fleet;
-    char text[512], url[96];
+    char url[RIG_URL_BYTES];
     init_with_permits(&fleet);
-    snprintf(url, sizeof url, "redis://%s:pw@127.0.0.1:%u/0", user, rig_redis.port);
-    snprintf(text, sizeof text, "ACL SETUSER %s on >pw ~csg1:* resetchannels &csg1:wake:* %s", user,
-             commands);
-    redisReply *reply = stack_redis_command(&rig_redis, text);
-    assert_int_equal(reply->type, REDIS_REPLY_STATUS);
-    freeReplyObject(reply);
+    rig_permit(user, "on >PASSWORD ~csg1:* resetchannels &csg1:wake:*");
+    rig_permit(user, commands);
+    rig_url_of(user, 0, url);
     fleet.config.redis_url = url;
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");

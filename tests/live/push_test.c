@@ -81,13 +81,9 @@ static bool undisturbed(struct scene *scene)
 
 static void expect_both(struct scene *scene, const char *row)
 {
-    struct ask *asks[] = {&scene->holder, &scene->waiter};
     source_open(&scene->fleet.source);
-    for (size_t i = 0; i < 2; i++) {
-        ask_wait(asks[i]);
-        assert_row(&asks[i]->result, row);
-        ask_clear(asks[i]);
-    }
+    expect_answer(&scene->holder, row);
+    expect_answer(&scene->waiter, row);
     assert_int_equal(scene->waiter.result.source, GUARD_FROM_FLEET);
 }
 
@@ -158,10 +154,8 @@ static void one_message_answers_the_crowds_of_all_processes(void **state)
     WAIT_UNTIL(FLEET_SUM(&scene.fleet, wake_polls) >= polls + 10);
     expect_both(&scene, "k v1");
     for (size_t i = 0; i < 2 * CROWD; i++) {
-        ask_wait(&crowd[i]);
-        assert_row(&crowd[i].result, "k v1");
+        expect_answer(&crowd[i], "k v1");
         assert_int_equal(crowd[i].result.source, GUARD_FROM_FLEET);
-        ask_clear(&crowd[i]);
     }
     assert_int_equal(atomic_load(&scene.fleet.source.begun), 1);
     fleet_close(&scene.fleet);
@@ -204,8 +198,7 @@ static void who_waits_for_a_refresh_is_answered_by_its_message(void **state)
         snprintf(key, sizeof key, "k%d", try);
         snprintf(row, sizeof row, "k%d v1", try);
         expect_row(&scene.fleet, HOLDER, key, row);
-        freeReplyObject(
-            stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:%s}:v 50000", scene.fleet.name_space, key));
+        age_value(&scene.fleet, key, 50000);
         source_shut(&scene.fleet.source);
         unsigned begun = atomic_load(&scene.fleet.source.begun);
         ask_start(&scene.fleet, HOLDER, &scene.holder, key);
@@ -245,10 +238,10 @@ static void what_came_with_a_message_is_not_kept_near(void **state)
 /* ---- messages by hand ---- */
 
 /* The holder's guard may not publish: what the waiter hears is what the test says. */
-static void mute_the_holder(struct scene *scene, char url[96])
+static void mute_the_holder(struct scene *scene, char url[static RIG_URL_BYTES])
 {
-    freeReplyObject(stack_redis_command(&rig_redis, "ACL SETUSER mute on >secret ~* &* +@all -publish"));
-    snprintf(url, 96, "redis://mute:secret@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    rig_permit("mute", "on >PASSWORD ~* &* +@all -publish");
+    rig_url_of("mute", 0, url);
     const char *loud = scene->fleet.config.redis_url;
     scene->fleet.config.redis_url = url;
     fleet_add(&scene->fleet);
@@ -308,12 +301,10 @@ static bool late_joiner_gets_the_newer_row(struct scene *scene, const char *key,
     say_filled(scene, key, tag, entry->str, entry->len);
     freeReplyObject(entry);
     ask_wait(&scene->waiter);
-    ask_wait(&late);
-    assert_row(&late.result, new_row);
+    expect_answer(&late, new_row);
     bool shown = undisturbed(scene);
     if (shown)
         assert_row(&scene->waiter.result, old_row);
-    ask_clear(&late);
     ask_clear(&scene->waiter);
     ask_clear(&scene->holder);
     return shown;
@@ -322,7 +313,7 @@ static bool late_joiner_gets_the_newer_row(struct scene *scene, const char *key,
 static void who_joined_after_the_lookup_that_found_the_lease_looks_again(void **state)
 {
     struct scene scene;
-    char url[96], key[16], old_row[32], new_row[32];
+    char url[RIG_URL_BYTES], key[16], old_row[32], new_row[32];
     bool shown = false;
     (void)state;
     scene_init(&scene);
@@ -343,7 +334,7 @@ static void the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_o
 {
     struct scene scene;
     struct guard_invalidated done;
-    char url[96], tag[17];
+    char url[RIG_URL_BYTES], tag[17];
     (void)state;
     scene_init(&scene);
     mute_the_holder(&scene, url);

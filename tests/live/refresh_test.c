@@ -40,7 +40,7 @@ static void open_conditional(struct fleet *fleet, size_t count)
 
 static void make_stale(const struct fleet *fleet)
 {
-    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:v %d", fleet->name_space, OLD_MS));
+    age_value(fleet, "k", OLD_MS);
 }
 
 /* Bytes that Redis has been sent so far. */

@@ -92,15 +92,13 @@ static void who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it(void **st
 {
     struct fleet fleet;
     struct ask holder, waiter;
-    char age[96];
     (void)state;
     tags_init(&fleet);
     fleet.policy.stale_ms = LONG_MS;
     fleet.policy.soft_ms = fleet.policy.deadline_ms;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "k", "k v1");
-    snprintf(age, sizeof age, "PEXPIRE csg1:{%s:k}:v 30000", fleet.name_space);
-    command(age);
+    age_value(&fleet, "k", LONG_MS / 2);
     source_shut(&fleet.source);
     atomic_store(&fleet.source.version, 2);
     ask_start(&fleet, 0, &holder, "k");
@@ -108,13 +106,9 @@ static void who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it(void **st
     ask_start(&fleet, 1, &waiter, "k");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
     source_open(&fleet.source);
-    ask_wait(&holder);
-    ask_wait(&waiter);
-    assert_row(&holder.result, "k v2");
-    assert_row(&waiter.result, "k v2");
+    expect_answer(&holder, "k v2");
+    expect_answer(&waiter, "k v2");
     assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    ask_clear(&holder);
-    ask_clear(&waiter);
     fleet_close(&fleet);
 }
 
@@ -220,17 +214,11 @@ static void a_load_that_an_invalidation_overtakes_answers_only_who_asked_before(
     ask_start(&fleet, 1, &elsewhere, "a1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2 && stats_of(fleet.guards[1]).lease_busy > 0);
     source_open(&fleet.source);
-    ask_wait(&before);
-    ask_wait(&after);
-    ask_wait(&elsewhere);
-    assert_row(&before.result, "a1 v1");
+    expect_answer(&before, "a1 v1");
     assert_false(before.result.stored);
-    assert_row(&after.result, "a1 v2");
-    assert_row(&elsewhere.result, "a1 v2");
+    expect_answer(&after, "a1 v2");
+    expect_answer(&elsewhere, "a1 v2");
     assert_int_equal(fleet.source.begun, 2);
-    ask_clear(&before);
-    ask_clear(&after);
-    ask_clear(&elsewhere);
     fleet_close(&fleet);
 }
 
@@ -273,18 +261,14 @@ static bool is_answered_by_the_message(struct fleet *fleet, const char *key)
     ask_start(fleet, 1, &elsewhere, key);
     WAIT_UNTIL(stats_of(fleet->guards[1]).lease_busy > before.lease_busy);
     source_open(&fleet->source);
-    ask_wait(&here);
-    ask_wait(&elsewhere);
-    assert_row(&here.result, row);
-    assert_row(&elsewhere.result, row);
+    expect_answer(&here, row);
+    expect_answer(&elsewhere, row);
     const struct guard_stats after = stats_of(fleet->guards[1]);
     const bool undisturbed = after.wake_polls == before.wake_polls;
     if (undisturbed) {
         assert_int_equal(elsewhere.result.source, GUARD_FROM_FLEET);
         assert_int_equal(after.push_answered, before.push_answered + 1);
     }
-    ask_clear(&here);
-    ask_clear(&elsewhere);
     return undisturbed;
 }
 
@@ -333,8 +317,7 @@ static void what_is_found_unchanged_is_born_again_and_keeps_its_tags(void **stat
     expect_row(&fleet, 0, "a1", "v1");
     struct guard_invalidated result; /* of another tag: what is loaded from here on is born later */
     assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "z", RIG_LIMIT_MS, &result), GUARD_OK);
-    freeReplyObject(
-        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    age_value(&fleet, "a1", LONG_MS / 2);
     assert_int_equal(expect_row(&fleet, 0, "a1", "v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
     assert_int_equal(stats_of(fleet.guards[0]).load_unchanged, 1);
@@ -357,8 +340,7 @@ static void a_stale_value_is_not_served_once_its_tag_is_invalidated(void **state
     fleet.policy.soft_ms = 100;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "a1", "a1 v1");
-    freeReplyObject(
-        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    age_value(&fleet, "a1", LONG_MS / 2);
     change(&fleet, 0, "a");
     assert_int_not_equal(expect_row(&fleet, 1, "a1", "a1 v2").source, GUARD_FROM_STALE);
     fleet_close(&fleet);
@@ -374,8 +356,7 @@ static void who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after
     fleet.policy.stale_ms = LONG_MS;
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
-    freeReplyObject(
-        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:a1}:v %d", fleet.name_space, LONG_MS / 2));
+    age_value(&fleet, "a1", LONG_MS / 2);
     source_shut(&fleet.source);
     assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(fleet.source.begun == 2);
@@ -384,9 +365,7 @@ static void who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after
     ask_start(&fleet, 0, &ask, "a1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 && stats_of(fleet.guards[0]).entry_outdated > found);
     source_open(&fleet.source);
-    ask_wait(&ask);
-    assert_row(&ask.result, "a1 v2");
-    ask_clear(&ask);
+    expect_answer(&ask, "a1 v2");
     fleet_close(&fleet);
 }
 
@@ -453,9 +432,7 @@ static void a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_coun
     change(&fleet, 0, "a");
     on_tag_key(&fleet, "DEL", "t:a", "");
     source_open(&fleet.source);
-    ask_wait(&ask);
-    assert_row(&ask.result, "a1 v1");
-    ask_clear(&ask);
+    expect_answer(&ask, "a1 v1");
     expect_row(&fleet, 0, "a1", "a1 v2");
     fleet_close(&fleet);
 }
@@ -496,41 +473,26 @@ static void who_may_not_ask_for_epochs_answers_nothing_that_is_cached(void **sta
     (void)state;
     tags_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
-    command("ACL SETUSER default -mget");
+    rig_permit("default", "-mget");
     change(&fleet, 0, "a");
     expect_row(&fleet, 0, "a1", "a1 v2");
     change(&fleet, 0, "a");
     expect_row(&fleet, 0, "a1", "a1 v3");
-    command("ACL SETUSER default +mget");
+    rig_permit("default", "+mget");
     expect_row(&fleet, 0, "a1", "a1 v3");
     assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v3").source, GUARD_FROM_CACHE);
     fleet_close(&fleet);
 }
 
-/* The line of guard/README.md, as a command. */
-static void make_login_of_readme(void)
-{
-    static const char start[] = "    user guard on >PASSWORD ";
-    char line[1024] = "";
-    FILE *file = fopen("guard/README.md", "r");
-    assert_non_null(file);
-    while (strncmp(line, start, strlen(start)) != 0)
-        assert_non_null(fgets(line, sizeof line, file));
-    fclose(file);
-    line[strcspn(line, "\n")] = '\0';
-    char text[sizeof line + 16];
-    snprintf(text, sizeof text, "ACL SETUSER guard %s", line + strlen("    user guard "));
-    command(text);
-}
-
 static void the_login_of_the_readme_may_do_all_that_is_needed(void **state)
 {
     struct fleet fleet;
-    char url[64];
+    char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
     (void)state;
     tags_init(&fleet);
-    make_login_of_readme();
-    snprintf(url, sizeof url, "redis://guard:PASSWORD@127.0.0.1:%u/0", (unsigned)rig_redis.port);
+    rig_rules_of_readme(rules);
+    rig_permit("guard", rules);
+    rig_url_of("guard", 0, url);
     fleet.config.redis_url = url;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "a1", "a1 v1");
@@ -546,12 +508,12 @@ static void where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays(
     struct fleet fleet;
     (void)state;
     tags_open(&fleet, 1);
-    command("ACL SETUSER default -time");
+    rig_permit("default", "-time");
     struct guard_result result = expect_row(&fleet, 0, "a1", "a1 v1");
     assert_false(result.stored);
     WAIT_UNTIL(!is_leased(&fleet, "a1"));
     assert_false(is_cached(&fleet, "a1"));
-    command("ACL SETUSER default +time");
+    rig_permit("default", "+time");
     assert_true(expect_row(&fleet, 0, "a1", "a1 v1").stored);
     fleet_close(&fleet);
 }
@@ -629,18 +591,6 @@ static void an_entry_that_has_moved_to_another_tag_goes_with_that_one(void **sta
 
 /* ---- near ---- */
 
-static bool is_near(struct fleet *fleet, size_t i, const char *key)
-{
-    struct guard_result result;
-    bool hit = guard_near(fleet->guards[i], fleet->kinds[i], key, &result);
-    if (!hit)
-        return false;
-    atomic_fetch_add(&fleet->accepted[i], 1);
-    atomic_fetch_add(&fleet->answered, 1);
-    guard_value_unref(&result.value);
-    return true;
-}
-
 static void near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message(void **state)
 {
     struct fleet fleet;
@@ -650,10 +600,8 @@ static void near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_m
     fleet.policy.near_ms = LONG_MS;
     fleet_open(&fleet, 2);
     for (size_t i = 0; i < 2; i++) {
-        while (!is_near(&fleet, i, "a1"))
-            expect_row(&fleet, i, "a1", "a1 v1");
-        while (!is_near(&fleet, i, "b1"))
-            expect_row(&fleet, i, "b1", "b1 v1");
+        bring_near(&fleet, i, "a1", "a1 v1");
+        bring_near(&fleet, i, "b1", "b1 v1");
     }
     assert_int_equal(guard_invalidate_tag(fleet.guards[0], "a", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
     assert_false(is_near(&fleet, 0, "a1"));

@@ -17,8 +17,8 @@
  *
  * Budgets (how often): FB a command is lost, not run, or run LATER than its sender gave up; ML a message is
  * lost; XP a live holder loses its lease (stall, clock, eviction); VX the value expires; FX the failure lease
- * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a replica that lags; CR a process is killed; LE a load
- * fails; CA a load is cancelled because its lease was found lost.
+ * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a
+ * replica that lags; CR a process is killed; LE a load fails; CA a load is cancelled because its lease was found lost.
  *
  * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any time later,
  * also after whatever else has happened meanwhile.

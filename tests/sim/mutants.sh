@@ -4,8 +4,8 @@
 #
 #   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
 #
-# The mutants are those of flight*.c, near*.c and permits.c in tests/mutants/table. One that changes nothing is an error: the code has
-# moved on and the mutant must follow.
+# The mutants are those of flight*.c, near*.c and permits.c in tests/mutants/table. One that changes nothing is an
+# error: the code has moved on and the mutant must follow.
 set -eu
 
 seeds=${1:-100000}

@@ -520,6 +520,11 @@ struct sim {
 bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace);
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
 bool sim_one_in(struct sim *sim, uint32_t chances);
+/* Nothing goes wrong and nothing is healing: what is promised must hold to the letter. */
+static inline bool sim_is_calm(const struct sim *sim)
+{
+    return sim->params.calm && sim->phase == PHASE_CHAOS;
+}
 /* Whether this fault happens now, with one chance in `chances`; counts it. */
 bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances);
 void sim_at(struct sim *sim, uint64_t at_us, struct event event);
@@ -556,7 +561,10 @@ void process_write(struct sim *sim, uint32_t key, bool probe);
 struct core_key process_key(uint32_t key);
 /* What a row of this version looks like: "k<key> v<version>", and padding if it is too big. */
 enum { BODY_SIZE = 96, BODY_MOST = 64 };
-void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big);
+struct value *body_value(uint32_t key, uint32_t version, bool too_big, const char *validator,
+                         const char *tags);
+/* What a reply or a message brings of an entry, NULL of an absent one. */
+struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator);
 bool body_read(const char *body, uint32_t *key, uint32_t *version);
 
 /* ---- sim_lookup.c ---- */
@@ -627,6 +635,8 @@ void net_redis_gone(struct sim *sim);
 /* The tags of a key as guard/tags.h writes them; "": none in this run. */
 const char *tags_of_key(const struct sim *sim, uint32_t key);
 bool tags_has(uint32_t key, uint32_t tag);
+/* Whether an invalidation is one of this key, by its name or a tag. */
+bool tags_touched(const struct write *write, uint32_t key);
 struct core_key tags_name(uint32_t tag);
 /* Whether something goes beside this command. */
 bool tags_companion(const struct sim *sim, const struct command *command);

@@ -2,10 +2,11 @@
 /*
  * sim_check.c - the oracle. It knows what the processes cannot: every version, every lease, every load.
  *
- * Freshness    no answer is older than an invalidation, of its key or a tag, that was confirmed before its request began; a failover
- *              may lose one, and then lowers what may be expected of that key
+ * Freshness    no answer is older than an invalidation, of its key or a tag, that was confirmed before its request
+ *              began; a failover may lose one, and then lowers what may be expected of that key
  * One load     while a load runs under a lease that nothing voided, no other load begins under a lease; none
- *              begins over a fresh value but the early refresh of that very value; one process never runs two loads of a key that it still wants
+ *              begins over a fresh value but the early refresh of that very value; one process never runs two
+ *              loads of a key that it still wants
  * Bulkhead     a process never runs more loads than it has workers
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
@@ -26,8 +27,7 @@
 void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lease_end end, const char *by)
 {
     bool foreign = by != NULL && strcmp(by, token) != 0;
-    bool calm = sim->params.calm && sim->phase == PHASE_CHAOS;
-    if (end == LEASE_EXPIRED && calm)
+    if (end == LEASE_EXPIRED && sim_is_calm(sim))
         sim_fail(sim, "a lease of k%u ran out although nothing is wrong", key);
     if (foreign)
         return; /* nobody may do that: the load goes on counting */
@@ -166,8 +166,7 @@ static void check_prompt(struct sim *sim, const struct request *request)
     redis_expire(sim, request->key);
     bool found_all_along = request->found && request->changes == sim->row[request->key].changes;
     bool heard = !sim->params.enabled[FAULT_MESSAGE_LOST] && !sim->params.enabled[FAULT_SUBSCRIPTION];
-    bool applies =
-        sim->params.calm && sim->phase == PHASE_CHAOS && sim->params.mode == GUARD_MODE_FLEET && heard;
+    bool applies = sim_is_calm(sim) && sim->params.mode == GUARD_MODE_FLEET && heard;
     if (applies && found_all_along && !was_misled(sim, request) &&
         sim->now_us > request->start_us + prompt_us)
         sim_fail(sim, "#%u of k%u waited %llu us although a value was there",

@@ -110,10 +110,19 @@ static void to_one_that_runs(struct sim *sim, void (*happens)(struct sim *sim, s
         happens(sim, process);
 }
 
-/* A state of Redis that passes. */
-static void hamper(struct sim *sim, enum fault fault, bool *state, uint32_t most_ms)
+/* The state of Redis that is this fault; empty or failed over it is down first. */
+static bool *state_of(struct sim *sim, enum fault fault)
 {
-    *state = true;
+    if (fault == FAULT_REDIS_HANG)
+        return &sim->redis.hung;
+    if (fault == FAULT_OOM)
+        return &sim->redis.oom;
+    return fault == FAULT_READONLY ? &sim->redis.readonly : &sim->redis.down;
+}
+
+static void hamper(struct sim *sim, enum fault fault, uint32_t most_ms)
+{
+    *state_of(sim, fault) = true;
     recover_after(sim, fault, 50, most_ms);
 }
 
@@ -151,19 +160,15 @@ static void befall(struct sim *sim, enum fault fault)
         fail_over(sim);
         break;
     case FAULT_REDIS_HANG:
-        hamper(sim, fault, &sim->redis.hung, 3000);
+        hamper(sim, fault, 3000);
         break;
     case FAULT_CLOCK_FORWARD:
-        step_clock(sim, 1);
-        break;
     case FAULT_CLOCK_BACK:
-        step_clock(sim, -1);
+        step_clock(sim, fault == FAULT_CLOCK_FORWARD ? 1 : -1);
         break;
     case FAULT_OOM:
-        hamper(sim, fault, &sim->redis.oom, 2000);
-        break;
     case FAULT_READONLY:
-        hamper(sim, fault, &sim->redis.readonly, 2000);
+        hamper(sim, fault, 2000);
         break;
     case FAULT_COMMAND_LOST:
     case FAULT_COMMAND_LATE:
@@ -209,14 +214,7 @@ void fault_next(struct sim *sim)
 void fault_recover(struct sim *sim, enum fault fault)
 {
     sim_trace(sim, "    *** end of: %s", fault_names[fault]);
-    if (fault == FAULT_REDIS_HANG)
-        sim->redis.hung = false;
-    else if (fault == FAULT_OOM)
-        sim->redis.oom = false;
-    else if (fault == FAULT_READONLY)
-        sim->redis.readonly = false;
-    else
-        sim->redis.down = false;
+    *state_of(sim, fault) = false;
 }
 
 void fault_heal(struct sim *sim)

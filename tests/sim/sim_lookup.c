@@ -136,13 +136,12 @@ static struct guard_result result_of(const struct lookup_model *lookup, bool is_
  * than its tags, NULL if it has none. */
 static struct value *value_of(const struct sim *sim, const struct stored_value *entry, uint32_t index)
 {
-    char body[BODY_SIZE] = "", validator[16];
-    const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
-    if (entry->absent)
-        return entry->tagged ? value_new_tagged("", 0, "", 0, tags, strlen(tags)) : NULL;
-    body_write(body, entry->key, entry->version, false);
-    int bytes = snprintf(validator, sizeof validator, "%u", index);
-    return value_new_tagged(body, strlen(body), validator, (size_t)bytes, tags, strlen(tags));
+    char validator[16];
+    const char *tags = tags_of_key(sim, entry->key);
+    if (entry->absent && entry->tagged)
+        return value_new_tagged("", 0, "", 0, tags, strlen(tags));
+    snprintf(validator, sizeof validator, "%u", index);
+    return body_of_entry(sim, entry, validator);
 }
 
 static void refresh_behind(struct sim *sim, struct process *process, uint32_t key, const char *filler)

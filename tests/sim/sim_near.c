@@ -162,11 +162,6 @@ void sim_near_found(struct sim *sim, struct process *process, const struct reque
 
 /* ---- invalidations ---- */
 
-static bool touches(const struct write *write, uint32_t key)
-{
-    return write->of_tag ? tags_has(key, write->tag) : key == write->key;
-}
-
 static struct core_key name_of(const struct write *write)
 {
     return write->of_tag ? tags_name(write->tag) : process_key(write->key);
@@ -175,7 +170,7 @@ static struct core_key name_of(const struct write *write)
 static void void_lookups(const struct sim *sim, struct process *process, const struct write *write)
 {
     for (uint32_t key = 0; key < SIM_KEYS; key++)
-        if (touches(write, key))
+        if (tags_touched(write, key))
             process->voided_us[key] = sim->now_us;
 }
 
@@ -192,7 +187,7 @@ void sim_near_ends(struct sim *sim, struct process *process, const struct write 
     near_invalidation_ends(process->near, write->of_tag, name.encoded, name.encoded_bytes);
     void_lookups(sim, process, write);
     for (uint32_t key = 0; key < SIM_KEYS; key++)
-        if (touches(write, key) && write->invalidation.result.status == GUARD_OK)
+        if (tags_touched(write, key) && write->invalidation.result.status == GUARD_OK)
             raise_to(&process->near_floor[key], write->versions[key]);
     ask_soon(sim, process, write->key);
 }

@@ -195,7 +195,6 @@ static void read_value(const struct sim *sim, const struct command *command,
                        const struct redis_answer *answer, struct core_reply *out)
 {
     const struct stored_value *value = &answer->value;
-    char body[BODY_SIZE];
     out->kind = answer->what == 'H' ? REPLY_FRESH : REPLY_STALE;
     out->turn = (enum core_turn)answer->turn;
     out->lease_tag = tag_of(answer);
@@ -209,11 +208,7 @@ static void read_value(const struct sim *sim, const struct command *command,
     out->load_us = value->load_us;
     out->age_ms = span((int64_t)value->px_ms - answer->ttl_ms);
     out->left_ms = span(answer->ttl_ms - (int64_t)value->stale_ms);
-    if (out->absent)
-        return;
-    body_write(body, value->key, value->version, false);
-    const char *tags = value->tagged ? tags_of_key(sim, value->key) : "";
-    out->value = value_new_tagged(body, strlen(body), "", 0, tags, strlen(tags));
+    out->value = body_of_entry(sim, value, "");
 }
 
 /* As protocol_read() does it. */
@@ -497,11 +492,7 @@ static void push(struct sim *sim, struct process *process, const struct command 
     struct core_pushed pushed = {.lease_tag = fill->token + TOKEN_TAG_AT,
                                  .absent = entry->absent,
                                  .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
-    char body[BODY_SIZE];
-    body_write(body, entry->key, entry->version, false);
-    const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
-    struct value *value =
-        entry->absent ? NULL : value_new_tagged(body, strlen(body), "", 0, tags, strlen(tags));
+    struct value *value = body_of_entry(sim, entry, "");
     pushed.value = value;
     struct core_key key = process_key(entry->key);
     uint64_t before = sim->seen[SEEN_PUSHED];

@@ -7,7 +7,8 @@
  *              a calm run of all queries
  * Under it     a load that begins under a permit holds it, unless Redis has lost its data or its clock was stepped
  * Turn         nobody is granted one that somebody before him in the queue would get
- * Told         if one is free, those whose turn it is know: a message was sent (it may be lost), or their own reply says so
+ * Told         if one is free, those whose turn it is know: a message was sent (it may be lost), or their own reply
+ *              says so
  * Left behind  in a calm run none is out that is not used or about to be; at the end of every run none is at all
  */
 #include "sim.h"
@@ -141,11 +142,6 @@ static bool is_lossless(const struct sim *sim)
            0;
 }
 
-static bool is_calm(const struct sim *sim)
-{
-    return sim->params.calm && sim->phase == PHASE_CHAOS;
-}
-
 static void check_turn(struct sim *sim, const struct command *command, uint32_t others)
 {
     const struct permit_waiter *own = find_waiter(sim, command->waiter);
@@ -186,7 +182,7 @@ static bool is_in_use(const struct sim *sim, const struct permit_out *out)
 
 static void check_left_behind(struct sim *sim)
 {
-    for (uint32_t i = 0; i < SIM_PERMITS && is_calm(sim); i++) {
+    for (uint32_t i = 0; i < SIM_PERMITS && sim_is_calm(sim); i++) {
         const struct permit_out *out = &sim->redis.permits.out[i];
         if (out->there && !is_in_use(sim, out))
             sim_fail(sim, "somebody waits for a permit, and %.8s is out although nobody uses it", out->token);
@@ -223,9 +219,9 @@ void check_permit_of_load(struct sim *sim, const struct load_model *load)
         return;
     sim->seen[SEEN_PERMITTED] += load->permit[0] != '\0';
     bool connected = sim->now_us > sim->process[load->process].since_us + CONNECTED_US;
-    if (is_calm(sim) && connected && load->permit[0] == '\0')
+    if (sim_is_calm(sim) && connected && load->permit[0] == '\0')
         sim_fail(sim, "p%u loads k%u without a permit although nothing is wrong", load->process, load->key);
-    if (is_calm(sim) && count_queries(sim, true) > sim->params.permits)
+    if (sim_is_calm(sim) && count_queries(sim, true) > sim->params.permits)
         sim_fail(sim, "%u queries run with %u permits", count_queries(sim, true), sim->params.permits);
     if (!is_lossless(sim))
         return;

@@ -22,7 +22,7 @@ static void write_number(char *last_digit, uint32_t number, uint32_t base)
         *last_digit-- = "0123456789abcdef"[number % base];
 }
 
-void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big)
+static void write_body(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_big)
 {
     enum { LAST = 6, PADDED = 84 };
     _Static_assert(SIM_KEYS < 10 && SIM_VERSIONS < 1000 && (int)PADDED > (int)BODY_MOST, "that many digits");
@@ -31,6 +31,20 @@ void body_write(char body[BODY_SIZE], uint32_t key, uint32_t version, bool too_b
     write_number(body + 1, key, 10);
     write_number(body + LAST, version, 10);
     body[too_big ? PADDED : LAST + 1] = '\0';
+}
+
+struct value *body_value(uint32_t key, uint32_t version, bool too_big, const char *validator,
+                         const char *tags)
+{
+    char body[BODY_SIZE];
+    write_body(body, key, version, too_big);
+    return value_new_tagged(body, strlen(body), validator, strlen(validator), tags, strlen(tags));
+}
+
+struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator)
+{
+    const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
+    return entry->absent ? NULL : body_value(entry->key, entry->version, false, validator, tags);
 }
 
 bool body_read(const char *body, uint32_t *key, uint32_t *version)
@@ -143,8 +157,8 @@ void process_free(struct sim *sim, struct process *process)
         core_replied(process->core, now_us, command->action.op, &(struct core_reply){.kind = REPLY_UNSENT});
         discard(process);
     }
-    for (uint32_t i = sim->loads; i > 0;
-         i--) { /* the youngest first: who runs on a lent thread ends before it */
+    /* the youngest first: who runs on a lent thread ends before it */
+    for (uint32_t i = sim->loads; i > 0; i--) {
         struct load_model *load = &sim->load[i - 1];
         if (load->life != process->life || load->ended)
             continue;
@@ -433,7 +447,6 @@ void process_load_end(struct sim *sim, uint32_t index)
     struct process *process = &sim->process[load->process];
     const struct row *row = &sim->row[load->key];
     const char *tags = tags_of_key(sim, load->key);
-    char body[BODY_SIZE];
     if (load->ended || load->asking || load->lent || asks_first(sim, process, index))
         return;
     load->ended = true;
@@ -451,9 +464,8 @@ void process_load_end(struct sim *sim, uint32_t index)
         if (tags[0] != '\0')
             loaded.value = value_new_tagged("", 0, "", 0, tags, strlen(tags));
     } else if (succeeds) {
-        body_write(body, load->key, load->version, row->too_big[load->version]);
         loaded.outcome = LOAD_OK;
-        loaded.value = value_new_tagged(body, strlen(body), "", 0, tags, strlen(tags));
+        loaded.value = body_value(load->key, load->version, row->too_big[load->version], "", tags);
     }
     sim_trace(sim, "p%u  loaded k%u v%u %s", process->index, load->key, load->version,
               succeeds ? "ok" : "failed");
@@ -574,8 +586,7 @@ static void schedule_invalidation(struct sim *sim, uint32_t key, uint32_t attemp
         return;
     uint32_t index = sim->writes++;
     sim->write[index] = (struct write){.key = key, .attempts = attempts, .open = true, .probe = probe};
-    bool failure =
-        sim->redis.slot[key].failure.there; /* which only an invalidation of the key ends at once */
+    bool failure = sim->redis.slot[key].failure.there; /* only an invalidation of the key ends it at once */
     if (sim->params.tagged && !(probe && failure) && sim_one_in(sim, 2)) {
         sim->write[index].of_tag = true;
         sim->write[index].tag = key == 1 ? (uint32_t)sim_between(sim, 0, SIM_TAGS - 1) : key / 2;
@@ -644,7 +655,7 @@ static void invalidated(struct sim *sim, struct write *write)
     sim_near_ends(sim, &sim->process[write->process], write);
     if (write->invalidation.result.status == GUARD_OK) {
         for (uint32_t key = 0; key < SIM_KEYS; key++)
-            if (write->of_tag ? tags_has(key, write->tag) : key == write->key)
+            if (tags_touched(write, key))
                 raise_floor(sim, &sim->row[key], write->versions[key]);
         for (int i = 0; i < 8; i++)
             sim_moment(sim, write->key, EVENT_REQUEST);

@@ -19,6 +19,11 @@ bool tags_has(uint32_t key, uint32_t tag)
     return key == 1 || key == 2 * tag;
 }
 
+bool tags_touched(const struct write *write, uint32_t key)
+{
+    return write->of_tag ? tags_has(key, write->tag) : key == write->key;
+}
+
 struct core_key tags_name(uint32_t tag)
 {
     static const char *const names[SIM_TAGS] = {"t0", "t1"};

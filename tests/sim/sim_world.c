@@ -337,16 +337,10 @@ static void permit_message(struct sim *sim, struct process *process)
     process_drain(sim, process);
 }
 
-static void happen_to(struct sim *sim, struct process *process, const struct event *event)
+/* What the network brings, or that it brings nothing. */
+static void arrive_at(struct sim *sim, struct process *process, const struct event *event)
 {
     switch (event->kind) {
-    case EVENT_TICK:
-        if (event->subject == process->ticks)
-            tick(sim, process);
-        break;
-    case EVENT_TURN:
-        turn_over(sim, process);
-        break;
     case EVENT_REPLY:
         net_reply(sim, event->subject);
         break;
@@ -375,8 +369,32 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_MESSAGE:
         net_message(sim, process, event);
         break;
+    case EVENT_UNHEARD:
+        sim_near_unheard(sim, process);
+        break;
     case EVENT_PERMIT:
         permit_message(sim, process);
+        break;
+    case EVENT_LOOKUP_REPLY:
+        lookup_reply(sim, process, event->subject);
+        break;
+    case EVENT_LOOKUP_LIMIT:
+        lookup_limit(sim, process, event->subject);
+        break;
+    default:
+        break;
+    }
+}
+
+static void happen_to(struct sim *sim, struct process *process, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_TICK:
+        if (event->subject == process->ticks)
+            tick(sim, process);
+        break;
+    case EVENT_TURN:
+        turn_over(sim, process);
         break;
     case EVENT_LOAD_END:
         process_load_end(sim, event->subject);
@@ -389,19 +407,11 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_LEAVE:
         process_leave(sim, event->subject);
         break;
-    case EVENT_LOOKUP_REPLY:
-        lookup_reply(sim, process, event->subject);
-        break;
-    case EVENT_LOOKUP_LIMIT:
-        lookup_limit(sim, process, event->subject);
-        break;
-    case EVENT_UNHEARD:
-        sim_near_unheard(sim, process);
-        break;
     case EVENT_CLOSE:
         process_close(sim, process);
         break;
     default:
+        arrive_at(sim, process, event);
         break;
     }
 }

@@ -210,15 +210,24 @@ bool fleet_burst(const struct fleet *fleet, const char *path, uint32_t request_c
     return ran;
 }
 
+static bool ask_port(uint16_t port, const char *method, const char *path, struct http_answer *out)
+{
+    return http_ask(
+        &(struct http_request){
+            .host = "127.0.0.1", .port = port, .method = method, .path = path, .deadline_ms = FLEET_LIMIT_MS},
+        out);
+}
+
 bool fleet_ask(const struct fleet *fleet, size_t process, const char *method, const char *path,
                struct http_answer *out)
 {
-    return http_ask(&(struct http_request){.host = "127.0.0.1",
-                                           .port = fleet->catalogd[process].port,
-                                           .method = method,
-                                           .path = path,
-                                           .deadline_ms = FLEET_LIMIT_MS},
-                    out);
+    return ask_port(fleet->catalogd[process].port, method, path, out);
+}
+
+bool fleet_ask_ops(const struct fleet *fleet, size_t process, const char *method, const char *path,
+                   struct http_answer *out)
+{
+    return ask_port(fleet->catalogd[process].ops_port, method, path, out);
 }
 
 unsigned fleet_ask_status(const struct fleet *fleet, size_t process, const char *path)
@@ -236,12 +245,7 @@ void fleet_invalidate(const struct fleet *fleet, size_t process, const char *key
     struct http_answer answer;
     char path[BURST_PATH_BYTES];
     snprintf(path, sizeof path, "/invalidate?key=%s", key);
-    http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet->catalogd[process].ops_port,
-                                    .method = "POST",
-                                    .path = path,
-                                    .deadline_ms = FLEET_LIMIT_MS},
-             &answer);
+    fleet_ask_ops(fleet, process, "POST", path, &answer);
     out->status = answer.status;
     out->value_dropped = strstr(answer.body, "\"value_dropped\":true") != NULL;
     out->load_voided = strstr(answer.body, "\"load_voided\":true") != NULL;

@@ -94,7 +94,10 @@ bool fleet_burst(const struct fleet *fleet, const char *path, uint32_t request_c
 /* One request, a GET if `method` is NULL; `*out` is the caller's: http_answer_clear(). */
 bool fleet_ask(const struct fleet *fleet, size_t process, const char *method, const char *path,
                struct http_answer *out);
-/* Its status only; 0: no answer. */
+/* The same at the operations listener. */
+bool fleet_ask_ops(const struct fleet *fleet, size_t process, const char *method, const char *path,
+                   struct http_answer *out);
+/* Of fleet_ask() the status only; 0: no answer. */
 unsigned fleet_ask_status(const struct fleet *fleet, size_t process, const char *path);
 
 struct fleet_invalidated {

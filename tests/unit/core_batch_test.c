@@ -11,40 +11,15 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     (void)loads, (void)count, (void)context;
 }
 
-static int setup(void **state)
+static int set_up(void **state)
 {
-    struct bench *bench = malloc(sizeof *bench);
-    bench_init(bench);
+    bench_up(state);
+    struct bench *bench = *state;
     bench->policy.batch_loader = load_batch;
     bench->config.load_workers = 1;
     bench->config.load_queue = 10;
     bench_open(bench);
-    *state = bench;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static void get_together(struct bench *bench, const char *key, struct caller *caller)
-{
-    *caller = (struct caller){.waiter.start_us = bench->now_us, .waiter.together = true};
-    struct core_key core_key = {key, strlen(key), key, strlen(key)};
-    caller->accepted = core_get(bench->core, bench->now_us, &core_key, &bench->policy, &caller->waiter,
-                                bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
-    bench->accepted_count += caller->accepted == GUARD_OK;
-    drain(bench);
-}
-
-static void turn_over(struct bench *bench)
-{
-    assert_true(core_turn_due(bench->core));
-    core_turn_over(bench->core, bench->now_us);
-    assert_false(core_turn_due(bench->core));
-    drain(bench);
 }
 
 /* All in one turn; their acquires. */
@@ -118,8 +93,8 @@ static void an_answer_that_never_comes_ends_the_wait_with_its_limit(void **state
     reply_kind(bench, acquires[KEYS - 1], REPLY_UNKNOWN);
     turn_over(bench);
     unsigned loads = 0;
-    while (bench->seen_first < bench->seen_count)
-        loads += bench->seen[bench->seen_first++].action.kind == CORE_LOAD;
+    for (const struct seen *seen = next_seen(bench); seen != NULL; seen = next_seen(bench))
+        loads += seen->action.kind == CORE_LOAD;
     assert_true(loads >= KEYS - 1);
     bench_close(bench);
 }
@@ -231,7 +206,7 @@ static void closing_ends_what_gathers(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
     const struct CMUnitTest tests[] = {
         TEST(what_was_asked_in_one_turn_is_one_query),
         TEST(who_must_wait_for_another_process_holds_nobody_up),

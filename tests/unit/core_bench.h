@@ -3,8 +3,8 @@
  * core_bench.h - a core on the bench: the test is its clock, its Redis, its loader and its callers.
  *
  * Every event is followed by a drain, as the owner of a core does it: actions go to a queue that the test
- * reads with expect(), answers are noted in the waiters. bench_close() ends every test: the core must come to
- * rest, every accepted get must have been answered once.
+ * reads with expect(), answers are noted in the waiters. bench_up() is before every test, bench_close() ends it:
+ * the core must come to rest, every accepted get must have been answered once.
  */
 #ifndef CORE_BENCH_H
 #define CORE_BENCH_H
@@ -119,22 +119,69 @@ static inline void bench_open(struct bench *bench)
     core_link(bench->core, bench->now_us, true);
 }
 
+/* cmocka's set-up: a bench with the defaults, which the test may change before it opens it. */
+static inline int bench_up(void **state)
+{
+    static struct bench bench;
+    bench_init(&bench);
+    *state = &bench;
+    return 0;
+}
+
+static inline struct bench *opened(void **state)
+{
+    struct bench *bench = *state;
+    bench_open(bench);
+    return bench;
+}
+
 /* ---- events ---- */
 
-static inline void get_until(struct bench *bench, const char *key, struct caller *caller,
-                             uint64_t deadline_us)
+/* The test has said in the waiter what kind of get this is. */
+static inline void get_as_prepared(struct bench *bench, const char *key, struct caller *caller,
+                                   uint64_t deadline_us)
 {
-    *caller = (struct caller){.waiter.start_us = bench->now_us};
     struct core_key core_key = {key, strlen(key), key, strlen(key)};
+    caller->waiter.start_us = bench->now_us;
     caller->accepted =
         core_get(bench->core, bench->now_us, &core_key, &bench->policy, &caller->waiter, deadline_us);
     bench->accepted_count += caller->accepted == GUARD_OK;
     drain(bench);
 }
 
+static inline void get_until(struct bench *bench, const char *key, struct caller *caller,
+                             uint64_t deadline_us)
+{
+    *caller = (struct caller){.answers = 0};
+    get_as_prepared(bench, key, caller, deadline_us);
+}
+
 static inline void get(struct bench *bench, const char *key, struct caller *caller)
 {
     get_until(bench, key, caller, bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
+}
+
+/* One of several that are loaded with one query. */
+static inline void get_together(struct bench *bench, const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.together = true};
+    get_as_prepared(bench, key, caller, bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
+}
+
+/* Of a loader, for whose load it asks. */
+static inline void get_nested(struct bench *bench, const char *key, struct caller *caller,
+                              const struct seen *load, uint32_t deadline_ms)
+{
+    *caller = (struct caller){.waiter.asker = load->action.load};
+    get_as_prepared(bench, key, caller, bench->now_us + (uint64_t)deadline_ms * BENCH_MS);
+}
+
+static inline void turn_over(struct bench *bench)
+{
+    assert_true(core_turn_due(bench->core));
+    core_turn_over(bench->core, bench->now_us);
+    assert_false(core_turn_due(bench->core));
+    drain(bench);
 }
 
 static inline void cancel(struct bench *bench, struct caller *caller)
@@ -237,13 +284,27 @@ static inline void pass(struct bench *bench, uint32_t span_ms)
     pass_us(bench, (uint64_t)span_ms * BENCH_MS);
 }
 
+/* To the next instant for which the core has something to do. */
+static inline void pass_to_next(struct bench *bench)
+{
+    uint64_t next_us = core_next_us(bench->core);
+    assert_true(next_us != UINT64_MAX);
+    pass_us(bench, next_us > bench->now_us ? next_us - bench->now_us : 0);
+}
+
 /* ---- what is expected ---- */
+
+/* The next action of whatever kind; NULL: none has been sent. */
+static inline struct seen *next_seen(struct bench *bench)
+{
+    return bench->seen_first < bench->seen_count ? &bench->seen[bench->seen_first++] : NULL;
+}
 
 /* The next action must be of this kind. */
 static inline struct seen *expect(struct bench *bench, enum core_action_kind kind)
 {
-    assert_true(bench->seen_first < bench->seen_count);
-    struct seen *seen = &bench->seen[bench->seen_first++];
+    struct seen *seen = next_seen(bench);
+    assert_non_null(seen);
     assert_int_equal(seen->action.kind, kind);
     return seen;
 }

@@ -4,27 +4,6 @@
  */
 #include "core_bench.h"
 
-static int setup(void **state)
-{
-    struct bench *bench = malloc(sizeof *bench);
-    bench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static struct bench *opened(void **state)
-{
-    struct bench *bench = *state;
-    bench_open(bench);
-    return bench;
-}
-
 /* ---- invalidations ---- */
 
 static enum guard_status invalidate(struct bench *bench, struct core_invalidation *invalidation,
@@ -366,7 +345,7 @@ static void closing_twice_is_closing_once(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup(name, bench_up)
     const struct CMUnitTest tests[] = {
         TEST(a_confirmed_invalidation_says_what_it_found),
         TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline),

@@ -4,27 +4,6 @@
  */
 #include "core_bench.h"
 
-static int setup(void **state)
-{
-    struct bench *bench = malloc(sizeof *bench);
-    bench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static struct bench *opened(void **state)
-{
-    struct bench *bench = *state;
-    bench_open(bench);
-    return bench;
-}
-
 /* ---- renewal ---- */
 
 static void a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs(void **state)
@@ -412,7 +391,7 @@ static void an_action_carries_the_policy_of_the_flight(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup(name, bench_up)
     const struct CMUnitTest tests[] = {
         TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs),
         TEST(no_renewal_is_sent_once_the_fill_was),

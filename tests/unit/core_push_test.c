@@ -8,16 +8,6 @@
 #define TAG_A "aaaaaaaaaaaaaaaa"
 #define TAG_B "bbbbbbbbbbbbbbbb"
 
-static struct bench one_bench;
-
-static struct bench *opened(void **state)
-{
-    (void)state;
-    bench_init(&one_bench);
-    bench_open(&one_bench);
-    return &one_bench;
-}
-
 static void reply_busy_with(struct bench *bench, struct seen *to, const char *tag)
 {
     reply(bench, to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag});
@@ -107,8 +97,10 @@ static void only_the_tag_of_the_last_lookup_counts(void **state)
 {
     static const char *const NEXT[] = {TAG_B, NULL};
     for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
-        struct bench *bench = opened(state);
+        struct bench *bench = *state;
         struct caller caller;
+        bench_init(bench);
+        bench_open(bench);
         wait_for(bench, "k", &caller, TAG_A);
         message(bench, "k", false);
         reply_busy_with(bench, expect(bench, CORE_ACQUIRE), NEXT[i]);
@@ -284,9 +276,8 @@ static void an_acquire_says_what_will_be_waited_for(void **state)
                 {GUARD_MODE_FLEET, 1000, 100, WAIT_REFRESH},
                 {GUARD_MODE_LOCAL, 1000, 100, WAIT_NOT},
                 {GUARD_MODE_OFF, 1000, 100, WAIT_NOT}};
-    (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        struct bench *bench = &one_bench;
+        struct bench *bench = *state;
         struct caller caller;
         bench_init(bench);
         bench->config.mode = ROWS[i].mode;
@@ -312,10 +303,8 @@ static void a_refresh_behind_a_hit_waits_for_nobody(void **state)
 /* Up to his soft limit he waits for the refresh: the value that it stores comes to him, too. */
 static void who_holds_a_stale_value_is_answered_with_the_refreshed_one(void **state)
 {
-    struct bench *bench = &one_bench;
+    struct bench *bench = *state;
     struct caller caller;
-    (void)state;
-    bench_init(bench);
     bench->policy.stale_ms = 60000;
     bench->policy.soft_ms = 500;
     bench_open(bench);
@@ -349,25 +338,26 @@ static void the_key_that_is_waited_for_is_told_by_its_tag(void **state)
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup(name, bench_up)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_for_that_lease_is_answered_without_another_question),
-        cmocka_unit_test(an_absent_row_travels_too),
-        cmocka_unit_test(the_value_of_another_lease_is_only_a_wake_up),
-        cmocka_unit_test(a_lease_that_is_not_known_by_its_tag_is_only_waited_for),
-        cmocka_unit_test(only_the_tag_of_the_last_lookup_counts),
-        cmocka_unit_test(who_joined_after_the_lookup_was_sent_looks_again),
-        cmocka_unit_test(where_all_joined_too_late_it_is_only_a_wake_up),
-        cmocka_unit_test(a_poll_lets_the_later_ones_in),
-        cmocka_unit_test(one_that_overtakes_the_busy_reply_is_latched_like_any_message),
-        cmocka_unit_test(one_that_is_lost_is_made_good_by_the_poll),
-        cmocka_unit_test(nobody_is_answered_with_it_who_does_not_wait),
-        cmocka_unit_test(a_flood_of_them_is_slowed_down_like_any_messages),
-        cmocka_unit_test(its_age_is_the_time_since_the_lookup_that_found_the_lease),
-        cmocka_unit_test(what_may_be_stale_by_now_is_only_a_wake_up),
-        cmocka_unit_test(an_acquire_says_what_will_be_waited_for),
-        cmocka_unit_test(a_refresh_behind_a_hit_waits_for_nobody),
-        cmocka_unit_test(who_holds_a_stale_value_is_answered_with_the_refreshed_one),
-        cmocka_unit_test(the_key_that_is_waited_for_is_told_by_its_tag),
+        TEST(who_waits_for_that_lease_is_answered_without_another_question),
+        TEST(an_absent_row_travels_too),
+        TEST(the_value_of_another_lease_is_only_a_wake_up),
+        TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for),
+        TEST(only_the_tag_of_the_last_lookup_counts),
+        TEST(who_joined_after_the_lookup_was_sent_looks_again),
+        TEST(where_all_joined_too_late_it_is_only_a_wake_up),
+        TEST(a_poll_lets_the_later_ones_in),
+        TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message),
+        TEST(one_that_is_lost_is_made_good_by_the_poll),
+        TEST(nobody_is_answered_with_it_who_does_not_wait),
+        TEST(a_flood_of_them_is_slowed_down_like_any_messages),
+        TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease),
+        TEST(what_may_be_stale_by_now_is_only_a_wake_up),
+        TEST(an_acquire_says_what_will_be_waited_for),
+        TEST(a_refresh_behind_a_hit_waits_for_nobody),
+        TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one),
+        TEST(the_key_that_is_waited_for_is_told_by_its_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

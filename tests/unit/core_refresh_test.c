@@ -9,11 +9,10 @@ static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
 
 static int set_up(void **state)
 {
-    static struct bench bench;
-    bench_init(&bench);
-    bench.policy.fresh_ms = 1000;
-    bench.policy.stale_ms = 5000;
-    *state = &bench;
+    bench_up(state);
+    struct bench *bench = *state;
+    bench->policy.fresh_ms = 1000;
+    bench->policy.stale_ms = 5000;
     return 0;
 }
 
@@ -58,8 +57,7 @@ static struct seen *expect_acquire_of(struct bench *bench, const char *key)
 
 static void a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     refresh(bench, "k", NULL);
     struct seen *acquire = expect(bench, CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
@@ -77,8 +75,7 @@ static void while_others_refresh_or_it_cools_down_no_hit_asks_again(void **state
         enum core_turn turn;
         uint32_t rest_ms;
     } cases[] = {{TURN_OTHERS, 100}, {TURN_COOLING, 300}};
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     for (size_t i = 0; i < 2; i++) {
         refresh(bench, "k", NULL);
         reply_stale_of(bench, expect(bench, CORE_ACQUIRE), cases[i].turn, 3000);
@@ -98,8 +95,7 @@ static void while_others_refresh_or_it_cools_down_no_hit_asks_again(void **state
 
 static void a_get_that_finds_a_resting_flight_asks_for_itself(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     struct caller caller;
     refresh(bench, "k", NULL);
     reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
@@ -129,8 +125,7 @@ static void what_a_refresh_gets_and_does_not_need_is_given_back(void **state)
 {
     static const enum core_reply_kind kinds[] = {REPLY_LEASE,  REPLY_UNKNOWN, REPLY_BUSY,
                                                  REPLY_FAILED, REPLY_UNSENT,  REPLY_REFUSED};
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         refresh(bench, "k", NULL);
         reply_kind(bench, expect(bench, CORE_ACQUIRE), kinds[i]);
@@ -144,8 +139,7 @@ static void what_a_refresh_gets_and_does_not_need_is_given_back(void **state)
 
 static void who_joins_a_refresh_is_answered_with_the_value_that_is_there(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     struct caller caller;
     refresh(bench, "k", NULL);
     reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
@@ -190,8 +184,7 @@ static void a_policy_without_stale_values_gets_none_from_a_peek(void **state)
 
 static void an_early_refresh_names_the_value_it_is_for(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     refresh(bench, "k", FILLER);
     struct seen *acquire = expect(bench, CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_EARLY);
@@ -205,8 +198,7 @@ static void an_early_refresh_names_the_value_it_is_for(void **state)
 
 static void an_early_refresh_that_comes_second_leaves(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     refresh(bench, "k", FILLER);
     reply_fresh(bench, expect(bench, CORE_ACQUIRE), "newer");
     refresh(bench, "k", FILLER); /* rests */
@@ -414,8 +406,7 @@ static struct seen *begin_refresh(struct bench *bench)
 
 static void an_unchanged_value_is_touched_not_sent(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     load_says_unchanged(bench, begin_refresh(bench));
     struct seen *touch = expect(bench, CORE_TOUCH);
     assert_string_equal(touch->action.wanted, FILLER);
@@ -447,8 +438,7 @@ static void who_waits_for_an_unchanged_value_gets_the_old_one_as_new(void **stat
 
 static void a_touched_value_that_went_meanwhile_is_filled_in_again(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     load_says_unchanged(bench, begin_refresh(bench));
     struct seen *touch = expect(bench, CORE_TOUCH);
     reply_code(bench, touch, -2);
@@ -495,8 +485,7 @@ static void a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_qu
 
 static void an_unanswered_touch_is_repeated_with_its_token(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     load_says_unchanged(bench, begin_refresh(bench));
     struct seen *touch = expect(bench, CORE_TOUCH);
     reply_kind(bench, touch, REPLY_UNKNOWN);
@@ -509,8 +498,7 @@ static void an_unanswered_touch_is_repeated_with_its_token(void **state)
 
 static void there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours(void **state)
 {
-    struct bench *bench = *state;
-    bench_open(bench);
+    struct bench *bench = opened(state);
     struct caller missing, damaged_one;
     struct seen *load = begin_load(bench, "missing", &missing);
     assert_null(load->action.previous);

@@ -73,21 +73,17 @@ static void live_through(struct bench *bench, uint64_t end_ms, enum ending endin
 
 static void no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands(void **state)
 {
-    struct bench *bench = malloc(sizeof *bench);
     static const uint32_t answers_ms[] = {0, ANSWER_MS, SPAN_MS};
-    (void)state;
-    assert_non_null(bench);
     for (enum ending ending = 0; ending < ENDINGS; ending++)
         for (uint64_t end_ms = 0; end_ms <= SPAN_MS; end_ms += STEP_MS)
             for (size_t i = 0; i < sizeof answers_ms / sizeof *answers_ms; i++)
-                live_through(bench, end_ms, ending, answers_ms[i]);
-    free(bench);
+                live_through(*state, end_ms, ending, answers_ms[i]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands),
+        cmocka_unit_test_setup(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands, bench_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

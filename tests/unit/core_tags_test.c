@@ -10,10 +10,9 @@ static const struct tags_clock NOON = {7, 5};
 
 static int set_up(void **state)
 {
-    static struct bench bench;
-    bench_init(&bench);
-    bench.policy.tagged = true;
-    *state = &bench;
+    bench_up(state);
+    struct bench *bench = *state;
+    bench->policy.tagged = true;
     return 0;
 }
 
@@ -54,9 +53,8 @@ static void reply_outdated(struct bench *bench, struct seen *acquire, enum core_
 
 static void a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load(void **state)
 {
-    struct bench *bench = *state;
+    struct bench *bench = opened(state);
     struct caller caller;
-    bench_open(bench);
     get(bench, "k", &caller);
     loaded_tagged(bench, lease_at(bench, expect(bench, CORE_ACQUIRE), NOON), LOAD_OK, "row");
     struct seen *fill = expect(bench, CORE_FILL);
@@ -71,9 +69,8 @@ static void a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_
 
 static void an_absent_row_is_stored_with_nothing_but_its_tags(void **state)
 {
-    struct bench *bench = *state;
+    struct bench *bench = opened(state);
     struct caller caller;
-    bench_open(bench);
     get(bench, "k", &caller);
     loaded_tagged(bench, lease_at(bench, expect(bench, CORE_ACQUIRE), NOON), LOAD_ABSENT, "");
     struct seen *fill = expect(bench, CORE_FILL);
@@ -113,9 +110,8 @@ static void a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidat
 
 static void where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back(void **state)
 {
-    struct bench *bench = *state;
+    struct bench *bench = opened(state);
     struct caller first, second;
-    bench_open(bench);
     get(bench, "k", &first);
     struct seen *load = lease_at(bench, expect(bench, CORE_ACQUIRE), (struct tags_clock){0, 0});
     get(bench, "k", &second);
@@ -132,9 +128,8 @@ static void where_the_clock_was_not_read_the_value_is_answered_and_the_lease_giv
 
 static void without_tags_no_clock_is_needed(void **state)
 {
-    struct bench *bench = *state;
+    struct bench *bench = opened(state);
     struct caller caller;
-    bench_open(bench);
     get(bench, "k", &caller);
     finish_load(bench, lease(bench, expect(bench, CORE_ACQUIRE)), "row");
     answered_value(&caller, "row", GUARD_FROM_LOAD);
@@ -145,9 +140,8 @@ static void without_tags_no_clock_is_needed(void **state)
 
 static void an_outdated_entry_answers_nobody_and_is_replaced(void **state)
 {
-    struct bench *bench = *state;
+    struct bench *bench = opened(state);
     struct caller caller;
-    bench_open(bench);
     get(bench, "k", &caller);
     reply_outdated(bench, expect(bench, CORE_ACQUIRE), REPLY_FRESH, TURN_OTHERS);
     still_waits(&caller);
@@ -203,15 +197,10 @@ static void an_outdated_entry_is_not_answered_beside_its_refresh(void **state)
 
 static void what_a_lookup_found_outdated_is_named_in_the_first_acquire(void **state)
 {
-    struct bench *bench = *state;
-    struct caller caller = {.waiter.start_us = bench->now_us};
-    struct core_key key = {"k", 1, "k", 1};
-    bench_open(bench);
+    struct bench *bench = opened(state);
+    struct caller caller = {.answers = 0};
     memcpy(caller.waiter.refused, FILLER, sizeof FILLER);
-    caller.accepted = core_get(bench->core, bench->now_us, &key, &bench->policy, &caller.waiter,
-                               bench->now_us + 1000 * BENCH_MS);
-    bench->accepted_count += caller.accepted == GUARD_OK;
-    drain(bench);
+    get_as_prepared(bench, "k", &caller, bench->now_us + 1000 * BENCH_MS);
     assert_string_equal(expect(bench, CORE_ACQUIRE)->refused, FILLER);
     bench_close(bench);
 }
@@ -242,21 +231,18 @@ static void an_invalidation_of_a_tag_says_so_in_every_attempt(void **state)
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load,
-                               set_up),
-        cmocka_unit_test_setup(an_absent_row_is_stored_with_nothing_but_its_tags, set_up),
-        cmocka_unit_test_setup(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated,
-                               set_up),
-        cmocka_unit_test_setup(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back,
-                               set_up),
-        cmocka_unit_test_setup(without_tags_no_clock_is_needed, set_up),
-        cmocka_unit_test_setup(an_outdated_entry_answers_nobody_and_is_replaced, set_up),
-        cmocka_unit_test_setup(
-            an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with, set_up),
-        cmocka_unit_test_setup(an_outdated_entry_is_not_answered_beside_its_refresh, set_up),
-        cmocka_unit_test_setup(what_a_lookup_found_outdated_is_named_in_the_first_acquire, set_up),
-        cmocka_unit_test_setup(an_invalidation_of_a_tag_says_so_in_every_attempt, set_up),
+        TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load),
+        TEST(an_absent_row_is_stored_with_nothing_but_its_tags),
+        TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated),
+        TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back),
+        TEST(without_tags_no_clock_is_needed),
+        TEST(an_outdated_entry_answers_nobody_and_is_replaced),
+        TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with),
+        TEST(an_outdated_entry_is_not_answered_beside_its_refresh),
+        TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire),
+        TEST(an_invalidation_of_a_tag_says_so_in_every_attempt),
     };
     return cmocka_run_group_tests_name("core: tags", tests, NULL, NULL);
 }

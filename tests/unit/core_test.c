@@ -5,23 +5,11 @@
 #include "core_bench.h"
 #include "guard/chance.h"
 
-static int setup(void **state)
-{
-    struct bench *bench = malloc(sizeof *bench);
-    bench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-static struct bench *opened(void **state)
+/* Stale values are accepted. */
+static struct bench *opened_with_stale(void **state)
 {
     struct bench *bench = *state;
+    bench->policy.stale_ms = 5000;
     bench_open(bench);
     return bench;
 }
@@ -142,9 +130,7 @@ static void a_lease_leads_to_one_load_one_fill_and_one_answer_each(void **state)
 
 static void an_absent_row_is_filled_with_its_own_time_and_never_stale(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller caller;
     load_is_absent(bench, begin_load(bench, "k", &caller));
     struct seen *fill = expect(bench, CORE_FILL);
@@ -335,9 +321,7 @@ static void after_three_rounds_a_waiter_gets_a_load_without_a_lease(void **state
 
 static void a_stale_value_answers_and_is_refreshed_behind(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller caller;
     get(bench, "k", &caller);
     struct seen *acquire = expect(bench, CORE_ACQUIRE);
@@ -355,9 +339,7 @@ static void a_stale_value_answers_and_is_refreshed_behind(void **state)
 
 static void a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller others, cooling;
     get(bench, "k", &others);
     reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, "old");
@@ -373,9 +355,7 @@ static void a_stale_value_that_others_refresh_or_that_cools_down_is_only_answere
 
 static void a_stale_hit_never_waits_for_the_refresh_of_its_own_process(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller first, second, third;
     get(bench, "k", &first);
     struct seen *granted = expect(bench, CORE_ACQUIRE);
@@ -401,9 +381,7 @@ static void a_stale_hit_never_waits_for_the_refresh_of_its_own_process(void **st
 
 static void a_value_that_went_during_its_refresh_is_waited_for(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller first, second, third;
     get(bench, "k", &first);
     reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, "old");
@@ -422,9 +400,7 @@ static void a_value_that_went_during_its_refresh_is_waited_for(void **state)
 
 static void who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller first, second;
     get(bench, "k", &first);
     struct seen *acquire = expect(bench, CORE_ACQUIRE);
@@ -442,9 +418,7 @@ static void who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either(vo
 
 static void a_failed_refresh_leaves_who_waits_to_the_stale_value(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller first, second;
     get(bench, "k", &first);
     struct seen *acquire = expect(bench, CORE_ACQUIRE);
@@ -483,9 +457,7 @@ static void a_damaged_entry_is_named_and_replaced_under_the_lease(void **state)
 
 static void a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered(void **state)
 {
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
+    struct bench *bench = opened_with_stale(state);
     struct caller caller;
     get(bench, "k", &caller);
     reply(bench, expect(bench, CORE_ACQUIRE),
@@ -1194,7 +1166,7 @@ static void one_flight_may_send_more_commands_than_its_count_can_hold(void **sta
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup(name, bench_up)
     const struct CMUnitTest tests[] = {
         TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup),
         TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own),
