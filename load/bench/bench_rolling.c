@@ -51,15 +51,12 @@ static bool ask_both(const struct pace *pace)
 }
 
 /* All were answered with 200, or nothing was measured. */
-static bool run_pace(const struct pace *pace, struct latencies *out)
+static bool ask_at_pace(const struct pace *pace, struct latencies *out)
 {
-    struct herd *herd = NULL;
-    struct records records = {0};
+    struct records records;
     struct herd_strain strain;
-    uint64_t begin_us;
     char why[WORK_WHY_BYTES] = "not every request was answered with 200";
-    bool good = pace_begin(pace, &herd, &begin_us, why) && herd_end(&herd, &records, &strain, why) &&
-                pace_latencies(&records, 0, UINT64_MAX, out);
+    bool good = pace_run(pace, &records, &strain, why) && pace_latencies(&records, 0, UINT64_MAX, out);
     if (!good)
         fprintf(stderr, "bench: %s\n", why);
     records_clear(&records);
@@ -82,7 +79,7 @@ static bool roll(struct bench *bench, struct side *side)
     if (!ask_both(&pace))
         return false;
     uint64_t mark = stack_postgres_mark(&bench->postgres);
-    if (!run_pace(&pace, &latencies))
+    if (!ask_at_pace(&pace, &latencies))
         return false;
     net_pause_ms(SETTLE_MS);
     double queries = stack_postgres_count(&bench->postgres, mark, bench_query_marker);
