@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 96, HEADING_BYTES = 112, PROGRESS_COLUMNS = 66 };
+enum { ROWS_MAX = 128, HEADING_BYTES = 112, PROGRESS_COLUMNS = 66 };
 
 struct row {
     char heading[HEADING_BYTES]; /* "" : a row of numbers */
