@@ -57,9 +57,12 @@ struct goal {
     double limit;
 };
 
-/* One row. Texts are lent until report_print(). `decimals`: 0 to 2. */
+/* One row. `unit` is lent until report_print(), everything else is copied. `decimals`: 0 to 2. */
 void report_row(const char *what, const char *unit, unsigned decimals, const struct samples *samples,
                 struct goal goal);
+/* The same of one of several contenders: "who: what". */
+void report_row_of(const char *who, const char *what, const char *unit, unsigned decimals,
+                   const struct samples *samples, struct goal goal);
 /* A heading; printf-like. */
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_print(void);

@@ -228,29 +228,17 @@ static bool run_one(struct bench *bench, struct avalanche *avalanche, enum conte
 static void report(const struct avalanche *avalanche)
 {
     static const struct goal none = {GOAL_NONE, 0};
-    static char names[CONTENDER_COUNT][4][64]; /* rows are printed later */
     report_heading(
         "An avalanche: %d products expire together; two processes, %d permits, the query takes %d ms",
         PRODUCTS, PERMITS, QUERY_MS);
     for (enum contender who = 0; who < CONTENDER_COUNT; who++) {
+        const char *name = contenders[who].name;
         const struct side *side = &avalanche->sides[who];
-        const struct {
-            const char *what, *unit;
-            unsigned decimals;
-            const struct samples *samples;
-            struct goal goal;
-        } rows[] = {
-            {"queries at once", "", 0, &side->at_once,
-             who == GUARD ? (struct goal){GOAL_ALL_AT_MOST, PERMITS} : none},
-            {"queries per product", "", 2, &side->queries_each,
-             who == GUARD ? (struct goal){GOAL_ALL_AT_MOST, 1} : none},
-            {"all are fresh again", "s", 2, &side->fresh_s, none},
-            {"p99", "s", 2, &side->p99_s, none},
-        };
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            snprintf(names[who][i], sizeof names[who][i], "%s: %s", contenders[who].name, rows[i].what);
-            report_row(names[who][i], rows[i].unit, rows[i].decimals, rows[i].samples, rows[i].goal);
-        }
+        const struct goal permits = {GOAL_ALL_AT_MOST, PERMITS}, one = {GOAL_ALL_AT_MOST, 1};
+        report_row_of(name, "queries at once", "", 0, &side->at_once, who == GUARD ? permits : none);
+        report_row_of(name, "queries per product", "", 2, &side->queries_each, who == GUARD ? one : none);
+        report_row_of(name, "all are fresh again", "s", 2, &side->fresh_s, none);
+        report_row_of(name, "p99", "s", 2, &side->p99_s, none);
     }
     report_row("guard: refused acquires of a permit per load", "", 2, &avalanche->refused_each, none);
 }

@@ -161,25 +161,12 @@ static void stop(struct contest *contest)
 static void report_side(const char *name, const struct side *side, struct goal goal)
 {
     static const struct goal none = {GOAL_NONE, 0};
-    static char texts[CONTENDER_COUNT * 6][64]; /* of rows, until they are printed */
-    static size_t used;
-    const struct {
-        const char *what, *unit;
-        unsigned decimals;
-        const struct samples *samples;
-        struct goal goal;
-    } rows[] = {
-        {"queries", "", 0, &side->queries, none},
-        {"queries per expiry", "", 2, &side->queries_per_expiry, goal},
-        {"p50", "ms", 2, &side->p50_ms, none},
-        {"p99", "ms", 2, &side->p99_ms, none},
-        {"p99.9", "ms", 2, &side->p999_ms, none},
-        {"slowest answer", "ms", 2, &side->max_ms, none},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, used++) {
-        snprintf(texts[used], sizeof texts[used], "%s: %s", name, rows[i].what);
-        report_row(texts[used], rows[i].unit, rows[i].decimals, rows[i].samples, rows[i].goal);
-    }
+    report_row_of(name, "queries", "", 0, &side->queries, none);
+    report_row_of(name, "queries per expiry", "", 2, &side->queries_per_expiry, goal);
+    report_row_of(name, "p50", "ms", 2, &side->p50_ms, none);
+    report_row_of(name, "p99", "ms", 2, &side->p99_ms, none);
+    report_row_of(name, "p99.9", "ms", 2, &side->p999_ms, none);
+    report_row_of(name, "slowest answer", "ms", 2, &side->max_ms, none);
 }
 
 static void report(const struct contest *contest)
