@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_avalanche.c - thousands of products that are in the cache expire at one instant, and two processes are asked for
- * all of them, each for every product twice: how many queries run at once, how many in all, and how long it takes.
+ * bench_avalanche.c - thousands of products that are in the cache expire at one instant, and two processes are asked
+ * for all of them, each for every product twice: how many queries run at once, how many in all, how long it takes.
  *
- * The guard with permits, single flight in each process alone, and no guard, with the same workers and limits. Redis has
- * three seconds for a command: who does not hear of it goes on without permits, which is not looked at here.
+ * The guard with permits, single flight in each process alone, and no guard, with the same workers and limits. Redis
+ * has three seconds for a command: who does not hear of it goes on without permits, which is not looked at here.
  *
  * Queries, and how many of them ran at once, are counted by PostgreSQL's log, which has the begin and the end of each.
  * An answer counts from when it was due; all are fresh again when each product has been answered once.
@@ -34,6 +34,8 @@ enum {
     GONE_LIMIT_MS = 5000,
     IDS_AT_A_TIME = 100,
 };
+_Static_assert(PRODUCTS % IDS_AT_A_TIME == 0, "no more products are loaded than are asked for");
+
 enum contender { GUARD, LOCAL, NO_GUARD, CONTENDER_COUNT };
 
 static const struct {
