@@ -2,7 +2,7 @@
 #
 #   make              build/catalogd, the service, and build/stampede, the stampede tester
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
-#   make scenarios    stampedes and faults, each judged (5 minutes): T="redis leader"; pages in build/scenarios/
+#   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads schema and seed data: DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these

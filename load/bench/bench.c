@@ -2,8 +2,8 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters, parked, rolling, early, wake;
- *                                 all without any
+ *     bench [MEASUREMENT ...]     hits, burst, thirty, tail, misses, waiters, parked, rolling, early, wake,
+ *                                 avalanche; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum {
-    PRODUCT_COUNT = 5000,
+    PRODUCT_COUNT = 5000 + BENCH_AVALANCHE_PRODUCTS,
     DATABASE_CONNECTIONS = 1200,
     READY_LIMIT_MS = 15000,
     ASK_LIMIT_MS = 10000,
@@ -41,10 +41,10 @@ static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
 } measurements[] = {
-    {"hits", measure_hits},     {"burst", measure_burst},     {"thirty", measure_thirty},
-    {"tail", measure_tail},     {"misses", measure_misses},   {"waiters", measure_waiters},
-    {"parked", measure_parked}, {"rolling", measure_rolling}, {"early", measure_early},
-    {"wake", measure_wake},
+    {"hits", measure_hits},     {"burst", measure_burst},         {"thirty", measure_thirty},
+    {"tail", measure_tail},     {"misses", measure_misses},       {"waiters", measure_waiters},
+    {"parked", measure_parked}, {"rolling", measure_rolling},     {"early", measure_early},
+    {"wake", measure_wake},     {"avalanche", measure_avalanche},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 

@@ -9,12 +9,14 @@
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
  *     bench_wake.c      a thousand waiters of another process
- *     filled.c          hears when a value is stored
  *     bench_parked.c    hits beside nine thousand who wait
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
+ *     bench_avalanche.c thousands of products that expire together
  *     bench_report.c    samples, rows, verdicts
- *     pace.h, wrk.h     who asks; rival.h, nginx.h, varnish.h: who else answers; usage.h: what it takes
+ *     crowd.h, pace.h, wrk.h            who asks
+ *     rival.h, nginx.h, varnish.h       who else answers
+ *     filled.h, usage.h                 when a value is stored; what a server takes
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
@@ -55,9 +57,12 @@ struct goal {
     double limit;
 };
 
-/* One row. Texts are lent until report_print(). `decimals`: 0 to 2. */
+/* One row. `unit` is lent until report_print(), everything else is copied. `decimals`: 0 to 2. */
 void report_row(const char *what, const char *unit, unsigned decimals, const struct samples *samples,
                 struct goal goal);
+/* The same of one of several contenders: "who: what". */
+void report_row_of(const char *who, const char *what, const char *unit, unsigned decimals,
+                   const struct samples *samples, struct goal goal);
 /* A heading; printf-like. */
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_print(void);
@@ -68,6 +73,8 @@ void progress_repetition(size_t number);
 bool progress_end(bool good);
 
 /* ---- servers: bench.c ---- */
+
+enum { BENCH_AVALANCHE_PRODUCTS = 4000 }; /* besides those that the other measurements take */
 
 struct bench {
     struct stack_redis redis;
@@ -100,5 +107,6 @@ bool measure_wake(struct bench *bench);
 bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
+bool measure_avalanche(struct bench *bench);
 
 #endif

@@ -7,6 +7,7 @@
  * a product of its own. Queries are counted by PostgreSQL.
  */
 #include "load/bench/bench.h"
+#include "load/bench/crowd.h"
 #include "load/bench/nginx.h"
 
 #include <stdio.h>
@@ -16,7 +17,6 @@ enum {
     REQUESTS = 1000,
     REPETITIONS = 5,
     THIRTY = 30,
-    LIMIT_MS = 30000,
     BURST_QUERY_MS = 100,
     THIRTY_QUERY_MS = 150,
 };
@@ -29,35 +29,18 @@ struct side {
 
 static bool burst_once(struct bench *bench, struct side *side)
 {
-    struct burst_target targets[PAIR];
-    struct burst_summary summary;
-    struct burst *burst = NULL;
-    char path[BURST_PATH_BYTES];
-    for (size_t i = 0; i < PAIR; i++) {
-        uint16_t port = side->nginx[i].pid > 0 ? side->nginx[i].port : side->catalogd[i].port;
-        targets[i] = (struct burst_target){.host = "127.0.0.1", .port = port};
-    }
-    const struct burst_options options = {.targets = targets,
-                                          .target_count = PAIR,
-                                          .connection_count = REQUESTS,
-                                          .connect_limit_ms = LIMIT_MS,
-                                          .request_limit_ms = LIMIT_MS,
-                                          .path = path};
-    bench_cold_path(bench, path);
+    struct crowd crowd = {.port_count = PAIR, .size = REQUESTS};
+    for (size_t i = 0; i < PAIR; i++)
+        crowd.ports[i] = side->nginx[i].pid > 0 ? side->nginx[i].port : side->catalogd[i].port;
+    bench_cold_path(bench, crowd.path);
     uint64_t mark = stack_postgres_mark(&bench->postgres);
-    if (!burst_open(&options, &burst))
-        return false;
-    bool ran = burst_run(burst);
-    burst_summarise(burst, &summary);
-    burst_close(&burst);
+    bool good = crowd_open(&crowd) && crowd_ask(&crowd);
+    crowd_close(&crowd);
     samples_add(&side->queries, stack_postgres_count(&bench->postgres, mark, bench_query_marker));
-    samples_add(&side->p50_ms, (double)summary.p50_us / 1e3);
-    samples_add(&side->p99_ms, (double)summary.p99_us / 1e3);
-    samples_add(&side->max_ms, (double)summary.max_us / 1e3);
-    if (summary.statuses[200] != REQUESTS)
-        fprintf(stderr, "bench: only %u of %d requests were answered with 200\n", summary.statuses[200],
-                REQUESTS);
-    return ran && summary.statuses[200] == REQUESTS;
+    samples_add(&side->p50_ms, (double)crowd.summary.p50_us / 1e3);
+    samples_add(&side->p99_ms, (double)crowd.summary.p99_us / 1e3);
+    samples_add(&side->max_ms, (double)crowd.summary.max_us / 1e3);
+    return good;
 }
 
 static bool start_side(struct bench *bench, struct side *side, const char *const *settings)

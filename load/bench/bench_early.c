@@ -12,7 +12,6 @@
 #include "load/bench/wrk.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { CLIENTS = 50, SECONDS = 12, REPETITIONS = 3 };
 enum contender { NO_GUARD, LOCK, XFETCH, CONTENDER_COUNT };
@@ -50,15 +49,14 @@ static bool run_one(struct bench *bench, struct tally *tally, enum contender who
     struct stack_catalogd catalogd = {0};
     struct wrk_result result;
     char path[BURST_PATH_BYTES];
-    const struct wrk_options options = {.path = path, .connection_count = CLIENTS, .seconds = SECONDS};
     bench_cold_path(bench, path);
     bool good =
         bench_service_start(bench, &catalogd, contenders[who].settings) && bench_ask(catalogd.port, path);
     uint64_t mark = stack_postgres_mark(&bench->postgres);
     double waits = waited(&catalogd);
-    struct wrk_options running = options;
-    running.port = catalogd.port;
-    good = good && wrk_run(&running, &result);
+    const struct wrk_options options = {
+        .port = catalogd.port, .path = path, .connection_count = CLIENTS, .seconds = SECONDS};
+    good = good && wrk_run(&options, &result);
     if (good) {
         samples_add(&tally->loads[who],
                     (double)stack_postgres_count(&bench->postgres, mark, bench_query_marker));
@@ -68,15 +66,13 @@ static bool run_one(struct bench *bench, struct tally *tally, enum contender who
     return good;
 }
 
-static void report(struct tally *tally)
+static void report(const struct tally *tally)
 {
-    static char names[CONTENDER_COUNT][2][64];
+    static const struct goal none = {GOAL_NONE, 0};
     report_heading("One hot product, fresh for 1 s, loaded in 0.02 s: %d clients, %d s", CLIENTS, SECONDS);
     for (int who = 0; who < CONTENDER_COUNT; who++) {
-        snprintf(names[who][0], sizeof names[who][0], "%s: loads", contenders[who].name);
-        snprintf(names[who][1], sizeof names[who][1], "%s: requests that waited", contenders[who].name);
-        report_row(names[who][0], "", 0, &tally->loads[who], (struct goal){GOAL_NONE, 0});
-        report_row(names[who][1], "", 0, &tally->waits[who], (struct goal){GOAL_NONE, 0});
+        report_row_of(contenders[who].name, "loads", "", 0, &tally->loads[who], none);
+        report_row_of(contenders[who].name, "requests that waited", "", 0, &tally->waits[who], none);
     }
 }
 

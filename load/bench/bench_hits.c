@@ -8,9 +8,8 @@
  * a near cache and hardly asks Redis at all.
  *
  * One server loop, one nginx worker, one thread of wrk, the same connections for all; Varnish has the threads that it
- * has by default. The ratios are made
- * within a repetition, so what slows the whole machine down cancels out. Throughput depends on who shares
- * which core; the CPU time per request, Redis's own beside it, does so much less.
+ * has by default. The ratios are made within a repetition, so what slows the whole machine down cancels out.
+ * Throughput depends on who shares which core; the CPU time per request, Redis's own beside it, does so much less.
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"
@@ -38,6 +37,11 @@ struct contest {
 static const struct rival *rival_of(const struct contest *contest, enum contender who)
 {
     return who == NGINX ? &contest->nginx : who == VARNISH ? &contest->varnish : NULL;
+}
+
+static const char *rival_name(enum contender who)
+{
+    return who == NGINX ? "nginx" : "Varnish";
 }
 
 static const struct stack_catalogd *service_of(const struct contest *contest, enum contender who)
@@ -75,8 +79,7 @@ static bool same_body(const struct contest *contest, enum contender who)
     http_answer_clear(&ours);
     http_answer_clear(&theirs);
     if (!same)
-        fprintf(stderr, "bench: %s and catalogd do not serve the same body\n",
-                who == NGINX ? "nginx" : "Varnish");
+        fprintf(stderr, "bench: %s and catalogd do not serve the same body\n", rival_name(who));
     return same;
 }
 
@@ -125,7 +128,7 @@ static bool run_rival(struct bench *bench, struct contest *contest, enum contend
     if (!run_one(bench, contest, who))
         return false;
     if (origin_count(contest) > before) {
-        fprintf(stderr, "bench: %s did not answer from its cache\n", who == NGINX ? "nginx" : "Varnish");
+        fprintf(stderr, "bench: %s did not answer from its cache\n", rival_name(who));
         return false;
     }
     return true;

@@ -7,6 +7,7 @@
  * when that is over.
  */
 #include "load/bench/bench.h"
+#include "load/bench/crowd.h"
 #include "load/bench/wrk.h"
 
 #include <stdio.h>
@@ -18,13 +19,13 @@ enum {
     CONNECTIONS = 64,
     SECONDS = 2,
     REPETITIONS = 3,
-    LIMIT_MS = 30000,
 };
 
 /* One kind of hit. */
 struct kind {
     struct stack_catalogd catalogd;
     char path[BURST_PATH_BYTES]; /* cached */
+    struct crowd crowd;          /* who waits beside */
     struct samples alone, crowded, ratio;
     bool measured; /* with the nine thousand, in this repetition */
 };
@@ -40,50 +41,30 @@ static bool measure(const struct kind *kind, double *per_s)
     return true;
 }
 
-static bool all_wait(const struct kind *kind)
-{
-    double waiting = stack_catalogd_metric(&kind->catalogd, "catalogd_connections_parked");
-    if (waiting < PARKED)
-        fprintf(stderr, "bench: only %.0f of %d requests wait\n", waiting, PARKED);
-    return waiting >= PARKED;
-}
-
 /* While the round is under way: nobody is answered before the query ends, so nothing is missed meanwhile. */
 static void measure_crowded(void *context)
 {
     struct kind *kind = context;
     double per_s;
-    kind->measured = all_wait(kind) && measure(kind, &per_s) && all_wait(kind);
+    kind->measured = crowd_waits(&kind->crowd, &kind->catalogd) && measure(kind, &per_s) &&
+                     crowd_waits(&kind->crowd, &kind->catalogd);
     if (kind->measured)
         samples_add(&kind->crowded, per_s);
 }
 
 static bool gather(struct bench *bench, struct kind *kind)
 {
-    char path[BURST_PATH_BYTES];
-    const struct burst_target target = {.host = "127.0.0.1", .port = kind->catalogd.port};
-    const struct burst_event event = {.after_ms = SETTLE_MS, .run = measure_crowded, .context = kind};
-    const struct burst_options options = {.targets = &target,
-                                          .target_count = 1,
-                                          .connection_count = PARKED,
-                                          .connect_limit_ms = LIMIT_MS,
-                                          .request_limit_ms = LIMIT_MS,
-                                          .path = path,
-                                          .events = &event,
-                                          .event_count = 1};
-    struct burst *burst = NULL;
-    struct burst_summary summary;
-    bench_cold_path(bench, path);
+    kind->crowd = (struct crowd){
+        .ports = {kind->catalogd.port},
+        .port_count = 1,
+        .size = PARKED,
+        .meanwhile = {.after_ms = SETTLE_MS, .run = measure_crowded, .context = kind},
+    };
+    bench_cold_path(bench, kind->crowd.path);
     kind->measured = false;
-    if (!burst_open(&options, &burst))
-        return false;
-    bool ran = burst_run(burst);
-    burst_summarise(burst, &summary);
-    burst_close(&burst);
-    if (summary.statuses[200] != PARKED)
-        fprintf(stderr, "bench: only %u of %d requests were answered with 200\n", summary.statuses[200],
-                PARKED);
-    return ran && summary.statuses[200] == PARKED && kind->measured;
+    bool good = crowd_open(&kind->crowd) && crowd_ask(&kind->crowd) && kind->measured;
+    crowd_close(&kind->crowd);
+    return good;
 }
 
 static bool repeat(struct bench *bench, struct kind *kind)

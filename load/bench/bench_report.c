@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 96, HEADING_BYTES = 112, PROGRESS_COLUMNS = 66 };
+enum { ROWS_MAX = 128, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66 };
 
 struct row {
     char heading[HEADING_BYTES]; /* "" : a row of numbers */
-    const char *what, *unit;     /* lent */
+    char what[WHAT_BYTES];
+    const char *unit; /* lent */
     unsigned decimals;
     struct samples samples;
     struct goal goal;
@@ -70,8 +71,17 @@ void report_row(const char *what, const char *unit, unsigned decimals, const str
 {
     struct row *row = new_row();
     assert(samples->count > 0);
-    *row = (struct row){.what = what, .unit = unit, .decimals = decimals, .samples = *samples, .goal = goal};
+    *row = (struct row){.unit = unit, .decimals = decimals, .samples = *samples, .goal = goal};
+    snprintf(row->what, sizeof row->what, "%s", what);
     sort(&row->samples);
+}
+
+void report_row_of(const char *who, const char *what, const char *unit, unsigned decimals,
+                   const struct samples *samples, struct goal goal)
+{
+    char both[WHAT_BYTES];
+    snprintf(both, sizeof both, "%s: %s", who, what);
+    report_row(both, unit, decimals, samples, goal);
 }
 
 /* What is judged is the number that is printed. */

@@ -51,15 +51,12 @@ static bool ask_both(const struct pace *pace)
 }
 
 /* All were answered with 200, or nothing was measured. */
-static bool run_pace(const struct pace *pace, struct latencies *out)
+static bool ask_at_pace(const struct pace *pace, struct latencies *out)
 {
-    struct herd *herd = NULL;
-    struct records records = {0};
+    struct records records;
     struct herd_strain strain;
-    uint64_t begin_us;
     char why[WORK_WHY_BYTES] = "not every request was answered with 200";
-    bool good = pace_begin(pace, &herd, &begin_us, why) && herd_end(&herd, &records, &strain, why) &&
-                pace_latencies(&records, 0, UINT64_MAX, out);
+    bool good = pace_run(pace, &records, &strain, why) && pace_latencies(&records, 0, UINT64_MAX, out);
     if (!good)
         fprintf(stderr, "bench: %s\n", why);
     records_clear(&records);
@@ -82,7 +79,7 @@ static bool roll(struct bench *bench, struct side *side)
     if (!ask_both(&pace))
         return false;
     uint64_t mark = stack_postgres_mark(&bench->postgres);
-    if (!run_pace(&pace, &latencies))
+    if (!ask_at_pace(&pace, &latencies))
         return false;
     net_pause_ms(SETTLE_MS);
     double queries = stack_postgres_count(&bench->postgres, mark, bench_query_marker);
@@ -164,25 +161,12 @@ static void stop(struct contest *contest)
 static void report_side(const char *name, const struct side *side, struct goal goal)
 {
     static const struct goal none = {GOAL_NONE, 0};
-    static char texts[CONTENDER_COUNT * 6][64]; /* of rows, until they are printed */
-    static size_t used;
-    const struct {
-        const char *what, *unit;
-        unsigned decimals;
-        const struct samples *samples;
-        struct goal goal;
-    } rows[] = {
-        {"queries", "", 0, &side->queries, none},
-        {"queries per expiry", "", 2, &side->queries_per_expiry, goal},
-        {"p50", "ms", 2, &side->p50_ms, none},
-        {"p99", "ms", 2, &side->p99_ms, none},
-        {"p99.9", "ms", 2, &side->p999_ms, none},
-        {"slowest answer", "ms", 2, &side->max_ms, none},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, used++) {
-        snprintf(texts[used], sizeof texts[used], "%s: %s", name, rows[i].what);
-        report_row(texts[used], rows[i].unit, rows[i].decimals, rows[i].samples, rows[i].goal);
-    }
+    report_row_of(name, "queries", "", 0, &side->queries, none);
+    report_row_of(name, "queries per expiry", "", 2, &side->queries_per_expiry, goal);
+    report_row_of(name, "p50", "ms", 2, &side->p50_ms, none);
+    report_row_of(name, "p99", "ms", 2, &side->p99_ms, none);
+    report_row_of(name, "p99.9", "ms", 2, &side->p999_ms, none);
+    report_row_of(name, "slowest answer", "ms", 2, &side->max_ms, none);
 }
 
 static void report(const struct contest *contest)

@@ -8,6 +8,7 @@
  */
 #include "load/base/net.h"
 #include "load/bench/bench.h"
+#include "load/bench/crowd.h"
 #include "load/bench/pace.h"
 
 #include <inttypes.h>
@@ -46,20 +47,6 @@ static bool warm_up(struct bench *bench, struct tail *tail)
         good = bench_ask(tail->catalogd.port, path);
     }
     return good;
-}
-
-static bool burst_span(struct burst *burst, struct span *span)
-{
-    struct burst_summary summary;
-    if (!burst_run(burst))
-        return false;
-    burst_summarise(burst, &summary);
-    if (summary.statuses[200] != HERD)
-        fprintf(stderr, "bench: only %u of %d requests were answered with 200\n", summary.statuses[200],
-                HERD);
-    span->begin_us = burst_answers(burst)[0].sent_us;
-    span->end_us = span->begin_us + summary.span_us;
-    return summary.statuses[200] == HERD;
 }
 
 /* ---- those who ask for something else ---- */
@@ -111,31 +98,25 @@ static bool run_calm(struct tail *tail)
     return true;
 }
 
+/* The burst, and meanwhile the others. */
+static bool ask_beside(const struct tail *tail, struct crowd *crowd, struct latencies *out)
+{
+    struct herd *herd = NULL;
+    uint64_t begin_us;
+    if (!begin(tail, &herd, &begin_us))
+        return false;
+    net_pause_ms(BEFORE_MS);
+    bool good = crowd_ask(crowd);
+    return end(&herd, (struct span){crowd->sent_us, crowd->last_us}, out) && good;
+}
+
 static bool run_burst(struct bench *bench, struct tail *tail)
 {
-    char path[BURST_PATH_BYTES];
-    const struct burst_target target = {.host = "127.0.0.1", .port = tail->catalogd.port};
-    const struct burst_options options = {.targets = &target,
-                                          .target_count = 1,
-                                          .connection_count = HERD,
-                                          .connect_limit_ms = LIMIT_MS,
-                                          .request_limit_ms = LIMIT_MS,
-                                          .path = path};
-    struct burst *burst = NULL;
-    struct herd *herd = NULL;
+    struct crowd crowd = {.ports = {tail->catalogd.port}, .port_count = 1, .size = HERD};
     struct latencies latencies;
-    struct span span = {0, 0};
-    uint64_t begin_us;
-    bench_cold_path(bench, path);
-    if (!burst_open(&options, &burst))
-        return false;
-    bool good = begin(tail, &herd, &begin_us);
-    if (good) {
-        net_pause_ms(BEFORE_MS);
-        good = burst_span(burst, &span);
-        good = end(&herd, span, &latencies) && good;
-    }
-    burst_close(&burst);
+    bench_cold_path(bench, crowd.path);
+    bool good = crowd_open(&crowd) && ask_beside(tail, &crowd, &latencies);
+    crowd_close(&crowd);
     if (good) {
         samples_add(&tail->p50_ms, latencies.p50_ms);
         samples_add(&tail->p99_ms, latencies.p99_ms);

@@ -7,119 +7,98 @@
  * when all wait: connection, buffers and waiter, but not the kernel's socket. Every repetition has a new
  * process, for one that has held ten thousand before keeps some of their memory.
  */
-#include "load/base/net.h"
 #include "load/bench/bench.h"
+#include "load/bench/crowd.h"
 #include "load/bench/filled.h"
 #include "load/bench/usage.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     WAITERS = 10000,
     QUERY_MS = 2000,
     LOOK_MS = 1200, /* after the last request was written: all wait by then, and the query still runs */
     REPETITIONS = 3,
-    LIMIT_MS = 60000,
 };
 
 /* ---- one repetition ---- */
 
-struct crowd {
+struct hall {
     struct stack_catalogd catalogd;
+    struct crowd crowd;
     uint64_t alone_kib, waiting_kib;
-    double waiters;
+    bool all_wait;
     struct samples last_ms, kib_each, cpu_us_each;
 };
 
 static void look(void *context)
 {
-    struct crowd *crowd = context;
-    crowd->waiting_kib = proc_status(crowd->catalogd.pid, "VmRSS");
-    crowd->waiters = stack_catalogd_metric(&crowd->catalogd, "catalogd_connections_parked");
+    struct hall *hall = context;
+    hall->waiting_kib = proc_status(hall->catalogd.pid, "VmRSS");
+    hall->all_wait = crowd_waits(&hall->crowd, &hall->catalogd);
 }
 
-static uint64_t last_end_us(const struct burst *burst)
+static bool wait_for_fill(struct hall *hall, const struct bench *bench)
 {
-    uint64_t last_us = 0;
-    for (uint32_t i = 0; i < WAITERS; i++) {
-        if (burst_answers(burst)[i].end_us > last_us)
-            last_us = burst_answers(burst)[i].end_us;
-    }
-    return last_us;
-}
-
-static bool judge(struct crowd *crowd, const struct burst *burst, uint64_t filled_us)
-{
-    struct burst_summary summary;
-    burst_summarise(burst, &summary);
-    if (summary.statuses[200] != WAITERS || filled_us == 0 || crowd->waiters < WAITERS) {
-        fprintf(stderr, "bench: of %d requests %u were answered with 200, %.0f waited at once\n", WAITERS,
-                summary.statuses[200], crowd->waiters);
+    struct filled filled;
+    if (!filled_listen(bench, hall->crowd.path, &filled))
         return false;
-    }
-    samples_add(&crowd->last_ms, ((double)last_end_us(burst) - (double)filled_us) / 1e3);
-    samples_add(&crowd->kib_each, (double)(crowd->waiting_kib - crowd->alone_kib) / WAITERS);
+    uint64_t cpu_us = usage_cpu_us(hall->catalogd.pid);
+    bool good = crowd_ask(&hall->crowd) && hall->all_wait;
+    cpu_us = usage_cpu_us(hall->catalogd.pid) - cpu_us;
+    uint64_t filled_us = filled_wait(&filled);
+    if (!good || filled_us == 0)
+        return false;
+    samples_add(&hall->cpu_us_each, (double)cpu_us / WAITERS);
+    samples_add(&hall->last_ms, ((double)hall->crowd.last_us - (double)filled_us) / 1e3);
+    samples_add(&hall->kib_each, (double)(hall->waiting_kib - hall->alone_kib) / WAITERS);
     return true;
 }
 
-static bool gather(struct crowd *crowd, const struct bench *bench, const char *path)
+static bool gather(struct hall *hall, struct bench *bench)
 {
-    const struct burst_target target = {.host = "127.0.0.1", .port = crowd->catalogd.port};
-    const struct burst_event event = {.after_ms = LOOK_MS, .run = look, .context = crowd};
-    const struct burst_options options = {.targets = &target,
-                                          .target_count = 1,
-                                          .connection_count = WAITERS,
-                                          .connect_limit_ms = LIMIT_MS,
-                                          .request_limit_ms = LIMIT_MS,
-                                          .path = path,
-                                          .events = &event,
-                                          .event_count = 1};
-    struct burst *burst = NULL;
-    struct filled filled;
-    crowd->alone_kib = proc_status(crowd->catalogd.pid, "VmRSS");
-    if (!burst_open(&options, &burst))
-        return false;
-    bool good = filled_listen(bench, path, &filled);
-    if (good) {
-        uint64_t cpu_us = usage_cpu_us(crowd->catalogd.pid);
-        good = burst_run(burst);
-        samples_add(&crowd->cpu_us_each, (double)(usage_cpu_us(crowd->catalogd.pid) - cpu_us) / WAITERS);
-        good = judge(crowd, burst, filled_wait(&filled)) && good;
-    }
-    burst_close(&burst);
+    hall->crowd = (struct crowd){
+        .ports = {hall->catalogd.port},
+        .port_count = 1,
+        .size = WAITERS,
+        .meanwhile = {.after_ms = LOOK_MS, .run = look, .context = hall},
+    };
+    hall->all_wait = false;
+    bench_cold_path(bench, hall->crowd.path);
+    hall->alone_kib = proc_status(hall->catalogd.pid, "VmRSS");
+    bool good = crowd_open(&hall->crowd) && wait_for_fill(hall, bench);
+    crowd_close(&hall->crowd);
     return good;
 }
 
-static bool repeat(struct bench *bench, struct crowd *crowd)
+static bool repeat(struct bench *bench, struct hall *hall)
 {
-    char delay[32], warm[BURST_PATH_BYTES], cold[BURST_PATH_BYTES];
+    char delay[32], warm[BURST_PATH_BYTES];
     const char *const settings[] = {delay, NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     bench_cold_path(bench, warm);
-    bench_cold_path(bench, cold);
-    bool good = bench_service_start(bench, &crowd->catalogd, settings) &&
-                bench_ask(crowd->catalogd.port, warm) && gather(crowd, bench, cold);
-    stack_catalogd_stop(&crowd->catalogd);
+    bool good = bench_service_start(bench, &hall->catalogd, settings) &&
+                bench_ask(hall->catalogd.port, warm) && gather(hall, bench);
+    stack_catalogd_stop(&hall->catalogd);
     return good;
 }
 
 bool measure_waiters(struct bench *bench)
 {
-    static struct crowd crowd;
+    static struct hall hall;
     progress_begin("10 000 waiters in one process:");
     bool good = filled_tell(bench, true);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);
-        good = repeat(bench, &crowd);
+        good = repeat(bench, &hall);
     }
     if (good) {
         report_heading("%d requests wait in one process for one product", WAITERS);
-        report_row("from the fill to the last answer", "ms", 1, &crowd.last_ms,
+        report_row("from the fill to the last answer", "ms", 1, &hall.last_ms,
                    (struct goal){GOAL_AT_MOST, 120});
-        report_row("CPU of the process for each, from request to answer", "us", 1, &crowd.cpu_us_each,
+        report_row("CPU of the process for each, from request to answer", "us", 1, &hall.cpu_us_each,
                    (struct goal){GOAL_NONE, 0});
-        report_row("memory of the process for each", "KiB", 2, &crowd.kib_each,
+        report_row("memory of the process for each", "KiB", 2, &hall.kib_each,
                    (struct goal){GOAL_AT_MOST, 10});
     }
     return progress_end(filled_tell(bench, false) && good);

@@ -7,6 +7,7 @@
  */
 #include "load/base/net.h"
 #include "load/bench/bench.h"
+#include "load/bench/crowd.h"
 #include "load/bench/filled.h"
 
 #include <hiredis/hiredis.h>
@@ -23,7 +24,6 @@ enum {
     QUERY_MS = 1500,
     LOOK_MS = 700, /* after the last request was written: all wait by then, and the query still runs */
     REPETITIONS = 7,
-    LIMIT_MS = 30000,
 };
 
 static const char *const names[WAYS] = {"with the value in the message", "by looking again after it",
@@ -31,8 +31,9 @@ static const char *const names[WAYS] = {"with the value in the message", "by loo
 
 struct way {
     struct stack_catalogd holder, waiting;
+    struct crowd crowd; /* that waits */
+    bool all_wait;
     struct samples first_ms, last_ms;
-    double parked, pushed_before;
 };
 
 /* ---- services ---- */
@@ -97,66 +98,41 @@ static bool wait_loading(const struct way *way)
 static void look(void *context)
 {
     struct way *way = context;
-    way->parked = stack_catalogd_metric(&way->waiting, "catalogd_connections_parked");
-}
-
-static bool judge(struct way *way, const struct burst *burst, uint64_t filled_us)
-{
-    struct burst_summary summary;
-    uint64_t first_us = UINT64_MAX, last_us = 0;
-    burst_summarise(burst, &summary);
-    for (uint32_t i = 0; i < WAITERS; i++) {
-        uint64_t end_us = burst_answers(burst)[i].end_us;
-        first_us = end_us < first_us ? end_us : first_us;
-        last_us = end_us > last_us ? end_us : last_us;
-    }
-    if (summary.statuses[200] != WAITERS || filled_us == 0 || way->parked < WAITERS) {
-        fprintf(stderr, "bench: of %d requests %u were answered with 200, %.0f waited at once\n", WAITERS,
-                summary.statuses[200], way->parked);
-        return false;
-    }
-    samples_add(&way->first_ms, ((double)first_us - (double)filled_us) / 1e3);
-    samples_add(&way->last_ms, ((double)last_us - (double)filled_us) / 1e3);
-    return true;
+    way->all_wait = crowd_waits(&way->crowd, &way->waiting);
 }
 
 /* The crowd is connected before the load begins, and asks once it runs. */
-static bool wait_and_be_woken(const struct bench *bench, struct way *way, struct burst *burst,
-                              const char *path)
+static bool wait_and_be_woken(const struct bench *bench, struct way *way)
 {
-    struct leader leader = {.port = way->holder.port, .path = path};
+    struct leader leader = {.port = way->holder.port, .path = way->crowd.path};
     struct filled filled;
-    if (!filled_listen(bench, path, &filled))
+    if (!filled_listen(bench, way->crowd.path, &filled))
         return false;
     bool good = pthread_create(&leader.thread, NULL, lead, &leader) == 0;
     if (good) {
-        good = wait_loading(way) && burst_run(burst);
+        good = wait_loading(way) && crowd_ask(&way->crowd) && way->all_wait;
         pthread_join(leader.thread, NULL);
     }
     uint64_t filled_us = filled_wait(&filled);
-    return good && leader.good && judge(way, burst, filled_us);
+    if (!good || !leader.good || filled_us == 0)
+        return false;
+    samples_add(&way->first_ms, ((double)way->crowd.first_us - (double)filled_us) / 1e3);
+    samples_add(&way->last_ms, ((double)way->crowd.last_us - (double)filled_us) / 1e3);
+    return true;
 }
 
 static bool repeat(struct bench *bench, struct way *way)
 {
-    char path[BURST_PATH_BYTES];
-    const struct burst_target target = {.host = "127.0.0.1", .port = way->waiting.port};
-    const struct burst_event event = {.after_ms = LOOK_MS, .run = look, .context = way};
-    const struct burst_options options = {.targets = &target,
-                                          .target_count = 1,
-                                          .connection_count = WAITERS,
-                                          .connect_limit_ms = LIMIT_MS,
-                                          .request_limit_ms = LIMIT_MS,
-                                          .path = path,
-                                          .events = &event,
-                                          .event_count = 1};
-    struct burst *burst = NULL;
-    way->parked = 0;
-    bench_cold_path(bench, path);
-    if (!burst_open(&options, &burst))
-        return false;
-    bool good = wait_and_be_woken(bench, way, burst, path);
-    burst_close(&burst);
+    way->crowd = (struct crowd){
+        .ports = {way->waiting.port},
+        .port_count = 1,
+        .size = WAITERS,
+        .meanwhile = {.after_ms = LOOK_MS, .run = look, .context = way},
+    };
+    way->all_wait = false;
+    bench_cold_path(bench, way->crowd.path);
+    bool good = crowd_open(&way->crowd) && wait_and_be_woken(bench, way);
+    crowd_close(&way->crowd);
     return good;
 }
 
@@ -176,16 +152,17 @@ static bool shows(const struct way *ways)
 
 static void report(const struct way *ways)
 {
-    static char kept[WAYS][2][64]; /* rows are printed later */
+    static const struct goal none = {GOAL_NONE, 0};
+    char what[64];
     report_heading("%d requests wait in one process while the other loads: from the fill in Redis", WAITERS);
     for (size_t i = 0; i < WAYS; i++) {
-        snprintf(kept[i][0], sizeof kept[i][0], "to the first, %s", names[i]);
-        snprintf(kept[i][1], sizeof kept[i][1], "to the last, %s", names[i]);
+        snprintf(what, sizeof what, "to the first, %s", names[i]);
+        report_row(what, "ms", 2, &ways[i].first_ms, none);
     }
-    for (size_t i = 0; i < WAYS; i++)
-        report_row(kept[i][0], "ms", 2, &ways[i].first_ms, (struct goal){GOAL_NONE, 0});
-    for (size_t i = 0; i < WAYS; i++)
-        report_row(kept[i][1], "ms", 2, &ways[i].last_ms, (struct goal){GOAL_NONE, 0});
+    for (size_t i = 0; i < WAYS; i++) {
+        snprintf(what, sizeof what, "to the last, %s", names[i]);
+        report_row(what, "ms", 2, &ways[i].last_ms, none);
+    }
 }
 
 bool measure_wake(struct bench *bench)

@@ -61,5 +61,7 @@ uint64_t filled_wait(struct filled *filled)
 {
     pthread_join(filled->thread, NULL);
     redisFree(filled->context);
+    if (filled->heard_us == 0)
+        fprintf(stderr, "bench: Redis told of no fill within %d s\n", LIMIT_S);
     return filled->heard_us;
 }

@@ -9,9 +9,21 @@
 
 enum { CONNECT_LIMIT_MS = 5000 };
 
+static bool add_port(const struct pace *pace, struct work *work, uint16_t port, char *why)
+{
+    char target[32], url[WORK_PATH_BYTES];
+    snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)port);
+    if (!work_target_parse(target, &work->targets[work->target_count++], why))
+        return false;
+    snprintf(url, sizeof url, "http://%s%s", target, pace->path);
+    bool good = true;
+    for (uint32_t i = 0; good && i < pace->walks; i++)
+        good = work_url_add(work, url, why);
+    return good;
+}
+
 static bool make_work(const struct pace *pace, struct work *work, char *why)
 {
-    char target[32];
     work_init(work);
     work->shape = WORK_RATE;
     work->per_second = pace->per_second;
@@ -20,12 +32,10 @@ static bool make_work(const struct pace *pace, struct work *work, char *why)
     work->connect_limit_ms = CONNECT_LIMIT_MS;
     work->request_limit_ms = pace->limit_ms;
     work->generator_count = 1;
-    for (size_t i = 0; i < pace->port_count; i++) {
-        snprintf(target, sizeof target, "127.0.0.1:%u", (unsigned)pace->ports[i]);
-        if (!work_target_parse(target, &work->targets[work->target_count++], why))
-            return false;
-    }
-    return work_url_add(work, pace->path, why);
+    bool good = true;
+    for (size_t i = 0; good && i < pace->port_count; i++)
+        good = add_port(pace, work, pace->ports[i], why);
+    return good && (pace->walks > 0 || work_url_add(work, pace->path, why));
 }
 
 bool pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us,
@@ -43,6 +53,15 @@ bool pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us,
     herd_end(out, &records, &strain, ignored);
     records_clear(&records);
     return false;
+}
+
+bool pace_run(const struct pace *pace, struct records *records, struct herd_strain *strain,
+              char why[static WORK_WHY_BYTES])
+{
+    struct herd *herd = NULL;
+    uint64_t begin_us;
+    *records = (struct records){0};
+    return pace_begin(pace, &herd, &begin_us, why) && herd_end(&herd, records, strain, why);
 }
 
 static int by_value(const void *a, const void *b)

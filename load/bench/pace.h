@@ -21,6 +21,8 @@ struct pace {
     uint16_t ports[PACE_TARGETS_MAX]; /* on 127.0.0.1, in turn */
     size_t port_count;
     const char *path; /* may hold a {...} of work.h */
+    uint32_t
+        walks; /* so many clients of every port go through {each:...} side by side; 0: one, in turn over the ports */
     uint32_t per_second, duration_ms;
     uint32_t connection_count; /* at most */
     uint32_t limit_ms;         /* of a request */
@@ -29,6 +31,10 @@ struct pace {
 /* The first request is due at *begin_us, a few milliseconds from now. If true, herd_end() must follow. */
 bool pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us,
                 char why[static WORK_WHY_BYTES]);
+
+/* The whole of it, when nothing else is to happen. *records is yours to clear, whatever it returns. */
+bool pace_run(const struct pace *pace, struct records *records, struct herd_strain *strain,
+              char why[static WORK_WHY_BYTES]);
 
 struct latencies {
     size_t count; /* answered with 200 */

@@ -39,13 +39,14 @@ static bool fill_in(const struct rival *rival, const char *text, char *out, size
     return *text == '\0';
 }
 
-static bool fill_in_all(const struct rival *rival, const char *const *from, struct texts *texts)
+static bool fill_in_all(const struct rival *rival, const char *name, const char *const *from,
+                        struct texts *texts)
 {
     size_t count = 0;
     for (; from != NULL && from[count] != NULL; count++) {
         if (count == RIVAL_ARGUMENTS_MAX ||
             !fill_in(rival, from[count], texts->at[count], sizeof texts->at[count])) {
-            fprintf(stderr, "rival: too many or too long arguments: %s\n", from[count]);
+            fprintf(stderr, "%s: one argument or setting too many, or too long: %s\n", name, from[count]);
             return false;
         }
         texts->list[count] = texts->at[count];
@@ -65,7 +66,7 @@ static bool write_file(const struct rival *rival, const struct rival_plan *plan)
     bool good = file != NULL && fputs(text, file) != EOF;
     good = file != NULL && fclose(file) == 0 && good && chmod(path, 0644) == 0;
     if (!good)
-        fprintf(stderr, "rival: cannot write %s\n", path);
+        fprintf(stderr, "%s: cannot write its configuration, %s\n", plan->name, path);
     return good;
 }
 
@@ -97,8 +98,8 @@ static bool launch(struct rival *rival, const struct rival_plan *plan)
 {
     struct texts arguments, settings;
     rival->port = net_free_port();
-    if (!fill_in_all(rival, plan->arguments, &arguments) || !fill_in_all(rival, plan->settings, &settings) ||
-        !write_file(rival, plan))
+    if (!fill_in_all(rival, plan->name, plan->arguments, &arguments) ||
+        !fill_in_all(rival, plan->name, plan->settings, &settings) || !write_file(rival, plan))
         return false;
     const struct proc_options options = {.argv = arguments.list,
                                          .settings = settings.list,

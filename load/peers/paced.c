@@ -57,8 +57,8 @@ static void count_calls(const struct stage *stage, const struct paced *paced, ui
         spread_add(&score->figures[FIGURE_CALLS_PER_EXPIRY], (double)calls / expiries);
 }
 
-static bool run_pace(const struct peer *peer, const struct paced *paced, struct records *records,
-                     struct herd_strain *strain, char why[static WORK_WHY_BYTES])
+static bool ask_at_pace(const struct peer *peer, const struct paced *paced, struct records *records,
+                        struct herd_strain *strain, char why[static WORK_WHY_BYTES])
 {
     struct pace pace = {.port_count = PEER_INSTANCES,
                         .path = paced->path,
@@ -66,11 +66,9 @@ static bool run_pace(const struct peer *peer, const struct paced *paced, struct 
                         .duration_ms = paced->seconds * 1000,
                         .connection_count = paced->connection_count,
                         .limit_ms = paced->limit_ms};
-    struct herd *herd = NULL;
-    uint64_t begin_us;
     for (size_t i = 0; i < PEER_INSTANCES; i++)
         pace.ports[i] = peer->ports[i];
-    return pace_begin(&pace, &herd, &begin_us, why) && herd_end(&herd, records, strain, why);
+    return pace_run(&pace, records, strain, why);
 }
 
 bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *paced, struct score *score)
@@ -83,7 +81,7 @@ bool stage_paced(struct stage *stage, struct peer *peer, const struct paced *pac
         return false;
     uint64_t mark = stack_postgres_mark(&stage->postgres);
     struct meter before = stage_meter(stage, peer);
-    bool ran = run_pace(peer, paced, &records, &strain, why) && records.count > 0;
+    bool ran = ask_at_pace(peer, paced, &records, &strain, why) && records.count > 0;
     if (ran) {
         stage_shares(stage, peer, before, records.count, &score->figures[FIGURE_CPU],
                      &score->figures[FIGURE_REDIS]);

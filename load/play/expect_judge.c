@@ -77,14 +77,14 @@ static bool is_counted(const struct expect *expect, const struct record *record)
 static void measure_requests(const struct expect *expect, const struct expect_source *source,
                              struct figure *out)
 {
-    uint64_t refused = 0, served = 0;
+    uint64_t client_errors = 0, served = 0;
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
             continue;
         out->total++;
         out->count += is_counted(expect, record);
-        refused += has_status(record, 4);
+        client_errors += has_status(record, 4);
         served += record->outcome == RECORD_ANSWERED && record->status < 400;
     }
     out->kind = expect->figure == EXPECT_REQUESTS ? NUMBER : SHARE;
@@ -93,7 +93,7 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->value = 100.0 * (double)out->count / (double)out->total;
     if (out->total == 0 && expect->figure != EXPECT_REQUESTS)
         out->unknown = "no such request was made";
-    else if (expect->figure == EXPECT_FAILED && refused > 0 && served == 0)
+    else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0)
         out->unknown =
             "nothing was served, not one answer is below 400; where a 4xx is right, expect that status";
 }

@@ -177,8 +177,8 @@ static enum scenario_end tell(const struct report *report, const struct scenario
 
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *wanted)
 {
-    struct scenario_outputs some = *wanted, *outputs = &some;
-    if (!check_outputs(outputs))
+    struct scenario_outputs outputs = *wanted; /* less a page that cannot be */
+    if (!check_outputs(&outputs))
         return SCENARIO_NOT_RUN;
     struct report *report = calloc(1, sizeof *report);
     if (report == NULL) {
@@ -187,11 +187,11 @@ enum scenario_end scenario_run(const struct scenario *scenario, const struct sce
     }
     snprintf(report->title, sizeof report->title, "%s", scenario->title);
     snprintf(report->about, sizeof report->about, "%s", scenario->about);
-    snprintf(report->command, sizeof report->command, "%s", outputs->command);
+    snprintf(report->command, sizeof report->command, "%s", outputs.command);
     progress_title(scenario->title);
     enum scenario_end end = run_variants(scenario, report);
     if (report->result_count > 0)
-        end = tell(report, outputs, end);
+        end = tell(report, &outputs, end);
     report_clear(&baseline);
     report_clear(report);
     free(report);

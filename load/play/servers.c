@@ -70,9 +70,7 @@ static bool log_ends(const struct servers *servers)
     bool wanted = false;
     for (size_t i = 0; i < scenario->expect_count; i++)
         wanted = wanted || expect_needs_ends(&scenario->expects[i]);
-    const char *url = servers->postgres.url;
-    return !wanted || (stack_postgres_query(url, "ALTER SYSTEM SET log_duration = on", NULL, 0) &&
-                       stack_postgres_query(url, "SELECT pg_reload_conf()", NULL, 0));
+    return !wanted || stack_postgres_log_ends(&servers->postgres, true);
 }
 
 static bool start_postgres(struct servers *servers)
