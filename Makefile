@@ -33,7 +33,7 @@
 #   WERROR=1          warnings are errors
 #   V=1               prints every command
 #   CFLAGS= LDFLAGS= LDLIBS= PREFIX= DESTDIR=                as usual
-#   TEST_LIMIT_S=180  a test program is killed after this long; JOBS=2: so many run at a time
+#   TEST_LIMIT_S=600  a test program is killed after this long; JOBS=2: so many run at a time
 #
 # Missing Debian packages are installed by name on the first build (apt-get, with sudo when not root; no
 # service is started); `sh load/deps.sh --list build` names them.
@@ -47,7 +47,7 @@ SECONDS ?= 60
 MINUTES ?= 60
 SEED ?= 1
 PREFIX ?= /usr/local
-TEST_LIMIT_S ?= 180
+TEST_LIMIT_S ?= 600
 CFLAGS ?= -O2 -g
 T ?=
 

@@ -5,7 +5,7 @@
  *
  * Whatever it is, everybody gets the row, one query replaces it, and from then on it is a hit again.
  */
-#include "tests/support/fleet.h"
+#include "tests/support/probe.h"
 
 #include "load/base/net.h"
 
@@ -252,7 +252,7 @@ static void a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for(void **sta
 static void a_lease_of_garbage_without_a_ttl_gets_the_longest_one(void **state)
 {
     struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, (const char *[]){"DEADLINE_MS=400", NULL});
+    struct bad_key *key = begin(fleet, (const char *[]){"DEADLINE_MS=3000", "REDIS_LIMIT_MS=1000", NULL});
     struct burst_summary summary;
     done(stack_redis_command(&fleet->redis, "SET %s garbage", key->lease_key));
     assert_true(burst_run(key->burst));
@@ -265,22 +265,20 @@ static void a_lease_of_garbage_without_a_ttl_gets_the_longest_one(void **state)
 }
 
 /* The holder's token is gone from its own lease while it loads: its fill is refused, nobody sees it twice. */
-static void overwrite_the_lease(void *context)
+static bool overwrite_the_lease(struct fleet *fleet)
 {
-    struct bad_key *key = context;
-    assert_true(fleet_wait_running(key->fleet, FLEET_LOAD_PRODUCT, 1));
-    done(stack_redis_command(&key->fleet->redis, "SET %s stolen PX 300", key->lease_key));
+    done(stack_redis_command(&fleet->redis, "SET %s stolen PX 300", bad.lease_key));
+    return true;
 }
 
 static void a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more(void **state)
 {
     struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, (const char *[]){"LOAD_DELAY_MS=600", NULL});
-    const struct burst_event event = {.run = overwrite_the_lease, .context = key};
-    struct burst_summary summary;
-    assert_true(fleet_burst(fleet, key->path, REQUESTS, &event, &summary));
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(summary.bodies, 1);
+    struct bad_key *key = begin(fleet, NULL);
+    struct probe_burst burst;
+    assert_true(probe_gather(fleet, key->path, REQUESTS, overwrite_the_lease, &burst));
+    assert_int_equal(burst.summary.statuses[200], REQUESTS);
+    assert_int_equal(burst.summary.bodies, 1);
     assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2);
     assert_int_equal(fleet_sum(fleet, "guard_fills_total{result=\"late\"}"), 1);
 }

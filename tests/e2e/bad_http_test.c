@@ -5,7 +5,7 @@
  * Each gets the right status and, where the service itself refuses, a problem document; none reaches Redis or
  * PostgreSQL; and clients beside it keep their connections and their answers.
  */
-#include "tests/support/fleet.h"
+#include "tests/support/probe.h"
 
 #include "load/base/net.h"
 
@@ -434,17 +434,37 @@ static void half_open_connections_hold_nobody_up(void **state)
     burst_close(&neighbours);
 }
 
+enum { WAITERS = 100 };
+
+struct shedding {
+    struct fleet *fleet;
+    struct pg_conn *gate;
+    bool shed;
+};
+
+static void wait_until_all_others_are_shed(void *context)
+{
+    struct shedding *shedding = context;
+    shedding->shed =
+        fleet_wait_metric(shedding->fleet, 0, "guard_gets_total{outcome=\"shed\"}", CROWD - WAITERS);
+    probe_gate_open(&shedding->gate);
+}
+
 /* Past MAX_WAITERS a request is refused at once, and the rest is served. */
 static void past_the_limit_of_waiters_requests_are_shed(void **state)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
-    struct burst_summary summary;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=1000", "MAX_WAITERS=100", NULL}));
+    struct shedding shedding = {.fleet = fleet};
+    const struct burst_event event = {.run = wait_until_all_others_are_shed, .context = &shedding};
+    struct probe_burst burst;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_WAITERS=100", NULL}));
     fleet_cold_product(fleet, path);
-    assert_true(fleet_burst(fleet, path, CROWD, NULL, &summary));
-    assert_int_equal(summary.statuses[200], 100);
-    assert_int_equal(summary.statuses[503], CROWD - 100);
+    assert_true(probe_gate_shut(fleet, &shedding.gate));
+    assert_true(probe_ask_all(fleet, path, CROWD, &event, &burst));
+    assert_true(shedding.shed);
+    assert_int_equal(burst.summary.statuses[200], WAITERS);
+    assert_int_equal(burst.summary.statuses[503], CROWD - WAITERS);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
 }
 

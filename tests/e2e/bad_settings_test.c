@@ -6,10 +6,9 @@
  * used ends it with status 1 or 2 and the reason; a server that is away or not as it should be does not: the
  * service starts, says so, answers as well as it can, and recovers.
  */
-#include "tests/support/fleet.h"
+#include "tests/support/probe.h"
 
 #include "load/base/net.h"
-#include "tests/support/probe.h"
 
 #include <hiredis/hiredis.h>
 
@@ -374,16 +373,16 @@ static void wait_readyz(const struct fleet *fleet, const char *text)
     }
 }
 
-/* One query for the process, everybody answered, nothing stored. */
+/* One query for those who came before it, one for those who came while it ran; everybody answered, nothing stored. */
 static void assert_answered_uncached(struct fleet *fleet)
 {
     char path[BURST_PATH_BYTES];
-    struct burst_summary summary;
+    struct probe_burst burst;
     fleet_cold_product(fleet, path);
     fleet_mark(fleet);
-    assert_true(fleet_burst(fleet, path, REQUESTS, NULL, &summary));
-    assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(summary.bodies, 1);
+    assert_true(probe_gather(fleet, path, REQUESTS, NULL, &burst));
+    assert_int_equal(burst.summary.statuses[200], REQUESTS);
+    assert_int_equal(burst.summary.bodies, 1);
     assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2);
     assert_int_equal(fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}"), 0);
 }
@@ -397,7 +396,7 @@ static void a_wrong_redis_password_is_told_and_the_service_answers_uncached(void
     assert_true(stack_redis_start(&locked, (const char *[]){"--requirepass", "sesame-sesame", NULL}));
     for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
         snprintf(url, sizeof url, "REDIS_URL=redis://%s127.0.0.1:%u/0", users[i], (unsigned)locked.port);
-        assert_true(fleet_add(fleet, (const char *[]){url, "LOAD_DELAY_MS=300", NULL}));
+        assert_true(fleet_add(fleet, (const char *[]){url, "REDIS_LIMIT_MS=250", NULL}));
         assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
         wait_readyz(fleet, "\"redis\":\"denied\"");
         assert_true(readyz_has(fleet, "\"degraded\":true"));
@@ -417,7 +416,7 @@ static void a_redis_that_is_nowhere_is_told_and_found_when_it_comes(void **state
 {
     struct fleet *fleet = *state;
     stack_redis_kill(&fleet->redis);
-    assert_true(fleet_add(fleet, (const char *[]){"LOAD_DELAY_MS=300", NULL}));
+    assert_true(fleet_add(fleet, (const char *[]){"REDIS_LIMIT_MS=250", NULL}));
     assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
     wait_readyz(fleet, "\"redis\":\"down\"");
     assert_answered_uncached(fleet);
@@ -449,7 +448,7 @@ static void a_redis_url_that_leads_nowhere_is_told(void **state)
         {"REDIS_URL=unix:///nonexistent/redis.sock", "\"redis\":\"down\"", "/nonexistent/redis.sock"},
     };
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        assert_true(fleet_add(fleet, (const char *[]){urls[i].setting, "LOAD_DELAY_MS=300", NULL}));
+        assert_true(fleet_add(fleet, (const char *[]){urls[i].setting, "REDIS_LIMIT_MS=250", NULL}));
         assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
         wait_readyz(fleet, urls[i].state);
         assert_answered_uncached(fleet);
@@ -468,7 +467,7 @@ static void a_redis_that_cannot_be_written_costs_the_cache_only(void **state)
     static const char *const make[] = {"CONFIG SET maxmemory 1", "REPLICAOF 127.0.0.1 1"};
     static const char *const undo[] = {"CONFIG SET maxmemory 0", "REPLICAOF NO ONE"};
     for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
-        assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=300", NULL}));
+        assert_true(fleet_start(fleet, 1, (const char *[]){"REDIS_LIMIT_MS=250", NULL}));
         freeReplyObject(stack_redis_command(&fleet->redis, make[i]));
         assert_answered_uncached(fleet);
         freeReplyObject(stack_redis_command(&fleet->redis, undo[i]));

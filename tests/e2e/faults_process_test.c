@@ -26,6 +26,11 @@ enum { PROCESSES = 2, REQUESTS = 1000, HALF = REQUESTS / PROCESSES };
 #define LEASES_LOST "guard_leases_total{event=\"lost\"}"
 #define FILLS_LATE "guard_fills_total{result=\"late\"}"
 
+/* A lease that a test can wait for, and queries that take longer than to find and to stop or kill who leads. */
+enum { LEASE_MS = 4500 };
+static const char *const short_leased[] = {"LOAD_DELAY_MS=3000", "LEASE_MS=4500", "REDIS_LIMIT_MS=1500",
+                                           "DEADLINE_MS=28000", NULL};
+
 /* What happens to the process that leads; filled in by the events, which run in the middle of a burst. */
 struct scene {
     struct fleet *fleet;
@@ -72,13 +77,12 @@ static void leader_is_stopped_until_another_has_filled(void *context)
 
 static void a_leader_stopped_past_its_lease_cannot_store_what_it_loaded(void **state)
 {
-    const char *const settings[] = {"LOAD_DELAY_MS=500", "LEASE_MS=900", "REDIS_LIMIT_MS=200", NULL};
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
     struct scene scene = {.fleet = fleet};
     const struct burst_event event = {.run = leader_is_stopped_until_another_has_filled, .context = &scene};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
+    assert_true(fleet_start(fleet, PROCESSES, short_leased));
     scene.product = fleet_cold_product(fleet, path);
     fleet_mark(fleet);
     assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
@@ -116,8 +120,7 @@ static uint64_t last_end_us(const struct burst *burst, enum burst_outcome outcom
 
 static void a_killed_leader_costs_the_others_its_lease_and_one_further_load(void **state)
 {
-    enum { LEASE_MS = 900, POLL_MS = 500, QUERY_MS = 500, MACHINE_MS = 1500 };
-    const char *const settings[] = {"LOAD_DELAY_MS=500", "LEASE_MS=900", "REDIS_LIMIT_MS=200", NULL};
+    enum { POLL_MS = 500, QUERY_MS = 3000, MACHINE_MS = 10000 };
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -125,7 +128,7 @@ static void a_killed_leader_costs_the_others_its_lease_and_one_further_load(void
     struct burst *burst = NULL;
     struct scene scene = {.fleet = fleet};
     const struct burst_event event = {.run = leader_is_killed, .context = &scene};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
+    assert_true(fleet_start(fleet, PROCESSES, short_leased));
     scene.product = fleet_cold_product(fleet, path);
     fleet_mark(fleet);
     struct burst_options options = fleet_options(fleet, targets, path, REQUESTS);
@@ -154,8 +157,8 @@ static void the_orphan_is_running_and_its_process_killed(void *context)
 
 static void postgresql_ends_the_query_of_a_killed_process(void **state)
 {
-    enum { QUERY_MS = 9000, CHECK_MS = 1000, MACHINE_MS = 4000 };
-    const char *const settings[] = {"LOAD_DELAY_MS=9000", NULL};
+    enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000 };
+    const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", NULL};
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
@@ -216,8 +219,10 @@ static void leader_is_told_to_end_while_all_wait(void *context)
 /* With a lease this long, who loads next can only have got it because it was given back. */
 static void a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process(void **state)
 {
-    const char *const settings[] = {"LOAD_DELAY_MS=2500", "LEASE_MS=25000", "DRAIN_MS=300", NULL};
-    enum { LEASE_MS = 25000 };
+    const char *const settings[] = {
+        "LOAD_DELAY_MS=6000",  "LOAD_LIMIT_MS=20000", "LEASE_MS=60000",    "MAX_HOLD_MS=60000",
+        "REDIS_LIMIT_MS=5000", "DRAIN_MS=300",        "DEADLINE_MS=28000", NULL};
+    enum { LONG_LEASE_MS = 60000 };
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct probe_burst burst;
@@ -228,7 +233,7 @@ static void a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_pr
     scene.product = fleet_cold_product(fleet, path);
     fleet_mark(fleet);
     assert_true(probe_ask_all(fleet, path, REQUESTS, &event, &burst));
-    assert_true(net_now_us() - scene.at_us < (uint64_t)LEASE_MS * 1000 / 2);
+    assert_true(net_now_us() - scene.at_us < (uint64_t)LONG_LEASE_MS * 1000 / 2);
     assert_true(scene.happened);
     assert_int_equal(burst.summary.statuses[503], HALF);
     assert_int_equal(burst.unadvised, 0);
@@ -252,7 +257,7 @@ static void told_twice_to_end_while_all_wait(void *context)
 static void a_second_sigterm_ends_a_draining_process_at_once(void **state)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=9000", "DRAIN_MS=60000", NULL};
-    enum { AT_ONCE_MS = 3000 };
+    enum { AT_ONCE_MS = 8000 }; /* sooner than the query is over */
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
@@ -380,7 +385,7 @@ static bool holds_no_more(void *context)
 
 static void ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread(void **state)
 {
-    const char *const settings[] = {"LOAD_DELAY_MS=40", "LOAD_WORKERS=2", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=40", "LOAD_WORKERS=2", "REDIS_LIMIT_MS=1000", NULL};
     enum { WATCHER = 1 }; /* looks after the schema, with a connection of its own when the others are busy */
     struct fleet *fleet = *state;
     struct holding before[PROCESSES];

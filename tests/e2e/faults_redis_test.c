@@ -21,9 +21,11 @@
 
 enum { PROCESSES = 2, REQUESTS = 1000, LOADS_PER_PROCESS = 2 };
 
-/* The fault must come, and the burst must have arrived, before the query is over, on the slowest machine: who
- * arrives after a query was sent is not given its row but the next one's. */
-static const char *const settings[] = {"LOAD_DELAY_MS=600", NULL};
+/* While Redis is away everybody waits for its limit, twice at most; while it is there the slowest machine does not
+ * reach it. Who arrives after a query was sent is not given its row but the next one's: all of a burst have arrived
+ * before the first query is over (probe_gather()). */
+#define LIMITS "REDIS_LIMIT_MS=1000", "LEASE_MS=9000"
+static const char *const settings[] = {LIMITS, NULL};
 
 #define COMMANDS_DOWN "guard_redis_state{connection=\"commands\",state=\"down\"}"
 #define COMMANDS_DENIED "guard_redis_state{connection=\"commands\",state=\"denied\"}"
@@ -31,20 +33,6 @@ static const char *const settings[] = {"LOAD_DELAY_MS=600", NULL};
 #define FILLS_REFUSED "guard_fills_total{result=\"refused\"}"
 
 /* ---- the acts ---- */
-
-typedef bool fault(struct fleet *fleet);
-
-struct act {
-    struct fleet *fleet;
-    fault *happens;
-    bool happened;
-};
-
-static void happen_while_the_query_runs(void *context)
-{
-    struct act *act = context;
-    act->happened = fleet_wait_loads(act->fleet, FLEET_LOAD_PRODUCT, 1) && act->happens(act->fleet);
-}
 
 static void expect_all_served(const struct burst_summary *summary)
 {
@@ -60,17 +48,14 @@ static uint32_t expect_loads_between(const struct fleet *fleet, uint32_t least, 
 }
 
 /* Returns the product. */
-static uint32_t burst_through(struct fleet *fleet, fault *happens)
+static uint32_t burst_through(struct fleet *fleet, probe_fault *happens)
 {
     char path[BURST_PATH_BYTES];
-    struct burst_summary summary;
-    struct act act = {.fleet = fleet, .happens = happens};
-    const struct burst_event event = {.run = happen_while_the_query_runs, .context = &act};
+    struct probe_burst burst;
     uint32_t product = fleet_cold_product(fleet, path);
     fleet_mark(fleet);
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
-    assert_true(act.happened);
-    expect_all_served(&summary);
+    assert_true(probe_gather(fleet, path, REQUESTS, happens, &burst));
+    expect_all_served(&burst.summary);
     expect_loads_between(fleet, 1, PROCESSES * LOADS_PER_PROCESS);
     return product;
 }
@@ -82,7 +67,7 @@ static uint32_t burst_during_the_fault(struct fleet *fleet)
     struct probe_burst burst;
     uint32_t product = fleet_cold_product(fleet, path);
     fleet_mark(fleet);
-    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    assert_true(probe_gather(fleet, path, REQUESTS, NULL, &burst));
     expect_all_served(&burst.summary);
     assert_int_equal(burst.hits, 0);
     expect_loads_between(fleet, PROCESSES, PROCESSES * LOADS_PER_PROCESS);
@@ -214,8 +199,10 @@ static bool everything_is_flushed(struct fleet *fleet)
 
 static void a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused(void **state)
 {
+    const char *const patient[] = {FLEET_PATIENT,
+                                   NULL}; /* its renewal would tell the leader sooner than its fill */
     struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
+    assert_true(fleet_start(fleet, PROCESSES, patient));
     uint32_t product = burst_through(fleet, everything_is_flushed);
     expect_loads_between(fleet, 2, 2);
     assert_true(fleet_sum(fleet, FILLS_LATE) == 1);
@@ -251,7 +238,7 @@ static bool the_password_is_changed(struct fleet *fleet)
 static void start_as_user(struct fleet *fleet)
 {
     char url[96];
-    const char *const user_settings[] = {"LOAD_DELAY_MS=600", url, NULL};
+    const char *const user_settings[] = {LIMITS, url, NULL};
     snprintf(url, sizeof url, "REDIS_URL=redis://guard:secret@127.0.0.1:%u/0", (unsigned)fleet->redis.port);
     assert_true(probe_redis(fleet, "ACL SETUSER guard on >secret ~csg1:* &csg1:* +@all"));
     assert_true(fleet_start(fleet, PROCESSES, user_settings));

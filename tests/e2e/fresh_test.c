@@ -167,19 +167,21 @@ static void change_while_loading(struct fleet *fleet, const char *const *setting
 /* Much of its limit is left: the load that was voided is cancelled. */
 static void a_row_changed_early_in_its_load_is_loaded_again(void **state)
 {
-    const char *const settings[] = {"LOAD_DELAY_MS=600", "LOAD_LIMIT_MS=10000", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=3000", "LOAD_LIMIT_MS=10000", NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
         change_while_loading(*state, settings, by, 0);
         assert_int_equal(fleet_sum(*state, "guard_fills_total{result=\"late\"}"), 0);
     }
 }
 
-/* Little is left: it goes on, comes back with the old row, and whoever asked meanwhile must not get that. */
+/* Less than half of its limit is left: it goes on, comes back with the old row, and whoever asked meanwhile must not get
+ * that. */
 static void a_row_changed_late_in_its_load_is_loaded_again(void **state)
 {
-    const char *const settings[] = {"LOAD_DELAY_MS=2000", "LOAD_LIMIT_MS=3000", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=6000", "LOAD_LIMIT_MS=8000", "DEADLINE_MS=28000",
+                                    FLEET_PATIENT, NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
-        change_while_loading(*state, settings, by, 1550);
+        change_while_loading(*state, settings, by, 4100);
         assert_int_equal(fleet_sum(*state, "guard_fills_total{result=\"late\"}"), 1);
     }
 }
@@ -386,6 +388,9 @@ static void whoever_begins_after_an_invalidation_sees_the_row_it_was_for(void **
 
 /* ---- the lease of a dead process ---- */
 
+/* So long is waited for the orphan's lease; had it been granted anew, it would be for LEASE_MS. */
+enum { ORPHAN_MS = 2000, SECOND_LEASE_MS = 15000 };
+
 struct orphan {
     struct fleet *fleet;
     struct relay *relay;
@@ -403,6 +408,9 @@ static void kill_the_holder(void *context)
     while (fleet_redis_number(orphan->fleet, "EXISTS", orphan->lease_key) != 1)
         assert_true(net_now_us() < end_us);
     stack_catalogd_kill(&orphan->fleet->catalogd[PROCESSES]);
+    assert_int_equal(fleet_redis_number(orphan->fleet, "PTTL", orphan->lease_key) > ORPHAN_MS, 1);
+    freeReplyObject(
+        stack_redis_command(&orphan->fleet->redis, "PEXPIRE %s %d", orphan->lease_key, (int)ORPHAN_MS));
     struct redisReply *reply = stack_redis_command(&orphan->fleet->redis, "GET %s", orphan->lease_key);
     snprintf(orphan->token, sizeof orphan->token, "%s", reply->str);
     freeReplyObject(reply);
@@ -414,7 +422,7 @@ static void leave_a_lease_behind(struct orphan *orphan, const char *path)
     struct fleet *fleet = orphan->fleet;
     struct burst *burst = NULL;
     char url[64];
-    const char *const relayed[] = {"LEASE_MS=2000", url, NULL};
+    const char *const relayed[] = {url, NULL};
     assert_true(relay_open(fleet->redis.port, &orphan->relay));
     snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(orphan->relay));
     assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, PROCESSES));
@@ -456,7 +464,7 @@ static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
     struct orphan orphan = {.fleet = fleet};
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "LEASE_MS=2000", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=150", NULL};
     assert_true(fleet_start(fleet, PROCESSES, settings));
     fleet_redis_key(orphan.lease_key, fleet_cold_product(fleet, path), 'l');
     leave_a_lease_behind(&orphan, path);
@@ -466,7 +474,8 @@ static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **
     assert_int_equal(summary.bodies, 1);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
     /* One poll (at most 750 ms) and the query after the lease was gone; nobody waited for a second one. */
-    assert_true(orphan.free_us != 0 && net_now_us() < orphan.free_us + 2000000);
+    assert_true(orphan.free_us != 0 &&
+                net_now_us() < orphan.free_us + (uint64_t)SECOND_LEASE_MS * 1000 * 2 / 3);
 }
 
 int main(void)

@@ -69,6 +69,7 @@ static size_t assert_all_close_on_exec(pid_t pid)
 
 struct look {
     const struct fleet *fleet;
+    struct pg_conn *gate;
     size_t found;
 };
 
@@ -78,6 +79,7 @@ static void look_at_descriptors(void *context)
     struct look *look = context;
     if (fleet_wait_waiters(look->fleet, 20))
         look->found = assert_all_close_on_exec(look->fleet->catalogd[0].pid);
+    probe_gate_open(&look->gate);
 }
 
 static void no_descriptor_would_be_inherited_by_a_child(void **state)
@@ -87,8 +89,9 @@ static void no_descriptor_would_be_inherited_by_a_child(void **state)
     struct burst_summary summary;
     struct look look = {.fleet = fleet};
     const struct burst_event event = {.run = look_at_descriptors, .context = &look};
-    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=500", NULL}));
+    assert_true(fleet_start(fleet, 1, NULL));
     fleet_cold_product(fleet, path);
+    assert_true(probe_gate_shut(fleet, &look.gate));
     assert_true(fleet_burst(fleet, path, 20, &event, &summary));
     assert_int_equal(summary.statuses[200], 20);
     assert_in_range(look.found, 20 + 3, 1000);
@@ -104,7 +107,8 @@ static void a_process_that_starts_with_nothing_there_says_so_and_serves_when_bot
     fleet_cold_product(fleet, path);
     stack_redis_kill(&fleet->redis);
     stack_postgres_kill(&fleet->postgres);
-    assert_true(fleet_add(fleet, (const char *[]){"FAILURE_MS=100", NULL})); /* /healthz answers */
+    assert_true(fleet_add(
+        fleet, (const char *[]){"FAILURE_MS=100", "REDIS_LIMIT_MS=1000", NULL})); /* /healthz answers */
     assert_int_equal(fleet_ask_status(fleet, 0, path), 503);
     assert_false(stack_catalogd_wait_ready(&fleet->catalogd[0], 0));
     assert_true(stack_postgres_restart(&fleet->postgres));
@@ -140,7 +144,7 @@ static void an_outage_is_told_in_few_lines_and_with_advice(void **state)
 {
     enum { BURST_LINES = 5, WINDOW_MS = 10000, EVENTS = 8 };
     struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_QUEUE=4000", NULL}));
+    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_QUEUE=4000", "REDIS_LIMIT_MS=250", NULL}));
     uint64_t begun_us = net_now_us();
     stack_redis_kill(&fleet->redis);
     stack_postgres_kill(&fleet->postgres);
@@ -181,8 +185,8 @@ static bool no_session_is_left(void *context)
 /* The queries would go on for as long again as the test waits for their end. */
 static void what_killed_processes_asked_for_is_gone_from_postgresql_soon_after(void **state)
 {
-    enum { QUERY_MS = 9000, CHECK_MS = 1000, MACHINE_MS = 5000, STORMS = 2 };
-    const char *const settings[] = {"LOAD_DELAY_MS=9000", "LOAD_WORKERS=4", NULL};
+    enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000, STORMS = 2 };
+    const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", "LOAD_WORKERS=4", NULL};
     struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;

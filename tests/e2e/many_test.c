@@ -337,7 +337,7 @@ static void clients_who_leave_are_forgotten(void **state)
     struct burst_summary summary;
     struct burst *burst = NULL;
     char path[PATH_BYTES];
-    const char *const settings[] = {"LOAD_DELAY_MS=1000", "SERVER_LOOPS=1", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=4000", "SERVER_LOOPS=1", NULL};
     assert_true(fleet_start(fleet, 1, settings));
     path_of_ids(path, cold_products(fleet, 20), 20, false);
     struct burst_options options = fleet_options(fleet, targets, path, 100);

@@ -24,6 +24,11 @@ enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
 /* The poll behind the notifications comes too late for anything in here. */
 static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
 
+/* Redis is away for a while: who writes or pays waits for twice its limit, and what a dead writer owes is his for that
+ * time and some more. */
+static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=250", NULL};
+static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=250", "OUTBOX_POLL_MS=3600000", NULL};
+
 /* A product that no test before has changed, in everybody's cache, while nobody owes anything. */
 static uint32_t cached_product(struct fleet *fleet)
 {
@@ -196,7 +201,7 @@ static void what_a_killed_writer_owed_is_paid_by_another_process(void **state)
 {
     struct fleet *fleet = *state;
     char committed[96];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
     struct background put = {.fleet = fleet, .id = cached_product(fleet)};
     snprintf(committed, sizeof committed, "SELECT version FROM products WHERE id = %" PRIu32, put.id);
     stack_redis_pause(&fleet->redis);
@@ -215,7 +220,7 @@ static void what_a_killed_writer_owed_is_paid_by_another_process(void **state)
 static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(void **state)
 {
     struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
     const uint32_t id = cached_product(fleet);
     char path[64], version[] = "If-Match: \"1\"\r\n";
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
@@ -240,7 +245,7 @@ static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(v
 static void what_could_not_be_paid_stays_owed(void **state)
 {
     struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)));
     wait_for_listeners(fleet);
     const uint32_t id = cached_product(fleet);
     stack_redis_pause(&fleet->redis);
@@ -255,7 +260,7 @@ static void what_could_not_be_paid_stays_owed(void **state)
 static void changes_made_while_redis_is_dead_are_paid_when_it_lives_again(void **state)
 {
     struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
     const uint32_t id = cached_product(fleet);
     stack_redis_kill(&fleet->redis);
     assert_int_equal(writes_put(fleet, 0, id, 1, 1), 200);
@@ -272,7 +277,7 @@ static void changes_made_while_redis_is_dead_are_paid_when_it_lives_again(void *
 static void what_a_killed_payer_had_claimed_is_paid_by_another(void **state)
 {
     struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)));
     wait_for_listeners(fleet);
     const uint32_t id = cached_product(fleet);
     stack_redis_pause(&fleet->redis);
@@ -280,7 +285,8 @@ static void what_a_killed_payer_had_claimed_is_paid_by_another(void **state)
     assert_true(writes_wait_number(fleet, 2, OWED " WHERE due_at > now()")); /* claimed */
     stack_catalogd_kill(&fleet->catalogd[0]);
     stack_redis_resume(&fleet->redis);
-    assert_true(fleet_add(fleet, writes_settings(fleet, NOTIFIED_ONLY)) && fleet_wait_ready(fleet, 1));
+    assert_true(fleet_add(fleet, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)) &&
+                fleet_wait_ready(fleet, 1));
     assert_everybody_sees(fleet, id, 2);
     assert_true(writes_wait_number(fleet, 0, OWED));
 }

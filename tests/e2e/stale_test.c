@@ -169,8 +169,8 @@ static void a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_i
 
 static void a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that(void **state)
 {
-    enum { LEASE_MS = 900, MACHINE_MS = 1500 };
-    const char *const settings[] = {STALE_FOR_AN_HOUR, "LEASE_MS=900", "REDIS_LIMIT_MS=200", NULL};
+    enum { LEASE_MS = 4500, MACHINE_MS = 10000 };
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "LEASE_MS=4500", "REDIS_LIMIT_MS=1500", NULL};
     begin(state, settings);
     make_stale();
     shut_gate();
@@ -214,8 +214,8 @@ static void a_failed_refresh_cools_down_while_the_stale_product_is_served(void *
 /* In real time, for once, and the database is gone. */
 static void a_stale_product_is_served_for_its_stale_time_and_no_longer(void **state)
 {
-    enum { LIFE_MS = 1000 + 2500 };
-    const char *const settings[] = {"FRESH_MS=1000", "STALE_MS=2500", "JITTER_PERCENT=0", "FAILURE_MS=50",
+    enum { LIFE_MS = 1000 + 7000 };
+    const char *const settings[] = {"FRESH_MS=1000", "STALE_MS=7000", "JITTER_PERCENT=0", "FAILURE_MS=50",
                                     NULL};
     unsigned stale_count = 0;
     begin(state, settings);
@@ -263,7 +263,8 @@ static void an_invalidation_drops_a_stale_product_like_any_other(void **state)
 static void past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on(void **state)
 {
     enum { SOFT_MS = 300 };
-    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=300", "DEADLINE_MS=20000", NULL};
+    const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=300", "DEADLINE_MS=20000",
+                                    NULL};
     begin(state, settings);
     make_stale();
     shut_gate();
@@ -282,7 +283,8 @@ static void past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on
 
 static void within_the_soft_limit_a_stale_product_is_answered_fresh(void **state)
 {
-    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=15000", "DEADLINE_MS=20000", NULL};
+    const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=15000", "DEADLINE_MS=20000",
+                                    NULL};
     struct burst_summary summary;
     begin(state, settings);
     make_stale();

@@ -260,7 +260,7 @@ static void a_wrong_scenario_names_file_and_line_of_every_mistake(void **state)
     }
     expect_status(TOOL("scenario", "cold-burst", "--set", "NO_SUCH=1"), BAD_USAGE);
     expect_said("load/scenarios/cold-burst.scenario: --set NO_SUCH: the scenario has no such name; it has: "
-                "LOAD_DELAY_MS");
+                "MAX LOAD_DELAY_MS");
     expect_status(TOOL("scenario", "/nowhere.scenario"), BAD_USAGE);
     expect_said("/nowhere.scenario: No such file or directory");
     expect_status(TOOL("scenario", "no-such-name"), BAD_USAGE);
@@ -495,7 +495,7 @@ static void ended_while_it_connects_it_ends_at_once(void **state)
     uint64_t begin_us = net_now_us();
     kill(pid, SIGINT);
     expect_status(finish(pid), ENDED_EARLY);
-    assert_in_range(net_now_us() - begin_us, 0, 4000000); /* connecting may last 10 s */
+    assert_in_range(net_now_us() - begin_us, 0, 9000000); /* connecting may last 10 s */
     close(listener);
 }
 
@@ -591,24 +591,19 @@ static void whatever_can_happen_to_the_servers_happens(void **state)
         const struct result_mark *mark = &result->marks[i];
         faults += mark->kind == RESULT_FAULT;
         if (strncmp(mark->text, "leader pause for 100ms (catalogd ", 33) == 0)
-            assert_in_range(mark->until_ms - mark->at_ms, 99, 3000);
+            assert_in_range(mark->until_ms - mark->at_ms, 99, LIMIT_MS);
     }
     assert_int_equal(faults, 18);
     report_clear(&report);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_SANITIZED = 1 }; /* the scenarios judge times, too */
-#else
-enum { IS_SANITIZED = 0 };
-#endif
-
+/* As they are but for their times, which are for a machine that does nothing else. */
 static void scenarios_of_ours_hold(void **state)
 {
     (void)state;
-    if (IS_SANITIZED)
-        skip();
-    expect_status(TOOL("scenario", "cold-burst", "leader-killed"), HELD);
+    expect_status(TOOL("scenario", "cold-burst", "leader-killed", "--set", "LOAD_DELAY_MS=3000", "--set",
+                       "LEASE_MS=6000", "--set", "REDIS_LIMIT_MS=2000", "--set", "MAX=60s"),
+                  HELD);
     expect_said("cold-burst                   held\nleader-killed                held\n");
 }
 
@@ -652,7 +647,7 @@ static void the_example_for_ones_own_service_holds_for_ours(void **state)
     snprintf(log, sizeof log, "LOG=%s", fleet->postgres.log_path);
     snprintf(flush, sizeof flush, "FLUSH=redis-cli -p %u flushall", (unsigned)fleet->redis.port);
     expect_status(TOOL("scenario", "own-service", "--set", target, "--set", database, "--set", redis, "--set",
-                       log, "--set", flush),
+                       log, "--set", flush, "--set", "MOST=60s"),
                   HELD);
     expect_said("loads per key <= 2: 2");
 }

@@ -282,7 +282,8 @@ static void a_row_held_for_long_fails_its_write_and_nothing_else(void **state)
 {
     struct fleet *fleet = *state;
     struct background held, queued;
-    const char *const settings[] = {"WRITE_LOCK_MS=700", "WRITE_WORKERS=1", "WRITE_QUEUE=1", NULL};
+    const char *const settings[] = {"WRITE_LOCK_MS=4000", "WRITE_LIMIT_MS=20000", "WRITE_WORKERS=1",
+                                    "WRITE_QUEUE=1", NULL};
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
     const uint32_t id = product(fleet), other = product(fleet);
     char path[64], other_path[64];
@@ -419,7 +420,8 @@ static void a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused(voi
 {
     struct fleet *fleet = *state;
     struct background held, queued;
-    const char *const settings[] = {"WRITE_LOCK_MS=1000", "WRITE_WORKERS=1", "DRAIN_MS=0", NULL};
+    const char *const settings[] = {"WRITE_LOCK_MS=4000", "WRITE_LIMIT_MS=20000", "WRITE_WORKERS=1",
+                                    "DRAIN_MS=0", NULL};
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
     const uint32_t id = product(fleet);
     set_stock(fleet, id, 5);

@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -221,7 +222,9 @@ static void *client_run(void *context)
     if (send(fd, client->request, strlen(client->request), MSG_NOSIGNAL) > 0) {
         ssize_t got = 1;
         while (got > 0 && bytes < ANSWER_BYTES - 1) {
-            got = recv(fd, client->answer + bytes, ANSWER_BYTES - 1 - bytes, 0);
+            do
+                got = recv(fd, client->answer + bytes, ANSWER_BYTES - 1 - bytes, 0);
+            while (got < 0 && errno == EINTR); /* this process was stopped meanwhile */
             bytes += got > 0 ? (size_t)got : 0;
         }
     }

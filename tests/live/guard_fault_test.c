@@ -7,11 +7,11 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-/* A guard whose commands time out soon. */
+/* A guard whose commands time out soon, though not because the machine is slow. */
 static void fault_init(struct fleet *fleet)
 {
     fleet_init(fleet);
-    fleet->config.redis_limit_ms = 200;
+    fleet->config.redis_limit_ms = 1000;
 }
 
 /* The same with a Redis of the test's own, which may go. */
@@ -25,20 +25,26 @@ static void fault_init_apart(struct fleet *fleet, struct stack_redis *redis)
 
 /* ---- Redis away ---- */
 
+/* What is loaded without a lease goes to those who came before its query: the only worker is busy until all have. */
 static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **state)
 {
     struct stack_redis redis;
     struct fleet fleet;
-    struct ask asks[6];
+    struct ask busy, asks[6];
     (void)state;
     fault_init_apart(&fleet, &redis);
     stack_redis_kill(&redis);
+    fleet.config.load_workers = 1;
     fleet_add(&fleet);
     source_shut(&fleet.source);
+    ask_start(&fleet, 0, &busy, "busy");
+    WAIT_UNTIL(fleet.source.begun == 1);
     for (size_t i = 0; i < 6; i++)
         ask_start(&fleet, 0, &asks[i], "k");
-    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 6 && fleet.source.begun == 1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 + 6 && stats_of(fleet.guards[0]).loads_queued == 1);
     source_open(&fleet.source);
+    ask_wait(&busy);
+    ask_clear(&busy);
     for (size_t i = 0; i < 6; i++) {
         ask_wait(&asks[i]);
         assert_row(&asks[i].result, "k v1");
@@ -46,9 +52,9 @@ static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **s
         assert_int_equal(asks[i].result.left_ms, 0);
         ask_clear(&asks[i]);
     }
-    assert_int_equal(fleet.source.begun, 1);
+    assert_int_equal(fleet.source.begun, 1 + 1);
     assert_int_equal(stats_of(fleet.guards[0]).redis_state, GUARD_REDIS_DOWN);
-    assert_int_equal(stats_of(fleet.guards[0]).load_uncached, 1);
+    assert_int_equal(stats_of(fleet.guards[0]).load_uncached, 1 + 1);
     assert_true(stack_redis_restart(&redis));
     WAIT_UNTIL(is_up(fleet.guards[0]));
     struct guard_result result;
@@ -90,6 +96,8 @@ static void a_guard_that_redis_refuses_says_so_and_works_uncached(void **state)
     fleet_close(&fleet);
 }
 
+/* The loading process has one caller, who is there before its query: who comes later, to a load that cannot be stored,
+ * is given a load of his own. The others wait elsewhere for the lease. */
 static void redis_killed_during_a_load_costs_the_cache_but_no_answer(void **state)
 {
     struct stack_redis redis = {.pid = 0};
@@ -101,9 +109,11 @@ static void redis_killed_during_a_load_costs_the_cache_but_no_answer(void **stat
     fleet.config.redis_url = redis.url;
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
-    for (size_t i = 0; i < 4; i++)
-        ask_start(&fleet, i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 4 && FLEET_SUM(&fleet, lease_busy) > 0);
+    ask_start(&fleet, 0, &asks[0], "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    for (size_t i = 1; i < 4; i++)
+        ask_start(&fleet, 1, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 4 && stats_of(fleet.guards[1]).lease_busy > 0);
     stack_redis_kill(&redis);
     WAIT_UNTIL(fleet.source.begun == 2); /* the other process goes on alone */
     source_open(&fleet.source);
@@ -124,7 +134,7 @@ static void redis_killed_during_a_load_costs_the_cache_but_no_answer(void **stat
 /* The lookup may take the limit, and then the first command of the flight; nothing after these two. */
 static void a_hung_redis_delays_an_answer_by_twice_its_limit_at_most(void **state)
 {
-    enum { LIMIT_MS = 1000, MACHINE_MS = 800 }; /* three times the limit is too much, and still told apart */
+    enum { LIMIT_MS = 3000, MACHINE_MS = 2800 }; /* three times the limit is too much, and still told apart */
     uint64_t longest_ms = 0;
     struct stack_redis redis = {.pid = 0};
     struct fleet fleet;
@@ -189,9 +199,10 @@ static void an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadli
     stack_redis_kill(&redis);
     uint64_t begun_ms = rig_now_ms();
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 400, &result), GUARD_UNKNOWN);
-    assert_in_range(rig_now_ms() - begun_ms, 0, 3000);
+    assert_in_range(rig_now_ms() - begun_ms, 400, 10000);
     assert_false(result.value_dropped || result.load_voided);
-    assert_int_equal(stats_of(fleet.guards[0]).invalidate_unknown, 1);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &result), GUARD_UNKNOWN);
+    assert_int_equal(stats_of(fleet.guards[0]).invalidate_unknown, 2);
     assert_int_equal(stats_of(fleet.guards[0]).invalidated, 0);
     fleet_close(&fleet);
     stack_redis_stop(&redis);
@@ -221,11 +232,14 @@ static void a_lease_left_behind_is_outlived_by_one_new_load(void **state)
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
-    static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0000700 dead:1 0";
-    freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:l %b PX 700", fleet.name_space, DEAD,
+    static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0060000 dead:1 0";
+    freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:l %b PX 60000", fleet.name_space, DEAD,
                                         sizeof DEAD - 1));
     for (size_t i = 0; i < 6; i++)
         ask_start(&fleet, i % 2, &asks[i], "k");
+    for (size_t i = 0; i < 2; i++)
+        WAIT_UNTIL(stats_of(fleet.guards[i]).waiters == 3 && stats_of(fleet.guards[i]).lease_busy > 0);
+    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:l 500", fleet.name_space));
     for (size_t i = 0; i < 6; i++)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
@@ -239,7 +253,6 @@ static void a_late_fill_is_refused_and_its_own_callers_are_still_answered(void *
     struct ask late;
     (void)state;
     fleet_init(&fleet);
-    fleet.policy.lease_ms = 3000;
     fleet_open(&fleet, 2);
     fleet.source.stubborn = true;
     source_shut(&fleet.source);
@@ -258,31 +271,53 @@ static void a_late_fill_is_refused_and_its_own_callers_are_still_answered(void *
 
 /* ---- hearing of others ---- */
 
+/* A waiting flight polls as well, after a while every 250 ms at most: this begins right after a poll. False: the next
+ * one came before the message all the same, or the subscription was made anew. */
+static bool is_woken_by_the_message(struct fleet *fleet, const char *key)
+{
+    enum { SLOW = 6 };
+    struct ask holder, waiter;
+    char row[24];
+    const unsigned begun = atomic_load(&fleet->source.begun);
+    const struct guard_stats before = stats_of(fleet->guards[1]);
+    snprintf(row, sizeof row, "%s v1", key);
+    source_shut(&fleet->source);
+    ask_start(fleet, 0, &holder, key);
+    WAIT_UNTIL(atomic_load(&fleet->source.begun) == begun + 1);
+    ask_start(fleet, 1, &waiter, key);
+    WAIT_UNTIL(stats_of(fleet->guards[1]).wake_polls >= before.wake_polls + SLOW);
+    uint64_t polls = stats_of(fleet->guards[1]).wake_polls;
+    WAIT_UNTIL(stats_of(fleet->guards[1]).wake_polls > polls);
+    polls = stats_of(fleet->guards[1]).wake_polls;
+    source_open(&fleet->source);
+    ask_wait(&waiter);
+    ask_wait(&holder);
+    assert_row(&waiter.result, row);
+    assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
+    const struct guard_stats after = stats_of(fleet->guards[1]);
+    const bool undisturbed = after.wake_polls == polls && after.wake_resyncs == before.wake_resyncs;
+    if (undisturbed)
+        assert_true(after.wake_messages > before.wake_messages);
+    ask_clear(&waiter);
+    ask_clear(&holder);
+    return undisturbed;
+}
+
 static void a_waiting_process_is_woken_by_the_message_not_by_its_poll(void **state)
 {
+    enum { TRIES = 20 };
     struct fleet fleet;
-    struct ask holder, waiter;
+    char key[16];
+    bool woken = false;
     (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
-    source_shut(&fleet.source);
-    ask_start(&fleet, 0, &holder, "k");
-    WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(&fleet, 1, &waiter, "k");
-    WAIT_UNTIL(stats_of(fleet.guards[1]).wake_polls >= 7); /* by now they are 250 ms apart at least */
-    uint64_t polls = stats_of(fleet.guards[1]).wake_polls;
-    WAIT_UNTIL(stats_of(fleet.guards[1]).wake_polls > polls);
-    polls = stats_of(fleet.guards[1]).wake_polls;
-    source_open(&fleet.source);
-    ask_wait(&waiter);
-    ask_wait(&holder);
-    assert_row(&waiter.result, "k v1");
-    assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    assert_int_equal(stats_of(fleet.guards[1]).wake_polls, polls);
-    assert_true(stats_of(fleet.guards[1]).wake_messages > 0);
-    assert_int_equal(stats_of(fleet.guards[1]).wake_resyncs, 0);
-    ask_clear(&waiter);
-    ask_clear(&holder);
+    for (int try = 0; try < TRIES && !woken; try++) {
+        snprintf(key, sizeof key, "k%d", try);
+        woken = is_woken_by_the_message(&fleet, key);
+    }
+    if (!woken)
+        fail_msg("%d times a poll came in between", (int)TRIES);
     fleet_close(&fleet);
 }
 
@@ -320,7 +355,7 @@ static void a_killed_subscription_comes_back_and_all_who_wait_look_again(void **
 
 static void a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer(void **state)
 {
-    enum { NOTICED_MS = 6000 }; /* a canary a second, 2 s of silence, and slow sanitizers */
+    enum { SILENCE_MS = 2000, NOTICED_MS = 12000 }; /* a canary a second, the silence, and a slow machine */
     struct fleet fleet;
     struct proxy proxy;
     struct ask holder, waiter;
@@ -337,17 +372,17 @@ static void a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_a
     WAIT_UNTIL(fleet.source.begun == 1);
     ask_start(&fleet, 1, &waiter, "a");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    uint64_t begun_ms = rig_now_ms();
     proxy.mute = true;
     WAIT_UNTIL(proxy.thrown_away > 0); /* the first canary is lost */
-    uint64_t begun_ms = rig_now_ms();
-    source_open(&fleet.source); /* nobody hears of this fill: the poll finds it */
+    source_open(&fleet.source);        /* nobody hears of this fill: the poll finds it */
     ask_wait(&waiter);
     assert_row(&waiter.result, "a v1");
     ask_wait(&holder);
     ask_clear(&holder);
     ask_clear(&waiter);
     WAIT_UNTIL(proxy.subscribers >= 2);
-    assert_in_range(rig_now_ms() - begun_ms, 1000, NOTICED_MS);
+    assert_in_range(rig_now_ms() - begun_ms, SILENCE_MS, NOTICED_MS);
     proxy.mute = false;
     WAIT_UNTIL(is_up(fleet.guards[1]));
     assert_int_equal(fleet.source.begun, 1);
@@ -547,7 +582,7 @@ static void closing_while_redis_hangs_takes_no_longer_than_its_limits(void **sta
     ask_start(&fleet, 0, &asks[1], "other");
     uint64_t begun_ms = rig_now_ms();
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    assert_in_range(rig_now_ms() - begun_ms, 0, 4500);
+    assert_in_range(rig_now_ms() - begun_ms, 0, 10000); /* the callers would wait for longer */
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(asks[i].answers, 1);
         assert_int_equal(asks[i].result.status, GUARD_CLOSING);
@@ -601,10 +636,11 @@ static void the_permissions_that_the_readme_names_are_enough(void **state)
     fleet_init(&fleet);
     rig_url_of("guard", 3, url);
     fleet.config.redis_url = url;
+    fleet.policy.failure_ms = 30000;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "k", "k v1");
     assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &dropped), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &dropped), GUARD_OK);
     assert_true(dropped.value_dropped);
     fleet.source.verdict = SOURCE_FAIL;
     expect(&fleet, 0, "bad", GUARD_FAILED);

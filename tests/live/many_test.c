@@ -66,7 +66,6 @@ static void many_init(struct fleet *fleet)
     batch_reset();
     fleet_init(fleet);
     fleet->policy.batch_loader = load_batch;
-    fleet->policy.lease_ms = 5000;
 }
 
 /* ---- asking ---- */
@@ -274,6 +273,7 @@ static void without_redis_many_keys_are_one_batch_too(void **state)
     (void)state;
     many_init(&fleet);
     fleet.config.redis_url = "redis://127.0.0.1:1/0";
+    fleet.config.redis_limit_ms = 1000; /* is waited for twice */
     fleet_add(&fleet);
     keys_of(&keys, 0, KEYS, false);
     get_rows(&fleet, 0, &keys);
@@ -502,13 +502,12 @@ static void one_unwanted_key_does_not_cancel_its_batch(void **state)
     struct guard_invalidated invalidated;
     (void)state;
     many_init(&fleet);
-    fleet.policy.lease_ms = 3000;
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
     keys_of(&keys, 0, 10, false);
     many_start(&fleet, 0, &ask, &keys);
     WAIT_UNTIL(atomic_load(&batch.batches) == 1);
-    guard_invalidate_wait(fleet.guards[0], "key:4", 0, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], "key:4", RIG_LIMIT_MS, &invalidated);
     assert_int_equal(invalidated.status, GUARD_OK);
     assert_true(invalidated.load_voided);
     WAIT_UNTIL(stats_of(fleet.guards[0]).lease_lost == 1);

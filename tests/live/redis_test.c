@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { LIMIT_MS = 250, KEY_SIZE = 32, MANY = 10000 };
+/* A limit that is waited for to pass, and one that only a hung server passes, not a slow machine. */
+enum { LIMIT_MS = 250, HUNG_LIMIT_MS = 3000, KEY_SIZE = 32, MANY = 10000 };
 
 /* ---- DNS that can be held: getaddrinfo() itself, behind a gate ---- */
 
@@ -387,7 +388,7 @@ static void a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody(void
 
     (void)state;
     rig_prepare(&rig, server.url);
-    rig.config.limit_ms = LIMIT_MS;
+    rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
     rig_wait_up(&rig);
     stack_redis_pause(&server);
@@ -395,11 +396,11 @@ static void a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody(void
     for (size_t i = 0; i < CALLS; i++)
         call_send(&rig, &lost[i], "ECHO", "of-the-lost");
     rig_wait_until(&rig, lost[CALLS - 1].answered > 0);
-    assert_in_range(elapsed_ms(start_ns), LIMIT_MS - 1, RIG_WAIT_MS);
+    assert_in_range(elapsed_ms(start_ns), HUNG_LIMIT_MS - 1, RIG_WAIT_MS);
     for (size_t i = 0; i < CALLS; i++)
         assert_int_equal(lost[i].outcome, REDIS_UNKNOWN);
     assert_int_equal(rig.counters.timeouts, 1);
-    assert_non_null(strstr(rig.text, "command: no answer within 250 ms"));
+    assert_non_null(strstr(rig.text, "command: no answer within 3000 ms"));
 
     stack_redis_resume(&server);
     rig_wait_up(&rig);
@@ -430,7 +431,7 @@ static void what_a_hung_server_has_not_taken_is_unsent(void **state)
     memset(value, 'x', BIG);
     memset(calls, 0, sizeof calls);
     rig_prepare(&rig, server.socket_url);
-    rig.config.limit_ms = LIMIT_MS;
+    rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
     rig_wait_up(&rig);
     stack_redis_pause(&server);
@@ -480,7 +481,7 @@ static void a_killed_server_that_comes_back_is_found_again(void **state)
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     stack_redis_kill(&server);
-    rig_wait_until(&rig, rig.state_count == 2);
+    rig_wait_until(&rig, rig.state_count >= 2);
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
     call_send(&rig, &waiting, "PING");
     assert_true(stack_redis_restart(&server));
@@ -515,7 +516,7 @@ static void a_subscription_gets_messages_and_is_made_again_when_it_is_killed(voi
     assert_int_equal(rig.message_count, 2);
 
     ask_server("CLIENT KILL TYPE pubsub");
-    rig_wait_until(&rig, rig.state_count == 3); /* up, down, up */
+    rig_wait_until(&rig, rig.state_count >= 3); /* up, down, up */
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
     publish_until_heard(&rig, "third");
 
@@ -602,14 +603,17 @@ static void more_than_max_pending_bytes_is_refused_at_once(void **state)
     rig_finish(&rig);
 }
 
-/* Longer than the limit of a command: what the next test is about. */
+/* Longer than the limit of a command. Twice the server has answered somebody else by the end, so what it had been sent
+ * before is answered as well. */
 static void stall(uv_timer_t *timer)
 {
     uint64_t start_ns = uv_hrtime();
 
     (void)timer;
-    while (elapsed_ms(start_ns) < LIMIT_MS + 100)
-        ;
+    ask_server("PING");
+    ask_server("PING");
+    while (elapsed_ms(start_ns) < HUNG_LIMIT_MS + 100)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 static void a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late(void **state)
@@ -620,7 +624,7 @@ static void a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late(void
 
     (void)state;
     rig_prepare(&rig, server.url);
-    rig.config.limit_ms = LIMIT_MS;
+    rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
     rig_wait_up(&rig);
     call_send(&rig, &call, "PING");
@@ -643,7 +647,7 @@ static void what_was_not_written_in_time_is_taken_back(void **state)
 
     (void)state;
     rig_prepare(&rig, server.url);
-    rig.config.limit_ms = LIMIT_MS;
+    rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
     rig_wait_up(&rig);
     call_send(&rig, &call, "SET", "too", "late");
@@ -815,13 +819,13 @@ static void a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody(voi
     (void)state;
     snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
     rig_prepare(&rig, url);
-    rig.config.connect_limit_ms = rig.config.limit_ms = LIMIT_MS;
+    rig.config.connect_limit_ms = rig.config.limit_ms = HUNG_LIMIT_MS;
     rig.config.backoff_ms = rig.config.max_backoff_ms = 1000000; /* one attempt at a time */
     hold_dns();
     rig_open(&rig);
     call_send(&rig, &call, "PING");
     rig_wait_until(&rig, rig.state_count > 0 && call.answered > 0);
-    assert_non_null(strstr(rig.text, "DNS: no answer within 250 ms"));
+    assert_non_null(strstr(rig.text, "DNS: no answer within 3000 ms"));
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_true(wait_for(&dns_entered));
     let_dns_go();

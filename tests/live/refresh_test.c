@@ -119,7 +119,7 @@ static void an_invalidation_in_between_refuses_what_was_found_unchanged(void **s
     source_shut(&fleet.source);
     assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_STALE);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 0, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", RIG_LIMIT_MS, &done), GUARD_OK);
     assert_true(done.value_dropped && done.load_voided);
     source_open(&fleet.source);
     WAIT_UNTIL(atomic_load(&fleet.source.over) == 2 && stats_of(fleet.guards[0]).flights == 0);
@@ -189,7 +189,7 @@ static void an_early_refresh_that_comes_second_loads_nothing(void **state)
     relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
     while (!relay_wait_held(relay, 1, 20)) /* its lot has fallen: the refresh is on its way */
         expect_row(&fleet, 1, "k", "k v1");
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &done), GUARD_OK);
     expect_row(&fleet, 0, "k", "k v1");
     WAIT_UNTIL(is_cached(&fleet, "k"));
     relay_pass(relay);

@@ -320,6 +320,18 @@ static uint32_t took_ms(PGconn *conn, const char *text)
     return (uint32_t)((net_now_us() - begin_us) / 1000);
 }
 
+/* Less than so much, or else the least of some: what a machine does beside only adds to it. */
+static uint32_t least_ms(PGconn *conn, const char *text, uint32_t less_than)
+{
+    enum { TRIES = 20 };
+    uint32_t least = took_ms(conn, text);
+    for (int try = 1; try < TRIES && least >= less_than; try++) {
+        uint32_t again = took_ms(conn, text);
+        least = again < least ? again : least;
+    }
+    return least;
+}
+
 static const char *const plan_modes[] = {"force_custom_plan", "force_generic_plan"};
 
 static void set_plan_mode(const char *mode)
@@ -343,8 +355,8 @@ static void the_delay_happens_exactly_once_present_or_absent_whatever_the_plan(v
             char without[256], with[256];
             snprintf(without, sizeof without, "EXECUTE %s 0)", calls[i]);
             snprintf(with, sizeof with, "EXECUTE %s %u)", calls[i], (unsigned)DELAY_MS);
-            assert_in_range(took_ms(shop, without), 0, DELAY_MS - 50);
-            assert_in_range(took_ms(shop, with), DELAY_MS, 2 * DELAY_MS - 1);
+            assert_in_range(least_ms(shop, without, DELAY_MS - 50), 0, DELAY_MS - 51);
+            assert_in_range(least_ms(shop, with, 2 * DELAY_MS), DELAY_MS, 2 * DELAY_MS - 1);
         }
     }
 }

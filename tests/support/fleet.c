@@ -68,7 +68,7 @@ static bool empty_redis(struct fleet *fleet)
     return good;
 }
 
-static bool names_it(const char *const *settings, const char *name)
+bool fleet_names(const char *const *settings, const char *name)
 {
     size_t bytes = strlen(name);
     for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
@@ -78,19 +78,33 @@ static bool names_it(const char *const *settings, const char *name)
     return false;
 }
 
+/* A machine that stands still for seconds must neither time a command of Redis out nor end a lease. */
+static size_t add_patience(const char *const *settings, const char **all)
+{
+    static const char *const OF_THE_TEST[] = {"REDIS_LIMIT_MS", "LEASE_MS", "MAX_HOLD_MS", "DEADLINE_MS"};
+    static const char *const PATIENCE[] = {FLEET_PATIENT};
+    for (size_t i = 0; i < sizeof OF_THE_TEST / sizeof *OF_THE_TEST; i++) {
+        if (fleet_names(settings, OF_THE_TEST[i]))
+            return 0;
+    }
+    memcpy(all, PATIENCE, sizeof PATIENCE);
+    return sizeof PATIENCE / sizeof *PATIENCE;
+}
+
 bool fleet_add(struct fleet *fleet, const char *const *settings)
 {
     char redis[128], database[160];
-    const char *all[SETTINGS_MAX + 4];
+    const char *all[SETTINGS_MAX + 6];
     size_t count = 0;
     snprintf(redis, sizeof redis, "REDIS_URL=%s", fleet->redis.url);
     snprintf(database, sizeof database, "DATABASE_URL=%s", fleet->postgres.url);
-    if (!names_it(settings, "REDIS_URL"))
+    if (!fleet_names(settings, "REDIS_URL"))
         all[count++] = redis;
-    if (!names_it(settings, "DATABASE_URL"))
+    if (!fleet_names(settings, "DATABASE_URL"))
         all[count++] = database;
-    if (!names_it(settings, "NAMESPACE"))
+    if (!fleet_names(settings, "NAMESPACE"))
         all[count++] = "NAMESPACE=fleet";
+    count += add_patience(settings, all + count);
     for (size_t i = 0; settings != NULL && settings[i] != NULL && i < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     all[count] = NULL;

@@ -34,6 +34,9 @@ enum {
     FLEET_LIMIT_MS = 30000 /* of everything a test waits for: generous, nothing is measured with it */
 };
 
+/* What fleet_start() sets, for a test that names one of the limits there and still wants to be patient. */
+#define FLEET_PATIENT "REDIS_LIMIT_MS=5000", "LEASE_MS=15000"
+
 /* What PostgreSQL logs when such a load starts. */
 #define FLEET_LOAD_PRODUCT "/* load product */"
 #define FLEET_LOAD_CATEGORY "/* load category */"
@@ -59,8 +62,14 @@ int fleet_end(void **state);  /* test: fleet_stop(), and both servers running ag
 /*
  * Empties Redis and starts `count` processes in the namespace "fleet" with these settings ("NAME=value", ends
  * with NULL; NULL: none); returns when all are ready and connected to Redis. Sets the mark.
+ *
+ * REDIS_LIMIT_MS and LEASE_MS are seconds, more than any machine takes, unless the test names one of them, or
+ * MAX_HOLD_MS or DEADLINE_MS, which bound them. Who takes Redis away names what is then waited for.
  */
 bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings);
+
+/* These settings have one of that name; `settings` may be NULL. */
+bool fleet_names(const char *const *settings, const char *name);
 
 /* One more of them, which need not be ready: Redis or PostgreSQL may be away. */
 bool fleet_add(struct fleet *fleet, const char *const *settings);

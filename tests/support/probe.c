@@ -213,6 +213,35 @@ bool probe_ask_all(const struct fleet *fleet, const char *path, uint32_t request
     return probe_burst(&options, out);
 }
 
+struct gathering {
+    struct fleet *fleet;
+    uint32_t request_count;
+    probe_fault *happens;
+    struct pg_conn *gate;
+    bool gathered;
+};
+
+static void gather_and_open(void *context)
+{
+    struct gathering *gathering = context;
+    size_t leader;
+    gathering->gathered = probe_find_leader(gathering->fleet, &leader) &&
+                          (gathering->happens == NULL || gathering->happens(gathering->fleet)) &&
+                          fleet_wait_waiters(gathering->fleet, gathering->request_count);
+    probe_gate_open(&gathering->gate);
+}
+
+bool probe_gather(struct fleet *fleet, const char *path, uint32_t request_count, probe_fault *happens,
+                  struct probe_burst *out)
+{
+    struct gathering gathering = {.fleet = fleet, .request_count = request_count, .happens = happens};
+    const struct burst_event event = {.run = gather_and_open, .context = &gathering};
+    bool asked =
+        probe_gate_shut(fleet, &gathering.gate) && probe_ask_all(fleet, path, request_count, &event, out);
+    probe_gate_open(&gathering.gate);
+    return asked && gathering.gathered;
+}
+
 struct recovery {
     struct fleet *fleet;
     size_t process;

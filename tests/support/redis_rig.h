@@ -15,7 +15,7 @@
 /* cmocka needs the ones above. */
 #include <cmocka.h>
 
-enum { RIG_WAIT_MS = 10000, RIG_LIMIT_MS = 5000, RIG_TOLD_MAX = 64 };
+enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 
 struct rig {
     uv_loop_t loop;

@@ -32,6 +32,10 @@ const char *const *writes_settings(const struct fleet *fleet, const char *const 
              (unsigned)fleet->postgres.port);
     all[count++] = reader;
     all[count++] = writer;
+    if (!fleet_names(more, "WRITE_LIMIT_MS") && !fleet_names(more, "WRITE_LOCK_MS")) {
+        all[count++] = "WRITE_LIMIT_MS=25000";
+        all[count++] = "WRITE_LOCK_MS=20000";
+    }
     while (more != NULL && *more != NULL && count < SETTINGS_MAX)
         all[count++] = *more++;
     all[count] = NULL;

@@ -14,8 +14,8 @@ enum { WRITES_AT_ONCE_MAX = 1200 };
 /* A login for each role of the schema; group set-up, after fleet_up(). */
 bool writes_make_logins(const struct fleet *fleet);
 
-/* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL). Lent
- * until the next call. */
+/* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL); the limits of a
+ * write are more than any machine takes, unless `more` names one of them. Lent until the next call. */
 const char *const *writes_settings(const struct fleet *fleet, const char *const *more);
 
 struct write_asked {
