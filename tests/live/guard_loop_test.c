@@ -116,6 +116,14 @@ static void host_open(struct host *host, struct fleet *fleet, size_t guard)
     host_do(host, attach, NULL);
 }
 
+/* A fleet of one guard, and its host. */
+static void open_with_host(struct fleet *fleet, struct host *host)
+{
+    fleet_init(fleet);
+    fleet_open(fleet, 1);
+    host_open(host, fleet, 0);
+}
+
 /* Detaches, ends the loop. */
 static void host_close(struct host *host)
 {
@@ -265,9 +273,7 @@ static void a_hit_needs_no_other_thread(void **state)
     struct fleet fleet;
     struct host host;
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     struct guard_stats before = stats_of(fleet.guards[0]);
     loop_expect(&host, "k", "k v1");
@@ -285,9 +291,7 @@ static void every_outcome_reaches_the_loop(void **state)
     struct host host;
     struct loop_ask asked;
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     fleet.source.verdict = SOURCE_ABSENT;
     for (int i = 0; i < 2; i++) {
@@ -352,9 +356,7 @@ static void a_get_on_a_loop_can_be_cancelled(void **state)
     struct host host;
     struct loop_ask waiting, other;
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
@@ -385,9 +387,7 @@ static void a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once(vo
     struct host host;
     struct loop_ask asked = {.key = "k"};
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     for (int i = 0; i < 50; i++) { /* before the connection is up, and after */
         host_do(&host, ask_and_cancel, &asked);
         ask_wait(&asked.ask);
@@ -445,9 +445,7 @@ static void detaching_answers_with_closing_who_still_waits(void **state)
     struct loop_ask waiting[3];
     struct ask plain;
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++)
         loop_ask_start(&host, &waiting[i], "slow");
@@ -480,9 +478,7 @@ static void a_loop_can_be_detached_with_lookups_under_way(void **state)
     struct fleet fleet;
     struct host host;
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     for (size_t i = 0; i < 100; i++)
         asked[i] = (struct loop_ask){.key = i % 2 == 0 ? "k" : "cold"};
@@ -523,9 +519,7 @@ static void a_loop_can_be_detached_inside_a_callback(void **state)
     struct host host;
     struct loop_ask asked[3];
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_to_detach, asked);
     WAIT_UNTIL(host.detached);
@@ -543,9 +537,7 @@ static void a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has(void 
     struct host host;
     struct loop_ask waiting, late = {.key = "k"};
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1);
@@ -570,9 +562,7 @@ static void a_get_accepted_before_the_drain_is_served_whatever_its_stage(void **
     struct host host;
     struct loop_ask asked = {.key = "cold"};
     (void)state;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_and_drain, &asked);
     expect_answer(&asked.ask, "cold v1");
