@@ -74,7 +74,7 @@ bool progress_end(bool good);
 
 /* ---- servers: bench.c ---- */
 
-enum { BENCH_AVALANCHE_PRODUCTS = 4000 }; /* besides those that the other measurements take */
+enum { BENCH_AVALANCHE_PRODUCTS = 3000 }; /* besides those that the other measurements take */
 
 struct bench {
     struct stack_redis redis;

@@ -248,7 +248,7 @@ static void report(const struct avalanche *avalanche)
 bool measure_avalanche(struct bench *bench)
 {
     static struct avalanche avalanche;
-    progress_begin("an avalanche of 4 000 products:");
+    progress_begin("an avalanche of 3 000 products:");
     avalanche.first = bench->next_product;
     bench->next_product += PRODUCTS;
     bool good = stack_postgres_log_ends(&bench->postgres, true);
