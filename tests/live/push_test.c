@@ -328,7 +328,7 @@ static bool late_joiner_gets_the_newer_row(struct scene *scene, const char *key,
 static void who_joined_after_the_lookup_that_found_the_lease_looks_again(void **state)
 {
     struct scene scene;
-    char url[96], key[16], old_row[24], new_row[24];
+    char url[96], key[16], old_row[32], new_row[32];
     bool shown = false;
     (void)state;
     scene_init(&scene);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * near.pml - values kept in the process: what a lookup may leave behind, and who drops it, for the model checker spin.
+ * See guard/near_use.h.
+ *
+ * One key; NP processes with a near cache each, NR requests in each (NR0 in the first) that ask NG times one after
+ * another; a writer that commits MAXV versions and invalidates each through one of the processes. That a fill is never
+ * older than an invalidation is what guard.pml shows; here Redis gets the row that stands. Time is a counter that moves
+ * at any moment, up to END; an entry is kept for NEAR of its steps, from when its lookup was sent. With END 0 it stands
+ * still, and an entry stays until it is dropped.
+ *
+ * Checked
+ *   own           a process reads no row older than its own invalidations that returned before
+ *   heard         while the subscription stands and no message is on its way, no process reads a row that was deleted
+ *   bound         nobody reads a row from NEAR after its invalidation returned
+ *   lookups       what Redis answers is no older than what was invalidated before it was asked
+ *   unless -DREACHED: a row that was invalidated is answered (the checker must find it: else the bound proves nothing)
+ *
+ * Budget: CU the subscription is lost; what was on its way is lost with it; the process notices later, or never.
+ *
+ * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
+ */
+#ifndef NP
+#define NP 2
+#endif
+#ifndef NR
+#define NR 1
+#endif
+#ifndef NG
+#define NG 2
+#endif
+#ifndef MAXV
+#define MAXV 1
+#endif
+#ifndef NR0
+#define NR0 NR
+#endif
+#ifndef CU
+#define CU 0
+#endif
+#ifndef END
+#define END 0
+#endif
+
+#define NEAR 2
+#define NONE 255
+
+/* ---- the world ---- */
+
+byte db, cval;                         /* committed version; Redis has it, or NONE */
+byte deleted;                          /* highest version whose deletion has run in Redis */
+byte returned;                         /* and has returned to who asked for it */
+byte returned_at[MAXV + 1];
+byte now;
+byte cu = CU;
+
+/* ---- processes ---- */
+
+byte kept[NP] = NONE, until[NP];       /* the near cache's entry */
+byte epoch[NP];                        /* moves on with every drop, and when it is emptied */
+bool listening[NP];                    /* it believes so */
+bool connected[NP];                    /* it is so */
+byte coming[NP];                       /* messages on their way to it */
+byte own[NP];                          /* highest version whose invalidation returned here */
+
+inline drop(p) {
+  kept[p] = NONE;
+#ifndef BUG_NOEPOCH
+  epoch[p]++
+#endif
+}
+
+inline check_kept(p, row, least) {
+  assert(row >= least);                                                    /* own */
+  assert(!(connected[p] && listening[p] && coming[p] == 0) || row >= deleted); /* heard */
+  assert(row == MAXV || row >= returned || now < returned_at[row + 1] + NEAR) /* bound */
+#ifdef REACHED
+  ; assert(row >= returned)
+#endif
+}
+
+proctype request(byte p) {
+  byte gets, least, row, token, sent, fresh;
+  bool listens;
+
+  do
+  :: gets < NG ->
+     gets++;
+     d_step { least = own[p]; fresh = returned };
+     if
+     :: atomic { kept[p] != NONE && now < until[p] -> check_kept(p, kept[p], least) }
+     :: atomic { else -> skip }; /* looks up */
+#ifndef BUG_LATETOKEN
+        d_step { token = epoch[p]; listens = listening[p]; sent = now };
+#endif
+        d_step { fresh = returned; row = cval }; /* Redis runs it at any moment after */
+#ifdef BUG_LATETOKEN
+        d_step { token = epoch[p]; listens = listening[p]; sent = now };
+#endif
+        atomic {
+          assert(row == NONE || row >= fresh); /* lookups */
+          if
+          :: row != NONE && listens && listening[p] && token == epoch[p] &&
+             (kept[p] == NONE || row >= kept[p]) ->
+             kept[p] = row;
+#ifdef BUG_FROMREPLY
+             until[p] = now + NEAR
+#else
+             until[p] = sent + NEAR
+#endif
+          :: else
+          fi
+        }
+     fi;
+     d_step { row = 0; token = 0; sent = 0; least = 0; fresh = 0; listens = 0 }
+  :: else -> break
+  od
+}
+
+/* ---- who changes it ---- */
+
+inline publish() {
+  i = 0;
+  do
+  :: i < NP -> if :: connected[i] -> coming[i]++ :: else fi; i++
+  :: else -> break
+  od;
+  i = 0
+}
+
+proctype writer() {
+  byte p, i;
+
+  do
+  :: db < MAXV ->
+     if :: p = 0 :: p = NP - 1 fi;
+     db++;
+     d_step { drop(p) };
+     d_step { cval = NONE; deleted = db; publish() };
+#ifndef BUG_NOEND
+     d_step { drop(p) };
+#endif
+     d_step { returned = db; returned_at[db] = now; own[p] = db; p = 0 }
+  :: else -> break
+  od
+}
+
+proctype filler() {
+end_full:
+  do
+  :: d_step { cval != db -> cval = db } /* as it was committed: before its invalidation, too */
+  od
+}
+
+/* The connection that hears: one of each process. */
+proctype subscription(byte p) {
+end_heard:
+  do
+  :: d_step { coming[p] > 0 && listening[p] -> coming[p]--; drop(p) }
+  :: d_step { !connected[p] && listening[p] -> /* noticed */
+       coming[p] = 0;
+#ifndef BUG_KEEPS
+       kept[p] = NONE;
+#endif
+#ifndef BUG_SAMEGENERATION
+       epoch[p]++;
+#endif
+       listening[p] = 0
+     }
+  :: d_step { !connected[p] && !listening[p] -> connected[p] = 1; coming[p] = 0 }
+  :: d_step { connected[p] && !listening[p] -> listening[p] = 1 } /* confirmed: before any message */
+  :: d_step { cu > 0 && connected[p] && listening[p] -> cu--; connected[p] = 0; coming[p] = 0 }
+  od
+}
+
+proctype time() {
+end_time:
+  do
+  :: d_step { now < END -> now++ }
+  od
+}
+
+init {
+  byte p, r;
+  atomic {
+    run writer();
+    run filler();
+    run time();
+    p = 0;
+    do
+    :: p < NP ->
+       connected[p] = 1;
+       listening[p] = 1;
+       run subscription(p);
+       r = 0;
+       do :: r < (p == 0 -> NR0 : NR) -> run request(p); r++ :: else -> break od;
+       p++
+    :: else -> break
+    od
+  }
+}
