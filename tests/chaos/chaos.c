@@ -8,6 +8,7 @@
 #include "tests/chaos/nemesis.h"
 #include "tests/chaos/scene.h"
 #include "tests/chaos/soak.h"
+#include "tests/chaos/stall.h"
 
 #include "load/base/burst.h"
 #include "load/base/net.h"
@@ -133,6 +134,7 @@ static bool storm(struct chaos *chaos, struct history *history)
     const struct chaos_options *options = chaos->options;
     const uint64_t seed = options->seed * 1000 + chaos->totals.rounds;
     struct crowd *crowd = NULL;
+    struct stall *stall = NULL;
     const struct crowd_options crowd_options = {
         .scene = &chaos->scene,
         .history = history,
@@ -147,11 +149,14 @@ static bool storm(struct chaos *chaos, struct history *history)
                                            .gap_ms = options->gap_ms,
                                            .first_mortal = options->soak ? SOAK_PROCESSES : 0},
                  &chaos->plan);
-    if (!crowd_open(&crowd_options, &crowd))
+    if (!stall_begin(history, &stall) || !crowd_open(&crowd_options, &crowd)) {
+        stall_end(&stall);
         return false;
+    }
     bool good = nemesis_run(&chaos->plan, options->storm_ms, &chaos->scene, history, idle, chaos) &&
                 heal(chaos, history);
     crowd_close(&crowd);
+    stall_end(&stall);
     return scene_wait_quiet(&chaos->scene, QUIET_LIMIT_MS) && good;
 }
 
@@ -192,24 +197,29 @@ static uint32_t loads_of(const struct history *history, uint32_t key)
     return count;
 }
 
-/* After all that: forty requests on each of a dozen keys that nobody has asked for, one load each. */
+/* After all that: forty requests on each of a dozen keys that nobody has asked for, one load each; one in each process
+ * if they could not hear of each other because we stood still. */
 static bool ask_cold(struct chaos *chaos)
 {
     bool good = true;
     struct history history;
+    struct stall *stall = NULL;
     uint64_t mark = stack_postgres_mark(&chaos->scene.postgres);
     uint32_t first = chaos->next_cold;
     if (first + COLD_KEYS > SCENE_PRODUCTS)
         chaos->next_cold = first = SCENE_KEYS + 1; /* so long ago that they are cold again */
     chaos->next_cold += COLD_KEYS;
+    history_init(&history);
+    good = stall_begin(&history, &stall);
     for (uint32_t i = 0; i < COLD_KEYS; i++)
         good = burst_cold(chaos, first + i) && good;
-    history_init(&history);
+    stall_end(&stall);
+    const uint32_t most = history.faults.count > 0 ? SCENE_PROCESSES : 1;
     good = loads_read(&history, chaos->scene.postgres.log_path, mark, chaos->scene.epoch_us, net_now_us()) &&
            good;
     for (uint32_t i = 0; i < COLD_KEYS; i++) {
         uint32_t loads = loads_of(&history, first + i);
-        if (loads == 1)
+        if (loads >= 1 && loads <= most)
             continue;
         fprintf(stderr, "chaos: cold key %" PRIu32 ": %" PRIu32 " loads\n", first + i, loads);
         good = false;

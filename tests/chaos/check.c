@@ -186,9 +186,25 @@ static bool was_killed(const struct history *history, const struct history_get *
     return false;
 }
 
-static bool status_allowed(const struct history *history, const struct history_get *get)
+/* All faults were over when he began; one that nobody has planned (stall.h) may have come since. */
+static bool is_calm(const struct history *history, const struct check_rules *rules,
+                    const struct history_get *get)
 {
-    if (history->calm_us != 0 && get->begin_us >= history->calm_us)
+    if (history->calm_us == 0 || get->begin_us < history->calm_us)
+        return false;
+    for (size_t i = 0; i < history->faults.count; i++) {
+        const struct fault *fault = &history->faults.items[i];
+        if (fault->end_us > history->calm_us && fault->begin_us <= get->end_us &&
+            fault->end_us + (uint64_t)rules->tail_ms * 1000 >= get->begin_us)
+            return false;
+    }
+    return true;
+}
+
+static bool status_allowed(const struct history *history, const struct check_rules *rules,
+                           const struct history_get *get)
+{
+    if (is_calm(history, rules, get))
         return get->status == 200;
     return get->status == 200 || get->status == 503 || get->status == 504;
 }
@@ -198,7 +214,7 @@ static void check_answered(const struct history *history, const struct check_rul
 {
     uint64_t limit_us = ((uint64_t)rules->deadline_ms + rules->slack_ms) * 1000;
     uint64_t took_us = get->end_us - get->begin_us;
-    if (!status_allowed(history, get))
+    if (!status_allowed(history, rules, get))
         report_add(report, CHECK_STATUS, "key %" PRIu32 " from process %u begun at %" PRIu64 ": %u", get->key,
                    (unsigned)get->process, get->begin_us, (unsigned)get->status);
     if (get->status == 200 && get->body_key != get->key)

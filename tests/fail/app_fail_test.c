@@ -214,9 +214,14 @@ static unsigned request(const char *address, const char *target)
     int bytes =
         snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n", target);
     __real_send(fd, text, (size_t)bytes, MSG_NOSIGNAL);
-    ssize_t got = __real_recv(fd, text, sizeof text - 1, MSG_WAITALL);
+    size_t count = 0;
+    ssize_t got = 1;
+    while (got > 0 || (got < 0 && errno == EINTR)) { /* this process was stopped meanwhile */
+        got = __real_recv(fd, text + count, sizeof text - 1 - count, 0);
+        count += got > 0 ? (size_t)got : 0;
+    }
     assert_false(got < 0 && errno == EAGAIN); /* a request that is never answered */
-    text[got > 0 ? got : 0] = '\0';
+    text[count] = '\0';
     if (sscanf(text, "HTTP/1.1 %u ", &status) != 1)
         status = 0;
     close(fd);

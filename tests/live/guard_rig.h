@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RIG_LIMIT_MS = 20000, FLEET_MAX = 4 };
+enum { RIG_LIMIT_MS = 40000, FLEET_MAX = 4 };
 
 /* ---- waiting for what another thread does ---- */
 
@@ -207,10 +207,12 @@ static inline void fleet_init(struct fleet *fleet)
     snprintf(fleet->name_space, sizeof fleet->name_space, "t%u", ++rig_tests);
     fleet->config.name_space = fleet->name_space;
     fleet->config.redis_url = rig_redis.url;
-    /* So long that a machine that stands still for seconds neither times a command out nor ends a lease: where that
-     * is what a test is about, it sets its own. */
+    /* So long that a machine that stands still for seconds neither times a command out nor ends a lease, a load at the
+     * gate or a get: where that is what a test is about, it sets its own. */
     fleet->config.redis_limit_ms = 5000;
     fleet->policy.lease_ms = 15000;
+    fleet->policy.load_limit_ms = 30000;
+    fleet->policy.deadline_ms = 60000;
     fleet->policy.jitter_percent = 0;
     source_init(&fleet->source);
     fleet->policy.loader = source_load;

@@ -63,8 +63,8 @@ int fleet_end(void **state);  /* test: fleet_stop(), and both servers running ag
  * Empties Redis and starts `count` processes in the namespace "fleet" with these settings ("NAME=value", ends
  * with NULL; NULL: none); returns when all are ready and connected to Redis. Sets the mark.
  *
- * REDIS_LIMIT_MS and LEASE_MS are seconds, more than any machine takes, unless the test names one of them, or
- * MAX_HOLD_MS or DEADLINE_MS, which bound them. Who takes Redis away names what is then waited for.
+ * REDIS_LIMIT_MS and LEASE_MS, LOAD_LIMIT_MS and DEADLINE_MS are seconds, more than any machine takes, unless the test
+ * names one of the two or what bounds them. Who takes Redis away names what is then waited for.
  */
 bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings);
 
