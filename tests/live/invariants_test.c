@@ -238,7 +238,7 @@ static void all_wake_when_a_lease_is_given_back_and_one_takes_it(void **state)
     uint64_t acquired = 0;
     (void)state;
     fleet_init(&fleet);
-    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 20000;
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
     fleet_open(&fleet, 4);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &holder, "k");
