@@ -5,8 +5,9 @@
  *
  * Redis may lie here as much as protocol_read() lets through. Judged is what must hold all the same: every
  * accepted get and invalidation is answered once and by its deadline; nobody is given what was read before he
- * asked, unless the fill of it was accepted; no more loads run than there are workers, one per key; alarms
- * ring when they should; and at the end nothing is left. How well the fleet does is the simulator's subject.
+ * asked, unless the fill of it was accepted and none of its tags had been invalidated; no more loads run than there are
+ * workers, one per key, no two with one permit; alarms ring when they should; and at the end nothing is left, no permit
+ * either. How well the fleet does is the simulator's subject.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -45,9 +46,11 @@ struct caller {
 struct pending {
     enum core_action_kind kind;
     uint64_t id, sent_at; /* op or load; event */
-    size_t key;
+    size_t key;           /* KEYS: it has none */
+    uint64_t origin;      /* FILL, TOUCH: of the value; 0: absent */
     enum core_lookup lookup;
     bool has_previous;
+    char permit[TOKEN_UUID_BYTES + 1]; /* LOAD: of its query; "": it runs without */
 };
 
 struct play {
@@ -57,8 +60,10 @@ struct play {
     uint64_t now_us, event; /* events so far */
     unsigned tokens;
     bool closed;
-    bool unchanged;      /* a load has said so: what it confirmed is older than itself */
-    uint8_t unperformed; /* bit by bit: the next action cannot be performed */
+    bool unchanged;     /* a load has said so: what it confirmed is older than itself */
+    uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
+    uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
+    char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
     struct asker askers[ASKERS];
     struct caller callers[INVALIDATIONS];
     struct pending pending[PENDING_MAX];
@@ -112,11 +117,19 @@ static void check_action(const struct play *play, const struct core_action *acti
     if (action->kind == CORE_TOUCH)
         assert(action->value != NULL && strlen(action->wanted) == TOKEN_UUID_BYTES);
     if (action->kind == CORE_FILL || action->kind == CORE_TOUCH)
-        assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0);
+        assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0 &&
+               (action->value == NULL || action->value->tags_bytes == 0 || action->born.era != 0));
+    if (action->kind == CORE_PERMIT_ACQUIRE || action->kind == CORE_PERMIT_RENEW)
+        assert(strlen(action->token) > TOKEN_TAG_AT);
     if (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK)
         assert(strlen(action->token) > TOKEN_TAG_AT && strcmp(action->token, action->prev) != 0);
     if (action->kind == CORE_LOAD)
         assert(action->deadline_us <= play->now_us + (uint64_t)play->policy.load_limit_ms * 1000);
+}
+
+static bool about_permits(enum core_action_kind kind)
+{
+    return kind == CORE_PERMIT_ACQUIRE || kind == CORE_PERMIT_RENEW || kind == CORE_PERMIT_RELEASE;
 }
 
 static size_t index_of(const struct core_key *key)
@@ -128,22 +141,6 @@ static size_t index_of(const struct core_key *key)
     return index;
 }
 
-static void take_action(struct play *play, const struct core_action *action)
-{
-    uint64_t id = action->op != 0 ? action->op : action->load;
-    check_action(play, action);
-    if (action->kind == CORE_CANCEL) {
-        assert(find_pending(play, id) != NULL);
-        return;
-    }
-    assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
-    play->pending[play->pending_count++] = (struct pending){
-        action->kind, id, play->event, index_of(&action->key), action->lookup, action->previous != NULL};
-    assert(loads_running(play) <= WORKERS);
-}
-
-/* ---- whom it answers ---- */
-
 /* Every value here begins with the event in which what made it was sent. */
 static uint64_t origin_of(const struct guard_value *value)
 {
@@ -153,6 +150,42 @@ static uint64_t origin_of(const struct guard_value *value)
     return origin;
 }
 
+static void note_permit(struct play *play, struct pending *pending, const struct core_action *action)
+{
+    if (action->waiter != NULL)
+        memcpy(play->waiter, action->waiter, TOKEN_UUID_BYTES);
+    if (action->permit == NULL)
+        return;
+    memcpy(pending->permit, action->permit, TOKEN_UUID_BYTES);
+    for (size_t i = 0; i < play->pending_count; i++)
+        assert(strcmp(play->pending[i].permit, pending->permit) != 0);
+}
+
+static void take_action(struct play *play, const struct core_action *action)
+{
+    uint64_t id = action->op != 0 ? action->op : action->load;
+    bool fills = action->kind == CORE_FILL || action->kind == CORE_TOUCH;
+    bool has_key = !about_permits(action->kind) && !action->of_tag;
+    check_action(play, action);
+    if (action->kind == CORE_CANCEL) {
+        assert(find_pending(play, id) != NULL);
+        return;
+    }
+    assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
+    struct pending pending = {.kind = action->kind,
+                              .id = id,
+                              .sent_at = play->event,
+                              .key = has_key ? index_of(&action->key) : KEYS,
+                              .origin = fills && !action->absent ? origin_of(&action->value->public) : 0,
+                              .lookup = action->lookup,
+                              .has_previous = action->previous != NULL};
+    note_permit(play, &pending, action);
+    play->pending[play->pending_count++] = pending;
+    assert(loads_running(play) <= WORKERS);
+}
+
+/* ---- whom it answers ---- */
+
 static void check_result(const struct play *play, const struct asker *asker,
                          const struct guard_result *result)
 {
@@ -160,8 +193,9 @@ static void check_result(const struct play *play, const struct asker *asker,
     assert((result->status == GUARD_OK) == (result->value != NULL));
     assert((result->status == GUARD_FAILED) == (result->failure != GUARD_FAILURE_NONE));
     if (result->value != NULL)
-        assert(asker->asked_at <= origin_of(result->value) ||
-               (loaded && (result->stored || play->unchanged)));
+        assert(
+            asker->asked_at <= origin_of(result->value) ||
+            (loaded && (play->unchanged || (result->stored && origin_of(result->value) != play->overtaken))));
 }
 
 static void take_answer(struct play *play, struct asker *asker)
@@ -272,6 +306,7 @@ static void invalidate(struct play *play, uint8_t which, uint8_t patience)
         return;
     *caller = (struct caller){.waiting = true};
     caller->core.key = key_of(which);
+    caller->core.of_tag = (patience & 1) != 0;
     caller->core.deadline_us = play->now_us + (uint64_t)patience * 10000;
     enum guard_status status = core_invalidate(play->core, play->now_us, &caller->core);
     caller->waiting = status == GUARD_OK;
@@ -294,7 +329,9 @@ static struct value *new_value(uint64_t origin, size_t body_bytes)
 {
     char body[2 * BODY_MAX] = {0};
     memcpy(body, &origin, sizeof origin);
-    struct value *value = value_new(body, sizeof origin + body_bytes % BODY_MAX, "\"1\"", 3);
+    const char *of_group = body_bytes % 2 != 0 ? "group" : "";
+    struct value *value =
+        value_new_tagged(body, sizeof origin + body_bytes % BODY_MAX, "\"1\"", 3, of_group, strlen(of_group));
     assert(value != NULL);
     return value;
 }
@@ -306,9 +343,11 @@ static void give_reply(struct play *play, const struct pending *to, struct core_
     if (found && !reply->absent && !reply->damaged)
         value = new_value(to->sent_at, 8);
     reply->value = value;
+    play->overtaken = reply->outdated ? to->origin : 0;
     core_replied(play->core, play->now_us, to->id, reply);
     value_unref(&value);
     drain(play);
+    play->overtaken = 0;
 }
 
 static void give_load(struct play *play, const struct pending *load, enum core_load_outcome outcome,
@@ -346,8 +385,12 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .pttl_ms = (more & 0x40) != 0 ? UINT32_MAX : (uint32_t)more * 8,
         .too_big = (more & 0x80) != 0,
         .failure = GUARD_FAILURE_TIMEOUT,
+        .outdated = more % 8 == 7,
+        .clock = {.era = more % 4, .count = more},
     };
-    reply.damaged = reply.damaged && (reply.kind == REPLY_FRESH || reply.kind == REPLY_STALE);
+    bool found = reply.kind == REPLY_FRESH || reply.kind == REPLY_STALE;
+    reply.damaged = reply.damaged && found;
+    reply.outdated = reply.outdated && found && !reply.damaged;
     return reply;
 }
 
@@ -357,7 +400,8 @@ static struct core_reply reply_to_other(struct fuzz_input *input)
                                                  REPLY_UNKNOWN};
     static const int64_t codes[] = {1, 0, 2, -1, 3, INT64_MIN, INT64_MAX, -2};
     uint8_t what = fuzz_byte(input);
-    return (struct core_reply){.kind = kinds[what % 5], .code = codes[what / 5 % 8]};
+    return (struct core_reply){
+        .kind = kinds[what % 5], .code = codes[what / 5 % 8], .outdated = what / 40 % 2 != 0};
 }
 
 static void come_back(struct play *play, struct fuzz_input *input)
@@ -425,6 +469,8 @@ static void hint(struct play *play, struct fuzz_input *input)
     struct core_key key = key_of(how);
     if (how >= 250)
         play->unperformed = fuzz_byte(input);
+    else if (how >= 245)
+        core_permit_freed(play->core, play->now_us, play->waiter, strlen(play->waiter));
     else if (how >= 240)
         core_resync(play->core, play->now_us);
     else if (how >= 200)
@@ -448,8 +494,10 @@ static void drain_or_close(struct play *play, uint8_t how)
 
 /* ---- a play ---- */
 
+/* The last byte has a say, too: what is changed before it leaves that alone. */
 static void open_play(struct play *play, struct fuzz_input *input)
 {
+    uint8_t tail = input->left > 0 ? input->at[input->left - 1] : 0;
     uint8_t how = fuzz_byte(input);
     *play = (struct play){.now_us = 1000000, .event = 1};
     play->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
@@ -466,10 +514,13 @@ static void open_play(struct play *play, struct fuzz_input *input)
         .load_queue = QUEUE,
         .max_waiters = WAITERS,
         .max_value_bytes = BODY_MAX,
+        .permit_ms = (tail & 4) != 0 ? 100 : 3000,
         .seed = how,
         .make_token = make_token,
         .token_context = play,
     };
+    if (play->config.mode == GUARD_MODE_FLEET)
+        play->config.permits = tail % 4;
     play->core = core_new(&play->config);
     assert(play->core != NULL);
     core_link(play->core, play->now_us, (how & 128) == 0);
