@@ -298,8 +298,7 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
     (void)state;
     init_with_permits(&fleet);
     fleet.config.redis_limit_ms = 1000;
-    fleet.config.permit_ms = 4500;
-    fleet.policy.lease_ms = 4500; /* without Redis they lose it, and load without */
+    fleet.source.stubborn = true; /* a load that lost its lease stays at the gate, and its permit out */
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
     ask_many(&fleet, 2, asks, KEYS, "key");
