@@ -7,16 +7,17 @@
  * another; a writer that commits MAXV versions and invalidates each through one of the processes. That a fill is never
  * older than an invalidation is what guard.pml shows; here Redis gets the row that stands. Time is a counter that moves
  * at any moment, up to END; an entry is kept for NEAR of its steps, from when its lookup was sent. With END 0 it stands
- * still, and an entry stays until it is dropped.
+ * still, and an entry stays until it is dropped. Tags are not here: of them the simulator knows.
  *
- * Checked
- *   own           a process reads no row older than its own invalidations that returned before
- *   heard         while the subscription stands and no message is on its way, no process reads a row that was deleted
- *   bound         nobody reads a row from NEAR after its invalidation returned
- *   lookups       what Redis answers is no older than what was invalidated before it was asked
+ * Checked of everything that is answered from a near cache
+ *   gone          nothing that was kept before this process began an invalidation
+ *   own           no row older than this process's invalidations that had returned before it was asked for
+ *   heard         no row that was deleted, while the subscription stands and no message is on its way
+ *   bound         no row from NEAR after its invalidation returned
  *   unless -DREACHED: a row that was invalidated is answered (the checker must find it: else the bound proves nothing)
  *
- * Budget: CU the subscription is lost; what was on its way is lost with it; the process notices later, or never.
+ * Budgets: CU the subscription is lost; what was on its way is lost with it; the process notices later, or never.
+ * UN nobody hears whether an invalidation has run: it ends without a promise, and runs later.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -38,6 +39,9 @@
 #ifndef CU
 #define CU 0
 #endif
+#ifndef UN
+#define UN 0
+#endif
 #ifndef END
 #define END 0
 #endif
@@ -52,7 +56,7 @@ byte deleted;                          /* highest version whose deletion has run
 byte returned;                         /* and has returned to who asked for it */
 byte returned_at[MAXV + 1];
 byte now;
-byte cu = CU;
+byte cu = CU, un = UN;
 
 /* ---- processes ---- */
 
@@ -61,6 +65,8 @@ byte epoch[NP];                        /* moves on with every drop, and when it 
 bool listening[NP];                    /* it believes so */
 bool connected[NP];                    /* it is so */
 byte coming[NP];                       /* messages on their way to it */
+byte begun[NP];                        /* invalidations that began here */
+byte kept_after[NP];                   /* so many of them, the entry */
 byte own[NP];                          /* highest version whose invalidation returned here */
 
 inline drop(p) {
@@ -71,6 +77,7 @@ inline drop(p) {
 }
 
 inline check_kept(p, row, least) {
+  assert(kept_after[p] == begun[p]);                                         /* gone */
   assert(row >= least);                                                    /* own */
   assert(!(connected[p] && listening[p] && coming[p] == 0) || row >= deleted); /* heard */
   assert(row == MAXV || row >= returned || now < returned_at[row + 1] + NEAR) /* bound */
@@ -80,29 +87,32 @@ inline check_kept(p, row, least) {
 }
 
 proctype request(byte p) {
-  byte gets, least, row, token, sent, fresh;
+  byte gets, least, row, token, sent;
   bool listens;
 
   do
   :: gets < NG ->
      gets++;
-     d_step { least = own[p]; fresh = returned };
+     least = own[p];
      if
      :: atomic { kept[p] != NONE && now < until[p] -> check_kept(p, kept[p], least) }
      :: atomic { else -> skip }; /* looks up */
 #ifndef BUG_LATETOKEN
         d_step { token = epoch[p]; listens = listening[p]; sent = now };
 #endif
-        d_step { fresh = returned; row = cval }; /* Redis runs it at any moment after */
+        row = cval; /* Redis runs it at any moment after */
 #ifdef BUG_LATETOKEN
         d_step { token = epoch[p]; listens = listening[p]; sent = now };
 #endif
+#ifdef BUG_DEAFTOKEN
+        listens = 1;
+#endif
         atomic {
-          assert(row == NONE || row >= fresh); /* lookups */
           if
-          :: row != NONE && listens && listening[p] && token == epoch[p] &&
-             (kept[p] == NONE || row >= kept[p]) ->
+          :: kept[p] != NONE -> skip /* what is there may seem younger: ages are estimates */
+          :: row != NONE && listens && listening[p] && token == epoch[p] ->
              kept[p] = row;
+             kept_after[p] = begun[p];
 #ifdef BUG_FROMREPLY
              until[p] = now + NEAR
 #else
@@ -112,7 +122,7 @@ proctype request(byte p) {
           fi
         }
      fi;
-     d_step { row = 0; token = 0; sent = 0; least = 0; fresh = 0; listens = 0 }
+     d_step { row = 0; token = 0; sent = 0; least = 0; listens = 0 }
   :: else -> break
   od
 }
@@ -135,12 +145,25 @@ proctype writer() {
   :: db < MAXV ->
      if :: p = 0 :: p = NP - 1 fi;
      db++;
-     d_step { drop(p) };
-     d_step { cval = NONE; deleted = db; publish() };
-#ifndef BUG_NOEND
-     d_step { drop(p) };
+#ifdef BUG_NOBEGIN
+     begun[p]++;
+#else
+     d_step { begun[p]++; drop(p) };
 #endif
-     d_step { returned = db; returned_at[db] = now; own[p] = db; p = 0 }
+     if
+     :: un > 0 -> /* it ends before it runs */
+        d_step { un--; drop(p) };
+        d_step { cval = NONE; deleted = db; publish(); p = 0 }
+     :: d_step { cval = NONE; deleted = db; publish() };
+#ifndef BUG_NOEND
+        d_step { drop(p) };
+#endif
+        d_step {
+          do :: returned < db -> returned++; returned_at[returned] = now :: else -> break od;
+          own[p] = db;
+          p = 0
+        }
+     fi
   :: else -> break
   od
 }

@@ -107,14 +107,18 @@ holds | near: two requests in one process                    | near.pml -DNP=1 -
 holds | near: two writes                                     | near.pml -DMAXV=2 -DNR0=0
 holds | near: the subscription is lost twice                 | near.pml -DCU=2 -DNR0=0
 holds | near: lost once, two requests in one process         | near.pml -DCU=1 -DNP=1 -DNR=2
+holds | near: an invalidation runs after it has ended        | near.pml -DUN=1
+holds | near: the same of two, the subscription is lost      | near.pml -DUN=1 -DMAXV=2 -DNR0=0 -DCU=1
 holds | near: time passes, the subscription is lost          | near.pml -DEND=3 -DNR0=0 -DCU=1
 fails | near: an invalidated row within its time is reached  | near.pml -DEND=3 -DNR0=0 -DREACHED
 fails | near, bug: a lookup that came too late is kept       | near.pml -DBUG_NOEPOCH
 fails | near, bug: an invalidation drops only when it begins | near.pml -DBUG_NOEND
+fails | near, bug: an invalidation drops only when it ends   | near.pml -DBUG_NOBEGIN
 fails | near, bug: the epoch is read when Redis has answered | near.pml -DBUG_LATETOKEN
 fails | near, bug: its time begins with Redis's answer       | near.pml -DBUG_FROMREPLY -DEND=3 -DNR0=0
 fails | near, bug: kept although nobody listens              | near.pml -DBUG_KEEPS -DCU=1
 fails | near, bug: one from before the loss is kept          | near.pml -DBUG_SAMEGENERATION -DCU=1
+fails | near, bug: one looked up while nobody listens        | near.pml -DBUG_DEAFTOKEN -DCU=1
 TABLE
 }
 
