@@ -248,7 +248,9 @@ static void report(const struct avalanche *avalanche)
 bool measure_avalanche(struct bench *bench)
 {
     static struct avalanche avalanche;
-    progress_begin("an avalanche of 3 000 products:");
+    char text[48];
+    snprintf(text, sizeof text, "an avalanche of %d products:", PRODUCTS);
+    progress_begin(text);
     avalanche.first = bench->next_product;
     bench->next_product += PRODUCTS;
     bool good = stack_postgres_log_ends(&bench->postgres, true);

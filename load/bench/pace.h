@@ -21,8 +21,8 @@ struct pace {
     uint16_t ports[PACE_TARGETS_MAX]; /* on 127.0.0.1, in turn */
     size_t port_count;
     const char *path; /* may hold a {...} of work.h */
-    uint32_t
-        walks; /* so many clients of every port go through {each:...} side by side; 0: one, in turn over the ports */
+    /* So many clients of every port go through {each:...} side by side; 0: one, in turn over the ports. */
+    uint32_t walks;
     uint32_t per_second, duration_ms;
     uint32_t connection_count; /* at most */
     uint32_t limit_ms;         /* of a request */

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { SCALE = 2000, LIMIT_MS = 15000, CLOSE_MS = 8000, SETTINGS_MAX = 16, TEXT_BYTES = 256 };
+enum { SCALE = 2000, LIMIT_MS = 15000, SETTINGS_MAX = 16, TEXT_BYTES = 256 };
 
 static struct stack_redis redis;
 static struct stack_postgres postgres;
@@ -123,6 +123,18 @@ static void assert_status(struct service *service, enum catalog_kind kind, const
     assert_string_equal(guard_status_name(result.status), guard_status_name(status));
     assert_string_equal(guard_failure_name(result.failure), guard_failure_name(failure));
     guard_value_unref(&result.value);
+}
+
+/* The watcher looks at the schema once a second, for two seconds at most. True: closing took no longer than half the
+ * shorter of the two. A machine that does other things may need that long, so one of several tries is enough; who waited
+ * for the watcher would not be so quick in any. */
+enum { AT_ONCE_MS = 500, TRIES = 10 };
+
+static bool closes_at_once(struct service *service)
+{
+    uint64_t begin_us = net_now_us();
+    close_service(service);
+    return net_now_us() - begin_us < (uint64_t)AT_ONCE_MS * 1000;
 }
 
 static bool becomes_ready(const struct service *service, bool wanted)
@@ -341,27 +353,30 @@ static void a_database_that_goes_away_and_comes_back_is_used_again_by_itself(voi
 
 static void a_service_whose_database_is_away_at_start_opens_and_closes_at_once(void **state)
 {
-    struct service service = {0};
+    bool at_once = false;
     (void)state;
-    open_service(&service, "nowhere", defaults);
-    assert_false(catalog_ready(service.catalog));
-    assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
-    uint64_t begin_us = net_now_us();
-    close_service(&service);
-    assert_in_range((net_now_us() - begin_us) / 1000, 0, CLOSE_MS);
+    for (int try = 0; try < TRIES && !at_once; try++) {
+        struct service service = {0};
+        open_service(&service, "nowhere", defaults);
+        assert_false(catalog_ready(service.catalog));
+        assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+        at_once = closes_at_once(&service);
+    }
+    assert_true(at_once);
 }
 
 static void closing_does_not_wait_for_a_stopped_database(void **state)
 {
-    struct service service = {0};
+    bool at_once = false;
     (void)state;
     stack_postgres_pause(&postgres);
-    open_service(&service, "shop", defaults);
-    uint64_t begin_us = net_now_us();
-    close_service(&service);
-    uint64_t close_ms = (net_now_us() - begin_us) / 1000;
+    for (int try = 0; try < TRIES && !at_once; try++) {
+        struct service service = {0};
+        open_service(&service, "shop", defaults);
+        at_once = closes_at_once(&service);
+    }
     stack_postgres_resume(&postgres);
-    assert_in_range(close_ms, 0, CLOSE_MS);
+    assert_true(at_once);
 }
 
 static void a_policy_that_the_guard_refuses_is_reported(void **state)

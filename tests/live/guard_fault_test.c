@@ -271,11 +271,9 @@ static void a_late_fill_is_refused_and_its_own_callers_are_still_answered(void *
 
 /* ---- hearing of others ---- */
 
-/* A waiting flight polls as well, after a while every 250 ms at most: this begins right after a poll. False: the next
- * one came before the message all the same, or the subscription was made anew. */
+/* False: it looked by itself before the message came. */
 static bool is_woken_by_the_message(struct fleet *fleet, const char *key)
 {
-    enum { SLOW = 6 };
     struct ask holder, waiter;
     char row[24];
     const unsigned begun = atomic_load(&fleet->source.begun);
@@ -285,22 +283,15 @@ static bool is_woken_by_the_message(struct fleet *fleet, const char *key)
     ask_start(fleet, 0, &holder, key);
     WAIT_UNTIL(atomic_load(&fleet->source.begun) == begun + 1);
     ask_start(fleet, 1, &waiter, key);
-    WAIT_UNTIL(stats_of(fleet->guards[1]).wake_polls >= before.wake_polls + SLOW);
-    uint64_t polls = stats_of(fleet->guards[1]).wake_polls;
-    WAIT_UNTIL(stats_of(fleet->guards[1]).wake_polls > polls);
-    polls = stats_of(fleet->guards[1]).wake_polls;
+    const struct guard_stats poll = await_poll(fleet->guards[1], &before);
     source_open(&fleet->source);
-    ask_wait(&waiter);
-    ask_wait(&holder);
-    assert_row(&waiter.result, row);
+    expect_answer(&waiter, row);
+    expect_answer(&holder, row);
     assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    const struct guard_stats after = stats_of(fleet->guards[1]);
-    const bool undisturbed = after.wake_polls == polls && after.wake_resyncs == before.wake_resyncs;
-    if (undisturbed)
-        assert_true(after.wake_messages > before.wake_messages);
-    ask_clear(&waiter);
-    ask_clear(&holder);
-    return undisturbed;
+    if (!undisturbed(fleet->guards[1], &before, &poll))
+        return false;
+    assert_true(stats_of(fleet->guards[1]).wake_messages > poll.wake_messages);
+    return true;
 }
 
 static void a_waiting_process_is_woken_by_the_message_not_by_its_poll(void **state)

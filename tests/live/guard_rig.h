@@ -458,6 +458,52 @@ static inline void age_value(const struct fleet *fleet, const char *key, int lef
     freeReplyObject(reply);
 }
 
+/* ---- while another process loads ---- */
+
+/*
+ * A flight that waits for another process also polls, soon every 250 to 750 ms. What needs a time without a question of
+ * its own begins right after a poll (await_poll()), and begins again if it was not undisturbed().
+ *
+ * A poll is counted when it is decided, an answer when it has been read: none is under way when each lookup, the first
+ * included, was answered "busy". `since` was read before the only flight of the guard began.
+ */
+enum { SLOW_POLLS = 6 };
+
+static inline uint64_t lookups_decided(const struct guard_stats *now, const struct guard_stats *since)
+{
+    return 1 + now->wake_polls - since->wake_polls;
+}
+
+static inline bool has_polled(const struct guard_stats *now, const struct guard_stats *since)
+{
+    const uint64_t decided = lookups_decided(now, since);
+    return decided > SLOW_POLLS && now->lease_busy - since->lease_busy >= decided;
+}
+
+/* Returns right after a poll that is followed by a pause, what the guard had counted then. */
+static inline struct guard_stats await_poll(struct guard *guard, const struct guard_stats *since)
+{
+    struct guard_stats now;
+    WAIT_UNTIL((now = stats_of(guard), has_polled(&now, since)));
+    return now;
+}
+
+/* Since that poll nothing was asked, nor was anything then. (Beside its polls a flight looks again when the
+ * subscription was made anew; if it was just asking, only the answer shows it.) */
+static inline bool undisturbed(struct guard *guard, const struct guard_stats *since,
+                               const struct guard_stats *poll)
+{
+    const struct guard_stats now = stats_of(guard);
+    return poll->lease_busy - since->lease_busy == lookups_decided(poll, since) &&
+           now.wake_polls == poll->wake_polls && now.wake_resyncs == since->wake_resyncs;
+}
+
+/* At most so many canaries has a guard published since, each a command and a round trip: one a second. */
+static inline uint64_t canaries_since(uint64_t begun_ms)
+{
+    return 2 + (rig_now_ms() - begun_ms) / 1000;
+}
+
 /* ---- near ---- */
 
 /* As a get: it is accepted and answered if it is a hit. */

@@ -226,8 +226,8 @@ static void whoever_was_due_while_the_server_stood_still_is_charged_for_it(void 
     uint64_t stop_us, go_us;
     uint32_t due_count = 0, kept_waiting = 0;
     start_catalogd(&catalogd, "MAX_CONNECTIONS=200");
-    rate_of(&work, 1000, DURATION_MS,
-            "/ping"); /* long enough to be stopped in its middle, whenever we come to that */
+    /* long enough to be stopped in its middle, whenever we come to that */
+    rate_of(&work, 1000, DURATION_MS, "/ping");
     work.target_count = 0;
     add_target(&work, catalogd.port);
     work.connection_count = 4; /* a closed loop would send four requests and measure four times the stall */

@@ -3,8 +3,8 @@
  * push_test.c - the value travels with the message: who waits for another process's load is answered without another
  * question to Redis, and nobody is given what is not his.
  *
- * A waiting flight also polls, after a while every 250 to 750 ms. A test that needs the time between two polls begins
- * right after one, and begins again if the next one came too early (undisturbed()).
+ * A waiting flight also polls: a test that needs the time between two polls begins right after one, and begins again if
+ * the next one came too early (await_poll(), undisturbed()).
  */
 #include "guard_rig.h"
 
@@ -14,7 +14,8 @@ struct scene {
     struct fleet fleet;
     struct ask holder, waiter;
     struct guard_stats before; /* the waiter's, before it waited */
-    uint64_t polls, scripts;   /* the waiter's; of all, when its last poll had been answered */
+    struct guard_stats poll;   /* the waiter's, when its last poll had been answered */
+    uint64_t scripts;          /* of all, then */
 };
 
 static void scene_init(struct scene *scene)
@@ -56,27 +57,15 @@ static void begin_wait(struct scene *scene, const char *key)
     WAIT_UNTIL(waiter_stats(scene).lease_busy > scene->before.lease_busy);
 }
 
-/* It has polled since, and no question is under way: each was answered "busy". */
-static bool has_polled(struct scene *scene, uint64_t polls)
-{
-    struct guard_stats now = waiter_stats(scene);
-    uint64_t asked = 1 + now.wake_polls - scene->before.wake_polls;
-    scene->polls = now.wake_polls;
-    return now.wake_polls > polls && now.lease_busy - scene->before.lease_busy == asked;
-}
-
-/* Returns right after a poll that is followed by a pause of 250 ms or more. */
 static void await_pause(struct scene *scene)
 {
-    enum { SLOW = 5 };
-    uint64_t slow = scene->before.wake_polls + SLOW;
-    WAIT_UNTIL(has_polled(scene, slow));
+    scene->poll = await_poll(scene->fleet.guards[WAITER], &scene->before);
     scene->scripts = scripts_run();
 }
 
-static bool undisturbed(struct scene *scene)
+static bool has_paused(struct scene *scene)
 {
-    return waiter_stats(scene).wake_polls == scene->polls;
+    return undisturbed(scene->fleet.guards[WAITER], &scene->before, &scene->poll);
 }
 
 static void expect_both(struct scene *scene, const char *row)
@@ -98,7 +87,7 @@ static uint64_t scripts_of_one_load(struct scene *scene)
         begin_wait(scene, key);
         await_pause(scene);
         expect_both(scene, row);
-        if (undisturbed(scene))
+        if (has_paused(scene))
             return scripts_run() - scene->scripts;
     }
     fail_msg("%d times a poll came in between", (int)TRIES);
@@ -302,7 +291,7 @@ static bool late_joiner_gets_the_newer_row(struct scene *scene, const char *key,
     atomic_fetch_add(&fleet->source.version, 1);
     assert_int_equal(guard_invalidate_wait(fleet->guards[HOLDER], key, RIG_LIMIT_MS, &done), GUARD_OK);
     ask_start(fleet, WAITER, &late, key);
-    WAIT_UNTIL(waiter_stats(scene).waiters == 2 || !undisturbed(scene));
+    WAIT_UNTIL(waiter_stats(scene).waiters == 2 || !has_paused(scene));
     say_filled(scene, key, tag, entry->str, entry->len);
     freeReplyObject(entry);
     ask_wait(&scene->waiter);

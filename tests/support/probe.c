@@ -142,6 +142,16 @@ bool probe_redis(struct fleet *fleet, const char *format, ...)
     return good;
 }
 
+bool probe_shorten_lease(struct fleet *fleet, uint32_t product, uint32_t left_ms)
+{
+    char name[PROBE_KEY_BYTES];
+    probe_key_name(product, PROBE_LEASE, name);
+    if (fleet_redis_number(fleet, "PTTL", name) > (long long)left_ms)
+        return probe_redis(fleet, "PEXPIRE %s %" PRIu32, name, left_ms);
+    fprintf(stderr, "probe: %s does not last %" PRIu32 " ms\n", name, left_ms);
+    return false;
+}
+
 size_t probe_lease_count(struct fleet *fleet)
 {
     struct redisReply *reply = stack_redis_command(&fleet->redis, "KEYS csg1:*:l");

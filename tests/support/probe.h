@@ -49,6 +49,10 @@ bool probe_wait_for(struct fleet *fleet, uint32_t product, enum probe_key role);
 /* A command that must be answered with no error. */
 bool probe_redis(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The lease of a dead process ends so soon: a test need not wait for one that lasts longer than any machine takes, and
+ * a second one in its place would show. False: it had not that long. */
+bool probe_shorten_lease(struct fleet *fleet, uint32_t product, uint32_t left_ms);
+
 /* How many leases there are, of whatever key. */
 size_t probe_lease_count(struct fleet *fleet);
 
