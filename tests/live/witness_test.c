@@ -283,6 +283,28 @@ static void the_log_alone_is_enough(void **state)
     witness_close(&witness);
 }
 
+static bool has_open(const char *path)
+{
+    char link[64], target[PROC_PATH_BYTES + 32];
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t bytes = readlink(link, target, sizeof target - 1);
+        target[bytes > 0 ? bytes : 0] = '\0';
+        if (strcmp(target, path) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* This program, and that is the witness in it, reads the file of that name. */
+static void await_open(const char *path)
+{
+    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; !has_open(path);) {
+        assert_true(net_now_us() < end_us);
+        net_pause_ms(1);
+    }
+}
+
 static void a_log_that_is_cut_or_renamed_is_followed(void **state)
 {
     (void)state;
@@ -291,8 +313,7 @@ static void a_log_that_is_cut_or_renamed_is_followed(void **state)
     struct witness *witness = open_witness(&options);
     begin(witness);
     query("SELECT /* load 1 */ 1");
-    while (witness_loads_now(witness) < 1)
-        net_pause_ms(1);
+    await_loads(witness, 1);
     assert_int_equal(truncate(postgres.log_path, 0), 0);
     query("SELECT /* load 2 */ 1");
     struct witness_view view = end(witness);
@@ -305,7 +326,7 @@ static void a_log_that_is_cut_or_renamed_is_followed(void **state)
     query("SELECT /* load 3 */ 1");
     assert_int_equal(rename(postgres.log_path, renamed), 0);
     fclose(fopen(postgres.log_path, "we"));
-    net_pause_ms(50);               /* the new one is seen, ... */
+    await_open(postgres.log_path);  /* the new one is seen, ... */
     query("SELECT /* load 4 */ 1"); /* ... but its writer has not been told */
     view = end(witness);
     assert_int_equal(view.load_count, 2);
