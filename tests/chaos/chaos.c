@@ -27,6 +27,7 @@ enum {
     COLD_KEYS = 12,                     /* of a round */
     COLD_REQUESTS = 40,
     STATUS_MAX = 600,
+    UNJUDGED_MAX = 3, /* rounds in a row whose calm we stood still in */
 };
 
 static const struct check_rules rules = {
@@ -43,7 +44,8 @@ struct totals {
     uint64_t gets, edits, confirmed, unconfirmed, loads, overlapping;
     uint32_t statuses[STATUS_MAX], outcomes[HTTP_BAD + 1], faults[FAULT_KINDS];
     uint32_t violations[CHECK_KINDS];
-    uint32_t most_at_a_time, rounds, heal_most_ms;
+    uint64_t stalls;
+    uint32_t most_at_a_time, rounds, heal_most_ms, longest_stall_ms;
 };
 
 struct chaos {
@@ -54,6 +56,7 @@ struct chaos {
     struct nemesis_plan plan;
     uint64_t confirmed[SCENE_KEYS + 1]; /* versions, by key, from the rounds before */
     uint32_t next_cold;
+    uint32_t unjudged; /* rounds, the last ones in a row */
 };
 
 void chaos_options_init(struct chaos_options *options, bool soak)
@@ -123,8 +126,8 @@ static bool heal(struct chaos *chaos, struct history *history)
     uint32_t took_ms = (uint32_t)((net_now_us() - begin_us) / 1000);
     if (took_ms > chaos->totals.heal_most_ms)
         chaos->totals.heal_most_ms = took_ms;
-    if (!pause_and_watch(chaos, SETTLE_MS))
-        return false;
+    if (!pause_and_watch(chaos, SETTLE_MS) || !scene_wait_healthy(&chaos->scene, HEAL_LIMIT_MS))
+        return false; /* again, for we may have stood still meanwhile */
     history->calm_us = net_now_us();
     return pause_and_watch(chaos, CALM_MS);
 }
@@ -201,7 +204,6 @@ static uint32_t loads_of(const struct history *history, uint32_t key)
  * if they could not hear of each other because we stood still. */
 static bool ask_cold(struct chaos *chaos)
 {
-    bool good = true;
     struct history history;
     struct stall *stall = NULL;
     uint64_t mark = stack_postgres_mark(&chaos->scene.postgres);
@@ -210,11 +212,11 @@ static bool ask_cold(struct chaos *chaos)
         chaos->next_cold = first = SCENE_KEYS + 1; /* so long ago that they are cold again */
     chaos->next_cold += COLD_KEYS;
     history_init(&history);
-    good = stall_begin(&history, &stall);
+    bool good = stall_begin(&history, &stall);
     for (uint32_t i = 0; i < COLD_KEYS; i++)
         good = burst_cold(chaos, first + i) && good;
     stall_end(&stall);
-    const uint32_t most = history.faults.count > 0 ? SCENE_PROCESSES : 1;
+    const uint32_t most = history.stalls.count > 0 ? SCENE_PROCESSES : 1;
     good = loads_read(&history, chaos->scene.postgres.log_path, mark, chaos->scene.epoch_us, net_now_us()) &&
            good;
     for (uint32_t i = 0; i < COLD_KEYS; i++) {
@@ -249,6 +251,12 @@ static void add_up(struct totals *totals, const struct history *history, const s
     }
     for (size_t i = 0; i < history->faults.count; i++)
         totals->faults[history->faults.items[i].kind]++;
+    totals->stalls += history->stalls.count;
+    for (size_t i = 0; i < history->stalls.count; i++) {
+        const struct history_stall *stall = &history->stalls.items[i];
+        uint32_t took_ms = (uint32_t)((stall->end_us - stall->begin_us) / 1000);
+        totals->longest_stall_ms = took_ms > totals->longest_stall_ms ? took_ms : totals->longest_stall_ms;
+    }
     for (size_t i = 0; i < CHECK_KINDS; i++)
         totals->violations[i] += report->violations[i];
 }
@@ -274,6 +282,25 @@ static void keep(const struct chaos *chaos, const struct history *history)
         perror(path);
 }
 
+/* Half of the answers in the calm were held to its rule. */
+static bool is_judged(const struct check_report *report)
+{
+    return report->judged_calm > 0 && report->judged_calm >= report->answered_in_calm / 2;
+}
+
+/* False: too often; the machine is too slow to show anything. */
+static bool count_unjudged(struct chaos *chaos, const struct check_report *report)
+{
+    FILE *out = chaos->options->out;
+    chaos->unjudged = is_judged(report) ? 0 : chaos->unjudged + 1;
+    if (chaos->unjudged == 0)
+        return true;
+    fprintf(out, "  only %" PRIu32 " of %" PRIu32 " answers in the calm met no stall: %s\n",
+            report->judged_calm, report->answered_in_calm,
+            chaos->unjudged < UNJUDGED_MAX ? "the round is repeated" : "this machine stands still too often");
+    return chaos->unjudged < UNJUDGED_MAX;
+}
+
 static bool judge(struct chaos *chaos, struct history *history, bool ran)
 {
     struct check_report report;
@@ -284,12 +311,12 @@ static bool judge(struct chaos *chaos, struct history *history, bool ran)
         if (version > chaos->confirmed[key])
             chaos->confirmed[key] = version;
     }
-    fprintf(chaos->options->out, "round %" PRIu32 ": %zu faults, %zu requests, %zu loads: %s\n",
-            chaos->totals.rounds, history->faults.count, history->gets.count, history->loads.count,
-            kept && ran ? "kept" : "BROKEN");
+    fprintf(chaos->options->out, "round %" PRIu32 ": %zu faults, %zu stalls, %zu requests, %zu loads: %s\n",
+            chaos->totals.rounds, history->faults.count, history->stalls.count, history->gets.count,
+            history->loads.count, kept && ran ? "kept" : "BROKEN");
     fflush(chaos->options->out);
     if (kept && ran)
-        return true;
+        return count_unjudged(chaos, &report);
     print_report(&report, chaos->options->out);
     keep(chaos, history);
     return false;
@@ -332,6 +359,8 @@ static void print_totals(const struct chaos *chaos)
             ", bytes lost on %" PRIu64 "\n",
             proxy_hits(chaos->scene.proxy, PROXY_LATE), proxy_hits(chaos->scene.proxy, PROXY_CUT),
             proxy_hits(chaos->scene.proxy, PROXY_DROP));
+    fprintf(out, "stalls   %" PRIu64 " of this machine, the longest %" PRIu32 " ms\n", totals->stalls,
+            totals->longest_stall_ms);
     fprintf(out, "requests %" PRIu64 ":", totals->gets);
     for (int status = 1; status < STATUS_MAX; status++) {
         if (totals->statuses[status] > 0)
@@ -356,7 +385,7 @@ static bool run_rounds(struct chaos *chaos)
     bool good = true;
     do
         good = run_round(chaos);
-    while (good && net_now_us() + round_us <= end_us);
+    while (good && (chaos->unjudged > 0 || net_now_us() + round_us <= end_us));
     print_totals(chaos);
     if (chaos->soak != NULL)
         good = soak_judge(chaos->soak, chaos->options->out) && good;

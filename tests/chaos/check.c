@@ -186,25 +186,32 @@ static bool was_killed(const struct history *history, const struct history_get *
     return false;
 }
 
-/* All faults were over when he began; one that nobody has planned (stall.h) may have come since. */
-static bool is_calm(const struct history *history, const struct check_rules *rules,
-                    const struct history_get *get)
+/* All faults were over when it began. */
+static bool is_in_calm(const struct history *history, const struct history_get *get)
 {
-    if (history->calm_us == 0 || get->begin_us < history->calm_us)
-        return false;
-    for (size_t i = 0; i < history->faults.count; i++) {
-        const struct fault *fault = &history->faults.items[i];
-        if (fault->end_us > history->calm_us && fault->begin_us <= get->end_us &&
-            fault->end_us + (uint64_t)rules->tail_ms * 1000 >= get->begin_us)
-            return false;
+    return history->calm_us != 0 && get->begin_us >= history->calm_us;
+}
+
+/* Everybody was healthy when the calm began: what stalled before is forgotten. */
+static bool met_stall(const struct history *history, const struct check_rules *rules,
+                      const struct history_get *get)
+{
+    for (size_t i = 0; i < history->stalls.count; i++) {
+        const struct history_stall *stall = &history->stalls.items[i];
+        if (stall->end_us > history->calm_us && stall->begin_us <= get->end_us &&
+            stall->end_us + (uint64_t)rules->tail_ms * 1000 >= get->begin_us)
+            return true;
     }
-    return true;
+    return false;
 }
 
 static bool status_allowed(const struct history *history, const struct check_rules *rules,
-                           const struct history_get *get)
+                           const struct history_get *get, struct check_report *report)
 {
-    if (is_calm(history, rules, get))
+    bool is_in = is_in_calm(history, get), is_judged = is_in && !met_stall(history, rules, get);
+    report->answered_in_calm += is_in;
+    report->judged_calm += is_judged;
+    if (is_judged)
         return get->status == 200;
     return get->status == 200 || get->status == 503 || get->status == 504;
 }
@@ -214,7 +221,7 @@ static void check_answered(const struct history *history, const struct check_rul
 {
     uint64_t limit_us = ((uint64_t)rules->deadline_ms + rules->slack_ms) * 1000;
     uint64_t took_us = get->end_us - get->begin_us;
-    if (!status_allowed(history, rules, get))
+    if (!status_allowed(history, rules, get, report))
         report_add(report, CHECK_STATUS, "key %" PRIu32 " from process %u begun at %" PRIu64 ": %u", get->key,
                    (unsigned)get->process, get->begin_us, (unsigned)get->status);
     if (get->status == 200 && get->body_key != get->key)
@@ -252,23 +259,39 @@ static void check_gets(const struct history *history, const struct check_rules *
 
 /* ---- overlap ---- */
 
-/* Until when it may have an effect. When all are calm, they have forgotten it. */
-static uint64_t felt_until(const struct history *history, const struct check_rules *rules,
-                           const struct fault *fault)
+/* Until when what ended at end_us may have an effect. When all are calm, they have forgotten it. */
+static uint64_t felt_until(const struct history *history, const struct check_rules *rules, uint64_t end_us)
 {
-    uint64_t tail_end_us = fault->end_us + (uint64_t)rules->tail_ms * 1000;
-    bool calmed = history->calm_us >= fault->end_us && history->calm_us < tail_end_us;
+    uint64_t tail_end_us = end_us + (uint64_t)rules->tail_ms * 1000;
+    bool calmed = history->calm_us >= end_us && history->calm_us < tail_end_us;
     return calmed ? history->calm_us : tail_end_us;
+}
+
+/* All stalls together let each process load for itself; a further query of one only runs beside that if it was given
+ * up in a stall. */
+static uint32_t stalls_further_loads(const struct history *history, const struct check_rules *rules,
+                                     uint64_t from_us, uint64_t to_us)
+{
+    uint32_t stalls = 0, given_up = 0;
+    for (size_t i = 0; i < history->stalls.count; i++) {
+        const struct history_stall *stall = &history->stalls.items[i];
+        if (stall->begin_us > to_us || felt_until(history, rules, stall->end_us) < from_us)
+            continue;
+        stalls++;
+        given_up += (uint32_t)((stall->end_us - stall->begin_us) / ((uint64_t)rules->load_limit_ms * 1000));
+    }
+    return stalls > 0 ? rules->process_count + given_up : 0;
 }
 
 /* What may run at a time of this key, given all that happened from `from_us` to `to_us`. */
 static uint32_t bound(const struct history *history, const struct check_rules *rules, uint32_t key,
                       uint64_t from_us, uint64_t to_us)
 {
-    uint32_t sum = 1, cap = rules->process_count * rules->workers;
+    uint32_t sum = 1 + stalls_further_loads(history, rules, from_us, to_us);
+    uint32_t cap = rules->process_count * rules->workers;
     for (size_t i = 0; i < history->faults.count; i++) {
         const struct fault *fault = &history->faults.items[i];
-        if (fault->begin_us <= to_us && felt_until(history, rules, fault) >= from_us)
+        if (fault->begin_us <= to_us && felt_until(history, rules, fault->end_us) >= from_us)
             sum += fault_further_loads(fault, rules->process_count, rules->load_limit_ms);
     }
     for (size_t i = 0; i < history->invalidations.count; i++) {

@@ -13,11 +13,17 @@
  *
  * Freshness has no excuses. The loads of a key that run at one instant may be
  *
- *     1 + invalidations of the key + sum of fault_further_loads()
+ *     1 + invalidations of the key + sum of fault_further_loads() + P if there was a stall
+ *       + queries given up in stalls
  *
  * over what happened since the oldest of them could have got its lease (memory_ms before it began); a fault
  * counts until tail_ms after it was mended, which is how long breakers and leases remember it, or until all was
  * calm. And never more than all workers of all processes.
+ *
+ * A stall (stall.h) is no fault: whatever their number, stalls make each of the P processes load for itself, as
+ * without Redis, and only one as long as load_limit_ms makes anybody give up a query. A request in the calm is not
+ * held to its rule if it met a stall or the tail of one that came since; how many were, the report says, for
+ * a calm that held nobody to its rule has shown nothing.
  *
  * Pure; one thread.
  */
@@ -51,6 +57,7 @@ struct check_report {
     uint32_t violation_count;
     uint32_t most_at_a_time;                   /* loads of one key */
     uint32_t overlapping;                      /* loads that began while another of their key ran */
+    uint32_t answered_in_calm, judged_calm;    /* requests; the second without those that met a stall */
     char texts[CHECK_TEXTS][CHECK_TEXT_BYTES]; /* the first ones, in words */
 };
 

@@ -114,6 +114,11 @@ static void broke(struct history *history, enum fault_kind kind, uint8_t process
                                                .end_us = ms(end_ms)});
 }
 
+static void stood_still(struct history *history, uint64_t begin_ms, uint64_t end_ms)
+{
+    history_add_stall(history, &(struct history_stall){.begin_us = ms(begin_ms), .end_us = ms(end_ms)});
+}
+
 /* A confirmed change from version 1 to 2, from 10 ms to 30 ms. */
 static void changed(struct history *history)
 {
@@ -234,6 +239,47 @@ static void refusals_are_allowed_until_all_is_calm(void **state)
     expect_good(history);
     history->calm_us = ms(10);
     expect_only(history, CHECK_STATUS, 2);
+}
+
+static void a_fault_before_the_calm_excuses_nothing_in_it(void **state)
+{
+    struct history *history = *state;
+    broke(history, FAULT_REDIS_STOP, FAULT_EVERYBODY, 100, 290);
+    stood_still(history, 200, 300); /* nor what stood still before it */
+    history->calm_us = ms(300);
+    refused(history, 299, 310, 503);
+    expect_good(history);
+    refused(history, 300, 310, 503);
+    expect_only(history, CHECK_STATUS, 1);
+}
+
+static void a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail(void **state)
+{
+    struct history *history = *state;
+    history->calm_us = ms(100);
+    stood_still(history, 500, 800);
+    refused(history, 400, 500, 503);
+    refused(history, 600, 700, 504);
+    refused(history, 1000, 1010, 503); /* the tail's last instant */
+    expect_good(history);
+    refused(history, 400, 499, 503);
+    refused(history, 1001, 1010, 503);
+    expect_only(history, CHECK_STATUS, 2);
+}
+
+static void the_report_says_how_many_were_held_to_the_rule_of_the_calm(void **state)
+{
+    struct history *history = *state;
+    struct check_report report;
+    history->calm_us = ms(100);
+    stood_still(history, 500, 800);
+    answered(history, 99, 110, 1);
+    answered(history, 100, 110, 1);
+    answered(history, 600, 610, 1);
+    answered(history, 1001, 1010, 1);
+    assert_true(check_history(history, &rules, &report));
+    assert_int_equal(report.answered_in_calm, 3);
+    assert_int_equal(report.judged_calm, 2);
 }
 
 static void an_internal_error_is_never_allowed(void **state)
@@ -381,6 +427,44 @@ static void a_longer_outage_of_postgresql_excuses_more_abandoned_queries(void **
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
+static void any_number_of_stalls_lets_each_process_load_for_itself_and_no_more(void **state)
+{
+    struct history *history = *state;
+    stood_still(history, 90, 190);
+    stood_still(history, 210, 310);
+    stood_still(history, 330, 829); /* a moment less than a query is waited for */
+    for (uint64_t i = 0; i < 5; i++)
+        loaded(history, KEY, 350 + i, 900);
+    expect_good(history);
+    loaded(history, KEY, 356, 900);
+    expect_only(history, CHECK_OVERLAP, 1);
+    history->stalls.items[2].end_us = ms(830); /* one query was given up in it */
+    expect_good(history);
+}
+
+static void a_stall_excuses_loads_until_its_tail_is_over(void **state)
+{
+    struct history *history = *state;
+    stood_still(history, 90, 100);
+    loaded(history, KEY, 350, 400); /* its lease may be from 300 */
+    loaded(history, KEY, 360, 400);
+    expect_good(history);
+    loaded(history, KEY + 1, 351, 400);
+    loaded(history, KEY + 1, 360, 400);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
+static void a_stall_before_the_calm_excuses_no_loads_in_it(void **state)
+{
+    struct history *history = *state;
+    stood_still(history, 90, 100);
+    loaded(history, KEY, 220, 300);
+    loaded(history, KEY, 230, 300);
+    expect_good(history);
+    history->calm_us = ms(150);
+    expect_only(history, CHECK_OVERLAP, 1);
+}
+
 static void no_faults_excuse_more_loads_than_there_are_workers(void **state)
 {
     struct history *history = *state;
@@ -404,6 +488,7 @@ static void what_was_written_is_read_again_and_judged_alike(void **state)
     loaded(history, KEY, 10, 20);
     loaded(history, KEY, 11, 20);
     broke(history, FAULT_LINK_CUT, 2, 5000, 5001);
+    stood_still(history, 6100, 6400);
     history->calm_us = ms(6000);
     int fd = mkstemp(path);
     assert_int_not_equal(fd, -1);
@@ -414,6 +499,8 @@ static void what_was_written_is_read_again_and_judged_alike(void **state)
     unlink(path);
     assert_int_equal(copy.calm_us, history->calm_us);
     assert_int_equal(copy.faults.items[0].kind, FAULT_LINK_CUT);
+    assert_int_equal(copy.stalls.count, 1);
+    assert_memory_equal(copy.stalls.items, history->stalls.items, sizeof *copy.stalls.items);
     assert_false(check_history(history, &rules, &report));
     assert_false(check_history(&copy, &rules, &again));
     assert_memory_equal(&report, &again, sizeof report);
@@ -446,6 +533,9 @@ int main(void)
         CASE(an_edit_of_unknown_fate_may_have_happened),
         CASE(the_row_of_another_key_is_a_wrong_row),
         CASE(refusals_are_allowed_until_all_is_calm),
+        CASE(a_fault_before_the_calm_excuses_nothing_in_it),
+        CASE(a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail),
+        CASE(the_report_says_how_many_were_held_to_the_rule_of_the_calm),
         CASE(an_internal_error_is_never_allowed),
         CASE(an_answer_past_deadline_and_slack_is_late),
         CASE(the_time_a_process_was_stopped_does_not_count),
@@ -460,6 +550,9 @@ int main(void)
         CASE(a_fault_excuses_nothing_once_all_is_calm),
         CASE(without_redis_every_process_may_load_and_no_more),
         CASE(a_longer_outage_of_postgresql_excuses_more_abandoned_queries),
+        CASE(any_number_of_stalls_lets_each_process_load_for_itself_and_no_more),
+        CASE(a_stall_excuses_loads_until_its_tail_is_over),
+        CASE(a_stall_before_the_calm_excuses_no_loads_in_it),
         CASE(no_faults_excuse_more_loads_than_there_are_workers),
         CASE(what_was_written_is_read_again_and_judged_alike),
         CASE(a_line_that_is_no_event_is_refused),

@@ -44,6 +44,7 @@ void history_clear(struct history *history)
     free(history->invalidations.items);
     free(history->loads.items);
     free(history->faults.items);
+    free(history->stalls.items);
     pthread_mutex_destroy(&history->mutex);
 }
 
@@ -70,6 +71,11 @@ void history_add_load(struct history *history, const struct history_load *load)
 void history_add_fault(struct history *history, const struct fault *fault)
 {
     ADD(history, faults, fault);
+}
+
+void history_add_stall(struct history *history, const struct history_stall *stall)
+{
+    ADD(history, stalls, stall);
 }
 
 /* ---- as text ---- */
@@ -102,7 +108,9 @@ static void write_writes(const struct history *history, FILE *out)
 
 static void write_servers(const struct history *history, FILE *out)
 {
-    fprintf(out, "# load begin_us end_us key pid; fault begin_us end_us process side name\n");
+    fprintf(
+        out,
+        "# load begin_us end_us key pid; fault begin_us end_us process side name; stall begin_us end_us\n");
     for (size_t i = 0; i < history->loads.count; i++) {
         const struct history_load *load = &history->loads.items[i];
         fprintf(out, "load %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", load->begin_us, load->end_us,
@@ -113,6 +121,9 @@ static void write_servers(const struct history *history, FILE *out)
         fprintf(out, "fault %" PRIu64 " %" PRIu64 " %u %d %s\n", fault->begin_us, fault->end_us,
                 (unsigned)fault->process, (int)fault->side, fault_trait(fault->kind)->name);
     }
+    for (size_t i = 0; i < history->stalls.count; i++)
+        fprintf(out, "stall %" PRIu64 " %" PRIu64 "\n", history->stalls.items[i].begin_us,
+                history->stalls.items[i].end_us);
     fprintf(out, "calm %" PRIu64 "\n", history->calm_us);
 }
 
@@ -193,6 +204,15 @@ static bool read_fault(struct history *history, const char *line)
     return true;
 }
 
+static bool read_stall(struct history *history, const char *line)
+{
+    struct history_stall stall;
+    if (sscanf(line, "stall %" SCNu64 " %" SCNu64, &stall.begin_us, &stall.end_us) != 2)
+        return false;
+    history_add_stall(history, &stall);
+    return true;
+}
+
 static bool read_calm(struct history *history, const char *line)
 {
     return sscanf(line, "calm %" SCNu64, &history->calm_us) == 1;
@@ -201,7 +221,7 @@ static bool read_calm(struct history *history, const char *line)
 static bool read_line(struct history *history, const char *line)
 {
     static bool (*const readers[])(struct history *, const char *) = {
-        read_get, read_edit, read_invalidation, read_load, read_fault, read_calm};
+        read_get, read_edit, read_invalidation, read_load, read_fault, read_stall, read_calm};
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
         if (readers[i](history, line))
             return true;

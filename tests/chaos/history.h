@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * history.h - what happened: every request, edit, invalidation, load and fault of one run, with its times.
+ * history.h - what happened: every request, edit, invalidation, load, fault and stall of one run, with its times.
  *
  * Times are net_now_us() of this machine's one clock; loads come from PostgreSQL's log and are converted to it
  * by their reader. A request begins before its first byte is sent and ends after its last byte was read, an
@@ -54,6 +54,11 @@ struct history_load {
     uint32_t pid; /* of the backend */
 };
 
+/* The tester, and with it every link of the fleet, stood still. */
+struct history_stall {
+    uint64_t begin_us, end_us;
+};
+
 /* One of each kind of list; `items` is owned. */
 #define HISTORY_LIST(type)                                                                                   \
     struct {                                                                                                 \
@@ -66,7 +71,8 @@ struct history {
     HISTORY_LIST(struct history_edit) edits;
     HISTORY_LIST(struct history_invalidation) invalidations;
     HISTORY_LIST(struct history_load) loads;
-    HISTORY_LIST(struct fault) faults;
+    HISTORY_LIST(struct fault) faults; /* planned ones only */
+    HISTORY_LIST(struct history_stall) stalls;
     uint64_t calm_us; /* from here on all faults were over and everybody healthy; 0: never */
     pthread_mutex_t mutex;
 };
@@ -79,8 +85,9 @@ void history_add_edit(struct history *history, const struct history_edit *edit);
 void history_add_invalidation(struct history *history, const struct history_invalidation *invalidation);
 void history_add_load(struct history *history, const struct history_load *load);
 void history_add_fault(struct history *history, const struct fault *fault);
+void history_add_stall(struct history *history, const struct history_stall *stall);
 
-/* One line an event, five sections; history_read() reads what history_write() wrote. False: errno. */
+/* One line an event, six lists; history_read() reads what history_write() wrote. False: errno. */
 bool history_write(const struct history *history, const char *path);
 bool history_read(struct history *history, const char *path);
 

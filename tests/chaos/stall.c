@@ -2,29 +2,20 @@
 /* stall.c - see stall.h. */
 #include "tests/chaos/stall.h"
 
+#include "tests/chaos/scene.h"
+
 #include "load/base/net.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { LOOK_EVERY_MS = 10, STALL_MS = 100 }; /* less than half of the limit of a command of Redis */
+enum { LOOK_EVERY_MS = 10, STALL_MS = SCENE_REDIS_LIMIT_MS }; /* from there on commands are given up */
 
 struct stall {
     struct history *history;
     pthread_t thread;
     atomic_bool ends;
 };
-
-static void note(struct stall *stall, uint64_t begin_us, uint64_t end_us)
-{
-    static const enum fault_party sides[] = {FAULT_OF_REDIS, FAULT_OF_POSTGRES};
-    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
-        history_add_fault(stall->history, &(struct fault){.kind = FAULT_LINK_SILENT,
-                                                          .side = sides[i],
-                                                          .process = FAULT_EVERYBODY,
-                                                          .begin_us = begin_us,
-                                                          .end_us = end_us});
-}
 
 static void *watch(void *context)
 {
@@ -34,7 +25,7 @@ static void *watch(void *context)
         net_pause_ms(LOOK_EVERY_MS);
         uint64_t now_us = net_now_us();
         if (now_us - last_us >= (uint64_t)STALL_MS * 1000)
-            note(stall, last_us, now_us);
+            history_add_stall(stall->history, &(struct history_stall){.begin_us = last_us, .end_us = now_us});
         last_us = now_us;
     }
     return NULL;

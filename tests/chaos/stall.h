@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stall.h - notices that this process stood still, and writes it into the history as what it was to the fleet.
+ * stall.h - notices that this process stood still, and writes it into the history.
  *
- * All links of the fleet lead through the proxy of this process. When the machine gives it no time for longer than a
- * command of Redis may take, the processes see servers that do not answer: a fault that nobody has planned, and the
- * same excuse.
+ * All links of the fleet lead through the proxy of this process. When the machine gives it no time for as long as a
+ * command of Redis may take, the processes see servers that do not answer, and nobody has planned it. Shorter ones
+ * make no command late and are no excuse. What one excuses, check.h says.
  */
 #ifndef TESTS_CHAOS_STALL_H
 #define TESTS_CHAOS_STALL_H
