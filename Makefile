@@ -14,7 +14,7 @@
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the core in a simulated fleet under faults: SEEDS=100000
 #   make mutants      does the simulator find sown bugs
-#   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
+#   make mutants-live the same against real servers, and who killed whom (an hour): T=fill for names with it
 #   make model        the protocol in the model checker spin, sown bugs too
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
