@@ -308,6 +308,9 @@ static uint32_t work_off(struct outbox *outbox)
     if (store_measure(outbox->config.store, outbox->stop_fd, &owing)) {
         atomic_store(&outbox->row_count, owing.row_count);
         atomic_store(&outbox->oldest_ms, owing.oldest_ms);
+    } else { /* something may be due, and no notification come for it */
+        outbox->is_troubled = true;
+        owing.next_ms = TROUBLE_PAUSE_MS;
     }
     const uint32_t next_ms = owing.next_ms > 0 ? owing.next_ms : HELD_PAUSE_MS;
     return least_of(least_of(next_ms, outbox->config.poll_ms), forget_in_ms(outbox));
