@@ -299,7 +299,7 @@ static uint32_t forget_in_ms(const struct outbox *outbox)
 /* Everything that is due; returns how long it may take until something else is. */
 static uint32_t work_off(struct outbox *outbox)
 {
-    struct store_owing owing = {.next_ms = UINT32_MAX};
+    struct store_owing owing;
 
     settle_writes(outbox);
     while (pay_some(outbox) && !is_stopped(outbox))
@@ -310,7 +310,7 @@ static uint32_t work_off(struct outbox *outbox)
         atomic_store(&outbox->oldest_ms, owing.oldest_ms);
     } else { /* something may be due, and no notification come for it */
         outbox->is_troubled = true;
-        owing.next_ms = TROUBLE_PAUSE_MS;
+        return TROUBLE_PAUSE_MS;
     }
     const uint32_t next_ms = owing.next_ms > 0 ? owing.next_ms : HELD_PAUSE_MS;
     return least_of(least_of(next_ms, outbox->config.poll_ms), forget_in_ms(outbox));
