@@ -299,8 +299,8 @@ static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **
     static struct ask asks[KEYS];
     (void)state;
     init_with_permits(&fleet);
-    fleet.config.redis_limit_ms = 1000;
-    fleet.source.stubborn = true; /* a load that lost its lease stays at the gate, and its permit out */
+    fleet.config.redis_limit_ms = 3000; /* a machine that stands still for longer loads without permits */
+    fleet.source.stubborn = true;       /* a load that lost its lease stays at the gate, and its permit out */
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
     ask_many(&fleet, 2, asks, KEYS, "key");
