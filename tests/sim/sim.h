@@ -509,6 +509,7 @@ struct sim {
     bool trace, failed;
     char failure[SIM_TEXT];
     uint64_t events_seen;
+    uint64_t course; /* hash of what happened and when, in numbers: the same until a decision changes */
     uint64_t hit[FAULTS];
     uint64_t answers[GUARD_NO_MEMORY + 1];
     uint64_t seen[SEENS];
@@ -529,6 +530,8 @@ static inline bool sim_is_calm(const struct sim *sim)
 bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances);
 void sim_at(struct sim *sim, uint64_t at_us, struct event event);
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Takes one number into the hash of the course. */
+void sim_note(struct sim *sim, uint64_t number);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A moment at which a write, or a get, of this key is most likely to do harm. */

@@ -317,6 +317,8 @@ void check_answer(struct sim *sim, const struct request *request)
     enum guard_status status = request->waiter.result.status;
     uint32_t index = (uint32_t)(request - sim->request);
     sim->answers[status]++;
+    sim_note(sim, (uint64_t)index << 32 | (uint64_t)status << 16 | request->waiter.result.source);
+    sim_note(sim, (uint64_t)request->waiter.result.age_ms << 32 | request->waiter.result.left_ms);
     sim_trace(sim, "p%u  answer #%u k%u: %s from %s %s", request->process, index, request->key,
               status_names[status], source_names[request->waiter.result.source],
               request->waiter.result.value != NULL ? request->waiter.result.value->body : "");

@@ -6,6 +6,8 @@
  *   sim SEED=4711                  runs one and prints every event
  *   sim MUTANT=fill-unfenced       with a bug sown into the model: the seed that finds it
  *   sim MUTANTS=20000              every mutant; each must be found within so many seeds
+ *   sim COURSES=1000 [FROM=1]      prints a hash of each seed's course: equal before and after a change that moves
+ *                                  code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
  *
  * Exit status 0: what was expected; 1: a seed failed (or a mutant survived); 2: usage.
@@ -124,6 +126,15 @@ static int find(uint64_t count)
     return 1;
 }
 
+static int print_courses(uint64_t from, uint64_t count)
+{
+    for (uint64_t seed = from; seed < from + count; seed++) {
+        sim_run(&sim, seed, MUTANT_NONE, false);
+        printf("%" PRIu64 " %016" PRIx64 "\n", seed, sim.course);
+    }
+    return 0;
+}
+
 static bool number_of(const char *argument, const char *name, uint64_t *out)
 {
     size_t bytes = strlen(name);
@@ -148,16 +159,18 @@ static bool mutant_of(const char *argument, enum mutant *out)
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0;
+    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0;
     enum mutant mutant = MUTANT_NONE;
     signal(SIGABRT, aborted);
     for (int i = 1; i < argc; i++) {
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||
-                     number_of(argv[i], "FIND", &wanted) || mutant_of(argv[i], &mutant);
+                     number_of(argv[i], "FIND", &wanted) || number_of(argv[i], "COURSES", &courses) ||
+                     mutant_of(argv[i], &mutant);
         if (!known) {
             fprintf(stderr,
-                    "usage: sim [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n]; not: %s\n",
+                    "usage: sim [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n] [COURSES=n]; "
+                    "not: %s\n",
                     argv[i]);
             return 2;
         }
@@ -168,6 +181,8 @@ int main(int argc, char **argv)
         status = find(wanted);
     else if (mutants != 0)
         status = hunt_all(mutants);
+    else if (courses != 0)
+        status = print_courses(from, courses);
     else if (seed != 0)
         status = show(seed, mutant);
     else

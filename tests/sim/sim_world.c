@@ -63,6 +63,13 @@ void sim_trace(struct sim *sim, const char *format, ...)
     va_end(args);
 }
 
+/* A step of splitmix64: a moved bit moves half of those of all that follow. */
+void sim_note(struct sim *sim, uint64_t number)
+{
+    struct chance mixed = {.state = sim->course ^ number};
+    sim->course = chance_next(&mixed);
+}
+
 void sim_fail(struct sim *sim, const char *format, ...)
 {
     if (sim->failed)
@@ -257,6 +264,7 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
     memset(sim->hit, 0, sizeof sim->hit);
     memset(sim->answers, 0, sizeof sim->answers);
     memset(sim->seen, 0, sizeof sim->seen);
+    sim->course = 0;
     sim->events_seen = 0;
     events.count = 0;
     events.numbered = 0;
@@ -487,6 +495,9 @@ static void run_until(struct sim *sim, uint64_t until_us)
     struct event event;
     while (!sim->failed && events_next_us(&sim->events) <= until_us && events_pop(&sim->events, &event)) {
         sim->now_us = event.at_us > sim->now_us ? event.at_us : sim->now_us;
+        sim_note(sim, event.at_us);
+        sim_note(sim, (uint64_t)event.kind << 48 | (uint64_t)event.process << 40 | event.subject);
+        sim_note(sim, (uint64_t)event.version << 48 | event.key);
         dispatch(sim, &event);
         if (++sim->events_seen > EVENTS_MOST)
             sim_fail(sim, "does not come to rest");
