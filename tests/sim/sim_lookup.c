@@ -107,7 +107,8 @@ void lookup_get(struct sim *sim, uint32_t index)
     lookup->epoch = sim->redis.epoch;
     if (sim->params.near_ms > 0)
         disturb(sim, index);
-    answer_at(sim, index, sim->now_us + reply_us(sim), !sim_fault(sim, FAULT_REPLY_LOST, 60));
+    const bool lost = sim_fault(sim, FAULT_REPLY_LOST, 60);
+    answer_at(sim, index, sim->now_us + reply_us(sim), !lost);
 }
 
 /* ---- its answer ---- */

@@ -215,30 +215,34 @@ static void schedule_readers(struct sim *sim)
     enum { READERS = 20, READS = 4 };
     const struct params *params = &sim->params;
     for (uint32_t i = 0; params->near_ms > 0 && i < READERS; i++) {
-        struct event event = {.kind = EVENT_REQUEST,
-                              .process = between(sim, 0, params->processes - 1),
-                              .key = between(sim, 0, params->keys - 1)};
+        struct event event = {.kind = EVENT_REQUEST};
+        event.process = between(sim, 0, params->processes - 1);
+        event.key = between(sim, 0, params->keys - 1);
         uint64_t at_us = sim_between(sim, 0, params->chaos_us);
         for (uint32_t n = 0; n < READS; n++)
             sim_at(sim, at_us += sim_between(sim, 0, (uint64_t)params->near_ms * 500), event);
     }
 }
 
+/* One throw of the dice a statement: C leaves open which of two arguments is evaluated first. */
 static void schedule(struct sim *sim)
 {
     const struct params *params = &sim->params;
     for (uint32_t i = 0; i < params->bursts; i++) {
         uint64_t at_us = sim_between(sim, 0, params->chaos_us);
         uint32_t key = between(sim, 0, params->keys - 1), size = between(sim, 1, 14);
-        for (uint32_t n = 0; n < size; n++)
-            sim_at(sim, at_us + sim_between(sim, 0, 20000),
-                   (struct event){
-                       .kind = EVENT_REQUEST, .process = between(sim, 0, params->processes - 1), .key = key});
+        for (uint32_t n = 0; n < size; n++) {
+            struct event event = {.kind = EVENT_REQUEST, .key = key};
+            event.process = between(sim, 0, params->processes - 1);
+            sim_at(sim, at_us + sim_between(sim, 0, 20000), event);
+        }
     }
     schedule_readers(sim);
-    for (uint32_t i = 0; i < params->writes; i++)
-        sim_at(sim, sim_between(sim, 0, params->chaos_us),
-               (struct event){.kind = EVENT_WRITE, .key = between(sim, 0, params->keys - 1)});
+    for (uint32_t i = 0; i < params->writes; i++) {
+        struct event event = {.kind = EVENT_WRITE};
+        event.key = between(sim, 0, params->keys - 1);
+        sim_at(sim, sim_between(sim, 0, params->chaos_us), event);
+    }
     for (uint32_t i = 0; i < params->disasters; i++)
         sim_at(sim, sim_between(sim, 0, params->chaos_us), (struct event){.kind = EVENT_FAULT});
     for (uint64_t at_us = 0; params->enabled[FAULT_REDIS_FAILOVER] && at_us < params->chaos_us;
