@@ -233,7 +233,12 @@ db:
 	@sh load/deps.sh client
 	psql "$(DATABASE_URL)" -X -q -v ON_ERROR_STOP=1 -v scale=$(SCALE) -f sql/schema.sql -f sql/seed.sql
 
-tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM)
+tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
+
+# Every sown bug still has its place in the code.
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/scripts/*.lua)
+	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
+	@touch $@
 
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 

@@ -20,7 +20,8 @@ CC=${CC:-gcc}
 BUILD=${BUILD:-build/gcc}
 folder=$(pwd)/build/mutants
 tree=$folder/tree
-table=$tree/tests/mutants/table
+table=tests/mutants/table
+sower=tests/mutants/sow.awk
 unset MAKEFLAGS MFLAGS MAKELEVEL
 running=
 
@@ -32,7 +33,7 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 
 mutants() {
-    grep -v -e '^#' -e '^$' "$table" | if [ -n "$only" ]; then grep -e "^[^|]*$only"; else cat; fi
+    (cd "$tree" && awk -v list=1 -f $sower $table) | if [ -n "$only" ]; then grep -e "^[^|]*$only"; else cat; fi
 }
 
 copy_tree() {
@@ -97,11 +98,10 @@ is_found() {
     esac
 }
 
-# sow FILE SCRIPT: false if it changes nothing
+# sow NAME FILE
 sow() {
-    cp "$tree/$1" "$folder/unmutated"
-    sed "$2" "$folder/unmutated" >"$tree/$1"
-    ! cmp -s "$folder/unmutated" "$tree/$1"
+    cp "$tree/$2" "$folder/unmutated"
+    (cd "$tree" && awk -v sow="$1" -f $sower $table)
 }
 
 simulated() {
@@ -131,8 +131,8 @@ row mutant simulator "real servers"
 passed=0
 failed=0
 mutants >"$folder/mutants"
-while IFS='|' read -r name file programs script <&3; do
-    sow "$file" "$script" || { echo "$name: changes nothing any more"; exit 2; }
+while IFS='|' read -r name file programs <&3; do
+    sow "$name" "$file" || exit 2
     build $programs || { cat "$folder/make.log"; echo "$name: does not build"; exit 2; }
     judge $programs
     cp "$folder/unmutated" "$tree/$file"

@@ -4,8 +4,7 @@
 #
 #   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
 #
-# The mutants are those of flight*.c, near*.c and permits.c in tests/mutants/table. One that changes nothing is an
-# error: the code has moved on and the mutant must follow.
+# The mutants are those of flight*.c, near*.c and permits.c in tests/mutants/table.
 set -eu
 
 seeds=${1:-100000}
@@ -31,14 +30,11 @@ for source in $(ls "$folder"/tests/sim/sim_*.c | grep -v _test) $(for name in $p
 done
 
 survivors=0
-while IFS='|' read -r name file programs script; do
+awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table >"$folder/mutants"
+while IFS='|' read -r name file programs; do
     case $file in guard/flight*.c | guard/near*.c | guard/permits.c) ;; *) continue ;; esac
     object=$folder/$(basename "$file" .c).o
-    sed "$script" "$file" >"$folder/$file"
-    if cmp -s "$file" "$folder/$file"; then
-        echo "$name: changes nothing any more" >&2
-        exit 2
-    fi
+    awk -v sow="$name" -v tree="$folder" -f tests/mutants/sow.awk tests/mutants/table
     $CC $FLAGS -c -o "$folder/mutant.o" "$folder/$file"
     $CC -o "$folder/sim" $(echo "$objects" | sed "s|$object|$folder/mutant.o|")
     cp "$file" "$folder/$file"
@@ -50,6 +46,6 @@ while IFS='|' read -r name file programs script; do
     *) echo "$name: SURVIVED $seeds seeds" ;;
     esac
     [ "$status" = 0 ] || survivors=$((survivors + 1))
-done <tests/mutants/table
+done <"$folder/mutants"
 echo "$survivors survived"
 [ "$survivors" = 0 ]
