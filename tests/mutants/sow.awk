@@ -8,6 +8,8 @@
 # What a bug changes must stand exactly once in the function it names, or, where it names none, in the file; else the
 # exit status is 2. In a function of C one space stands for any white space, so that a line may be broken anew.
 
+BEGIN { root = tree != "" ? tree "/" : "" }
+
 function die(text) {
     print FILENAME ": " mutant ": " text > "/dev/stderr"
     exit died = 2
@@ -100,7 +102,7 @@ function finish_mutant(    at) {
     if (mutant == sow) {
         sown = 1
         for (at = 1; at <= file_lines; at++)
-            print file[at] > (tree "/" path)
+            print file[at] > (root path)
     }
     path_read = mutant = where = by = ""
 }
@@ -128,7 +130,7 @@ word == "in" {
     where = rest
     path = $2
     if (wanted) {
-        read_file((tree != "" ? tree : ".") "/" path)
+        read_file(root path)
         open_scope($3)
     }
     next
