@@ -5,9 +5,10 @@
 #
 #   sh tests/mutants/run.sh [WORD]      only mutants whose name contains WORD; exit status 1 if one survives
 #
-# The tree is copied once (what git knows, as it stands, and the objects of BUILD, build/gcc by default). A mutant
-# changes one file there, make builds what depends on it, the file comes back. Its programs run until one fails;
-# the first test that failed, crashed or hung is the one that found it. Before anything is sown, every program has
+# LANES of them, 3 by default, are at work at a time, for tests with servers mostly wait. Each lane has a copy of the
+# tree (what git knows, as it stands, and the objects of BUILD, build/gcc by default). A mutant changes one file there,
+# make builds what depends on it, the file comes back. Its programs run until one fails; the first test that failed,
+# crashed or hung is the one that found it. Before anything is sown, every program has
 # to pass: who fails without a reason finds nothing. Ends with "N passed, N failed"; a mutant that real servers or,
 # where it is the simulator's, the simulator let live has failed. So has one whose program was still running after
 # TEST_LIMIT_S, the limit of `make test`: a slow machine is told as TIMED OUT, and only a mutant whose name ends with
@@ -18,8 +19,8 @@ only=${1:-}
 limit_s=${TEST_LIMIT_S:-600}
 CC=${CC:-gcc}
 BUILD=${BUILD:-build/gcc}
-folder=$(pwd)/build/mutants
-tree=$folder/tree
+LANES=${LANES:-3}
+top=$(pwd)/build/mutants
 table=tests/mutants/table
 sower=tests/mutants/sow.awk
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -29,15 +30,13 @@ stop() {
     [ -z "$running" ] || { kill "$running" && wait "$running"; } 2>/dev/null
     running=
 }
-trap stop EXIT
 trap 'exit 130' INT TERM
 
 mutants() {
-    (cd "$tree" && awk -v list=1 -f $sower $table) | if [ -n "$only" ]; then grep -e "^[^|]*$only"; else cat; fi
+    awk -v list=1 -f $sower $table | if [ -n "$only" ]; then grep -e "^[^|]*$only"; else cat; fi
 }
 
 copy_tree() {
-    rm -rf "$tree"
     mkdir -p "$tree/$BUILD"
     git ls-files -z | tar --null --ignore-failed-read -T - -cf - | tar -xf - -C "$tree" || exit 2
     [ ! -d "$BUILD" ] || cp -a "$BUILD/." "$tree/$BUILD/"
@@ -106,7 +105,7 @@ sow() {
 
 simulated() {
     case $2 in
-    guard/flight*.c | guard/near*.c | guard/permits.c) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$folder/simulator.log" ;;
+    guard/flight*.c | guard/near*.c | guard/permits.c) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
     *) echo - ;;
     esac
 }
@@ -115,35 +114,86 @@ row() {
     printf '%-50s | %-9s | %s\n' "$1" "$2" "$3"
 }
 
-mkdir -p "$folder"
-copy_tree
-echo "== the simulator"
-(cd "$tree" && CC=$CC sh tests/sim/mutants.sh) >"$folder/simulator.log" 2>&1
-tail -n 1 "$folder/simulator.log"
-echo "== nothing sown"
-programs=$(mutants | cut -d'|' -f3 | tr ' ' '\n' | sort -u)
-build $programs || { cat "$folder/make.log"; exit 2; }
-judge $programs
-[ -z "$found" ] || { cat "$folder/test.log"; echo "fails without a mutant: $found"; exit 2; }
-[ -z "$late" ] || { cat "$folder/test.log"; echo "not over after $limit_s s without a mutant: $late"; exit 2; }
-row mutant simulator "real servers"
+# share LANE: of the lines that are read, every so many
+share() {
+    awk -v lane="$1" -v lanes="$LANES" 'NR % lanes == lane'
+}
 
-passed=0
-failed=0
-mutants >"$folder/mutants"
-while IFS='|' read -r name file programs <&3; do
-    sow "$name" "$file" || exit 2
-    build $programs || { cat "$folder/make.log"; echo "$name: does not build"; exit 2; }
+# in_lane LANE COMMAND...
+in_lane() {
+    folder=$top/$1
+    tree=$folder/tree
+    shift
+    trap stop EXIT
+    "$@"
+}
+
+# in_lanes COMMAND: COMMAND LANE in each of them; false if it failed in one
+in_lanes() {
+    pids=
+    for lane in $(seq 0 $((LANES - 1))); do
+        (in_lane "$lane" "$1" "$lane") &
+        pids="$pids $!"
+    done
+    worst=0
+    for pid in $pids; do
+        wait "$pid" || worst=1
+    done
+    return $worst
+}
+
+judge_unsown() {
+    programs=$(share "$1" <"$top/programs")
+    build $programs || { cat "$folder/make.log"; return 1; }
     judge $programs
+    [ -n "$found$late" ] || return 0
+    cat "$folder/test.log"
+    echo "without a mutant: ${found:+fails: $found}${late:+not over after $limit_s s: $late}"
+    return 1
+}
+
+# judge_mutant NAME FILE PROGRAM...
+judge_mutant() {
+    name=$1
+    file=$2
+    shift 2
+    sow "$name" "$file" || return 1
+    build "$@" || { cat "$folder/make.log"; echo "$name: does not build"; return 1; }
+    judge "$@"
     cp "$folder/unmutated" "$tree/$file"
     simulator=$(simulated "$name" "$file")
     verdict=${found:-${late:+TIMED OUT in $late}}
     row "$name" "${simulator:-NOT RUN}" "${verdict:-SURVIVED}"
     if is_found "$name" && { [ "$simulator" = found ] || [ "$simulator" = - ]; }; then
-        passed=$((passed + 1))
+        echo "$name" >>"$folder/passed"
     else
-        failed=$((failed + 1))
+        echo "$name" >>"$folder/failed"
     fi
-done 3<"$folder/mutants"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" != 0 ]
+}
+
+judge_share() {
+    share "$1" <"$top/mutants" >"$folder/mutants"
+    while IFS='|' read -r name file programs <&3; do
+        judge_mutant "$name" "$file" $programs || return 1
+    done 3<"$folder/mutants"
+}
+
+# count VERDICT
+count() {
+    cat "$top"/*/"$1" 2>/dev/null | wc -l
+}
+
+rm -rf "$top"
+mkdir -p "$top"
+mutants >"$top/mutants"
+cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | sort -u >"$top/programs"
+in_lanes copy_tree || exit 2
+echo "== the simulator"
+(cd "$top/0/tree" && CC=$CC sh tests/sim/mutants.sh) >"$top/simulator.log" 2>&1
+tail -n 1 "$top/simulator.log"
+echo "== nothing sown"
+in_lanes judge_unsown || exit 2
+row mutant simulator "real servers"
+in_lanes judge_share || exit 2
+echo "$(count passed) passed, $(count failed) failed"
+[ "$(count failed)" = 0 ] && [ "$(count passed)" != 0 ]
