@@ -286,6 +286,8 @@ static void finish_count(struct witness_postgres *postgres, struct witness_view 
     }
     bool anew = count < postgres->count_before || strcmp(epoch, postgres->epoch_before) != 0;
     view->load_count = anew ? count : count - postgres->count_before;
+    view->misses_loads = anew;
+    view->knows_text = view->way == WITNESS_STATEMENTS && postgres->count_before > 0;
     if (anew)
         witness_note(view, "the counter was reset during the run: loads before that are missing");
 }
@@ -309,6 +311,8 @@ void witness_postgres_finish(struct witness_postgres *postgres, struct witness_v
         finish_count(postgres, view);
     if (view->way == WITNESS_STATEMENTS)
         witness_note(view, "pg_stat_statements leaves out loads that failed or were cancelled");
+    view->misses_samples = !postgres->sees_all;
+    view->misses_loads = view->misses_loads || (view->way == WITNESS_STATEMENTS && !postgres->sees_all);
     if (!postgres->sees_all && postgres->options.statement != NULL)
         witness_note(view, "only statements of this role are seen: GRANT pg_read_all_stats");
 }
