@@ -236,7 +236,7 @@ static void note_doubts(const struct witness_follow *follow, const struct witnes
                      log->duration_count);
     }
     bool is_loud = follow->is_marked && postgres != NULL && witness_postgres_is_loud_by_default(postgres);
-    if (postgres != NULL && !is_loud && log->load_count == 0 && !follow->knows_text)
+    if (postgres != NULL && !is_loud && log->load_count == 0)
         note_missing(
             view,
             "log_statement is not 'all' for the role that looked; if it is not for others, none is seen");
