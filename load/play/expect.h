@@ -49,6 +49,8 @@
  *     more may have been       a log that was cut, a counter that was reset, a role that does not see all: not known, but
  *                              for "at least" what was seen nevertheless
  *     keys are not known       see result.h: not known are loads per expiry, per key, loaded keys and expiries
+ *     Redis ran nothing        it may be another one; not known, but for who expects 0
+ *     no Cache-Status          no answer says what a cache did: not known, but for "cache none"
  *     versions were not seen   no answer with one, of a key that was written before: not known are stale answers
  *
  * "failed = 0" is expected by itself, in each variant of which nothing is expected about failed.

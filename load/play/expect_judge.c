@@ -78,7 +78,7 @@ static bool is_counted(const struct expect *expect, const struct record *record)
 static void measure_requests(const struct expect *expect, const struct expect_source *source,
                              struct figure *out)
 {
-    uint64_t client_errors = 0, served = 0;
+    uint64_t client_errors = 0, served = 0, named = 0;
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
@@ -87,6 +87,7 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->count += is_counted(expect, record);
         client_errors += has_status(record, 4);
         served += record->outcome == RECORD_ANSWERED && record->status < 400;
+        named += record->outcome == RECORD_ANSWERED && record->cache != RECORD_CACHE_NONE;
     }
     out->kind = expect->figure == EXPECT_REQUESTS ? NUMBER : SHARE;
     out->value = (double)out->count;
@@ -94,6 +95,8 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->value = 100.0 * (double)out->count / (double)out->total;
     if (out->total == 0 && expect->figure != EXPECT_REQUESTS)
         out->unknown = "no such request was made";
+    else if (expect->figure == EXPECT_CACHE && expect->number != RECORD_CACHE_NONE && named == 0)
+        out->unknown = "no answer has a Cache-Status";
     else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0 && !expect->takes_4xx)
         out->unknown =
             "nothing was served, not one answer is below 400; where a 4xx is right, expect that status";
@@ -342,7 +345,8 @@ bool expect_wants_4xx(const struct expect *expect)
 /* It holds where there is nothing, and nowhere else. */
 static bool wants_none(const struct expect *expect)
 {
-    return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, 1, expect->wanted);
+    const double least = expect->figure == EXPECT_REDIS_PER_REQUEST ? 1e-6 : 1;
+    return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, least, expect->wanted);
 }
 
 /* More than was seen is at least as much as was seen; of a ratio nobody knows. */
@@ -367,6 +371,8 @@ static void doubt(const struct expect *expect, const struct expect_source *sourc
         figure->unknown = "not all could be counted: see \"counting\"";
     else if ((is_of_loads || is_of_samples) && saw_nothing && !wants_none(expect))
         figure->unknown = "no load was seen: see \"counting\"; where none is right, expect loads = 0";
+    else if (expect_needs_redis(expect) && view->command_sum == 0 && !wants_none(expect))
+        figure->unknown = "this Redis ran nothing: is it the service's? Where that is right, expect = 0";
 }
 
 /* A share of 99.96 % must not be shown as 100 %: rounded down. */

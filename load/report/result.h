@@ -201,7 +201,7 @@ struct report {
 
 /* The result, from malloc(), is the report's from now on. False: too many, it is still yours. */
 bool report_add(struct report *report, struct result *result);
-bool report_held(const struct report *report); /* every check of every result */
+bool report_held(const struct report *report); /* every check of every result, and none was interrupted */
 void report_clear(struct report *report);
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */

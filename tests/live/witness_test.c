@@ -317,6 +317,29 @@ static void a_text_that_was_never_seen_is_told_from_one_that_was(void **state)
     witness_close(&witness);
 }
 
+static void a_text_that_was_never_counted_is_told_from_one_that_was(void **state)
+{
+    (void)state;
+    struct witness_options options = by_statements();
+    options.statement = "/* laod counted";
+    struct witness *witness = open_witness(&options);
+    query("SELECT pg_stat_statements_reset()");
+    begin(witness);
+    for (int i = 0; i < 3; i++)
+        query("SELECT /* load */ relname FROM pg_class WHERE oid = 7");
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_false(view.knows_text);
+    assert_says(&view, "the most frequent query is 3 x \"SELECT relname FROM pg_class WHERE oid = $1\"");
+    witness_view_clear(&view);
+    query("SELECT /* laod counted */ relname, oid FROM pg_class");
+    begin(witness);
+    view = end(witness);
+    assert_true(view.knows_text);
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
 static void await_loads(struct witness *witness, uint64_t wanted)
 {
     for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; witness_loads_now(witness) < wanted;) {
@@ -1231,6 +1254,7 @@ int main(void)
         cmocka_unit_test(literals_are_the_keys_of_those_who_send_no_parameters),
         cmocka_unit_test(parameters_that_the_log_leaves_out_are_missed),
         cmocka_unit_test(a_text_that_was_never_seen_is_told_from_one_that_was),
+        cmocka_unit_test(a_text_that_was_never_counted_is_told_from_one_that_was),
         cmocka_unit_test(loads_are_seen_while_the_run_goes_on),
         cmocka_unit_test(the_log_alone_is_enough),
         cmocka_unit_test(a_log_that_is_cut_or_renamed_is_followed),

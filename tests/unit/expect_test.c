@@ -39,8 +39,12 @@ static struct witness_load loads[] = {
 static struct witness_sample samples[] = {
     {BEGIN_US + 20000, 1}, {BEGIN_US + 160000, 3}, {BEGIN_US + 720000, 2}};
 static struct records records = {.at = requests, .count = 10};
-static struct witness_view view = {
-    .way = WITNESS_LOG, .load_count = 3, .loads = loads, .samples = samples, .sample_count = 3};
+static struct witness_view view = {.way = WITNESS_LOG,
+                                   .load_count = 3,
+                                   .loads = loads,
+                                   .samples = samples,
+                                   .sample_count = 3,
+                                   .command_sum = 25};
 static struct result result;
 
 static int set_up(void **state)
@@ -257,6 +261,31 @@ static void where_no_load_was_seen_only_that_there_is_none_may_hold(void **state
     expect_held("loads <= 3 from 2s to 3s"); /* others were seen */
 }
 
+static void a_redis_that_ran_nothing_may_be_another(void **state)
+{
+    (void)state;
+    static const char unknown[] =
+        "not known: this Redis ran nothing: is it the service's? Where that is right, expect = 0";
+    const struct witness_view before = view;
+    view.command_sum = result.command_sum = 0;
+    expect_broken("redis commands <= 25", unknown);
+    expect_broken("redis commands per request < 1", unknown);
+    expect_held("redis commands = 0");
+    expect_held("redis commands per request <= 0");
+    view = before;
+}
+
+static void what_no_header_says_is_not_known_of_caches(void **state)
+{
+    (void)state;
+    requests[3].cache = RECORD_CACHE_NONE;
+    expect_broken("cache miss = 0", "not known: no answer has a Cache-Status");
+    expect_broken("cache hit < 50%", "not known: no answer has a Cache-Status");
+    expect_held("cache none = 9");
+    requests[3].cache = RECORD_CACHE_HIT;
+    expect_held("cache miss = 0");
+}
+
 static void what_may_be_more_is_not_less(void **state)
 {
     (void)state;
@@ -452,6 +481,8 @@ int main(void)
         cmocka_unit_test_setup(loads_are_counted_by_key_and_by_expiry, set_up),
         cmocka_unit_test_setup(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest, set_up),
         cmocka_unit_test_setup(where_no_load_was_seen_only_that_there_is_none_may_hold, set_up),
+        cmocka_unit_test_setup(a_redis_that_ran_nothing_may_be_another, set_up),
+        cmocka_unit_test_setup(what_no_header_says_is_not_known_of_caches, set_up),
         cmocka_unit_test_setup(what_may_be_more_is_not_less, set_up),
         cmocka_unit_test_setup(where_keys_are_not_known_nothing_about_them_holds, set_up),
         cmocka_unit_test_setup(loads_at_once_are_known_where_the_log_has_their_ends, set_up),
