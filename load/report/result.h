@@ -168,9 +168,8 @@ struct result_source {
  * group but for writes.
  *
  * Where the keys are not known there are loads, but neither expiries nor keys nor loads per expiry, and the caveat says
- * why: a way of counting without keys; parameters that the log does not have; more different keys than different URLs
- * were asked for, since then the statements differ in more than the key (an instant, the number of a request), or one
- * request makes several of them, and a figure made of them would look better than it is.
+ * why: a way of counting without keys; loads or parameters that the log does not have; or keys that cannot be those of
+ * what was asked for, see result_keys.c.
  *
  * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */

@@ -157,40 +157,6 @@ static void mark_groups(const struct grouping *grouping, struct result *out)
     }
 }
 
-/* ---- are they the keys? ---- */
-
-/* Different targets are asked for the same thing by URLs of the same path. */
-static uint64_t first_url(const struct work *work, uint16_t url)
-{
-    uint16_t first = 0;
-    while (first < url && strcmp(work->urls[first].path, work->urls[url].path) != 0)
-        first++;
-    return first;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-/* How many different URLs were asked for, each {...} a number. False: no memory. */
-static bool count_asked(const struct result_source *source, uint64_t *asked)
-{
-    const struct records *records = source->records;
-    uint64_t *urls = calloc(records->count + 1, sizeof *urls);
-    *asked = 0;
-    if (urls == NULL)
-        return false;
-    for (size_t i = 0; i < records->count; i++)
-        urls[i] = first_url(source->work, records->at[i].url) << 32 | records->at[i].key;
-    qsort(urls, records->count, sizeof *urls, compare_numbers);
-    for (size_t i = 0; i < records->count; i++)
-        *asked += i == 0 || urls[i] != urls[i - 1];
-    free(urls);
-    return true;
-}
-
 static void forget_keys(struct result *out, const char *why)
 {
     out->keys_unknown = why;
@@ -198,28 +164,17 @@ static void forget_keys(struct result *out, const char *why)
     out->hot_count = 0;
 }
 
-static bool check_keys(const struct grouping *grouping, struct result *out)
-{
-    uint64_t asked;
-    if (!count_asked(grouping->source, &asked))
-        return false;
-    if (grouping->source->view->keyless_count > 0)
-        forget_keys(out, "the log does not have the parameters of all loads");
-    else if (out->loaded_keys > asked)
-        forget_keys(out,
-                    "more different statements than URLs: they differ in more than the key, or a URL needs "
-                    "several; choose another text for queries, or expect loads");
-    return true;
-}
-
 static bool group_loads(const struct result_source *source, struct result *out)
 {
     struct grouping grouping;
     bool good = grouping_init(&grouping, source);
     if (good) {
+        const char *why;
         group_all(&grouping, out);
-        good = check_keys(&grouping, out);
-        if (out->keys_unknown == NULL)
+        good = keys_judge(source, grouping.loads, source->view->load_count, out->loaded_keys, &why);
+        if (why != NULL)
+            forget_keys(out, why);
+        else
             mark_groups(&grouping, out);
     }
     grouping_clear(&grouping);

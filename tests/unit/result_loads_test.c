@@ -203,6 +203,55 @@ static void more_keys_than_urls_are_no_keys(void **state)
     made_run_end(&run);
 }
 
+/* Most of what is asked for is in the cache: then many URLs allow for many keys, but not for many of one number. */
+static void more_keys_with_a_number_than_urls_with_it_are_no_keys(void **state)
+{
+    (void)state;
+    static const struct load_at noisy[] = {{"1, 7, a", 0}, {"1, 7, b", 1}, {"1, 8, c", 2}, {"1, 9, d", 3}};
+    static const struct load_at derived[] = {{"1, 7, a", 0}, {"1, 8, b", 1}, {"1, 8, b", 2}, {"1, 9, a", 3}};
+    static const struct load_at named[] = {{"ab, 1", 0}, {"cd, 1", 1}, {"ef, 1", 2}, {"gh, 1", 3}};
+    static const struct load_at versions[] = {{"7, 1", 0}, {"8, 2", 1}, {"9, 1", 2}};
+    struct made_run run;
+    begin(&run);
+    MAKE_LOADS(&run, noisy, 1000, 0);
+    assert_withheld(run.result, 4, "more different statements than URLs");
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, derived, 1000, 0);
+    assert_int_equal(run.result->expiries, 3);
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, named, 1000, 0); /* a constant beside them is none of their numbers */
+    assert_int_equal(run.result->expiries, 4);
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, versions, 1000, 0); /* one of two numbers fits */
+    assert_int_equal(run.result->expiries, 3);
+    made_run_end(&run);
+    begin(&run);
+    for (size_t i = 0; i < run.count; i++) /* /item/7 and /price/7 */
+        run.at[i].url = i % 2;
+    snprintf(run.work.urls[0].path, sizeof run.work.urls[0].path, "/item/{1-9}");
+    snprintf(run.work.urls[1].path, sizeof run.work.urls[1].path, "/price/{1-9}");
+    for (size_t i = 0; i < run.count; i++)
+        run.at[i].key = (uint32_t)i / 2;
+    MAKE_LOADS(&run, noisy, 1000, 0);
+    assert_int_equal(run.result->expiries, 4);
+    made_run_end(&run);
+}
+
+static void where_loads_may_be_missing_there_are_no_loads_per_expiry(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0}, {"8", 5}};
+    struct made_run run;
+    begin(&run);
+    run.view.misses_loads = true;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_withheld(run.result, 2, "not all loads could be counted");
+    made_run_end(&run);
+}
+
 /* Two processes of a service, named by URLs of their own, have the same rows. */
 static void the_same_path_at_two_targets_is_one_url(void **state)
 {
@@ -333,6 +382,8 @@ int main(void)
         cmocka_unit_test(a_way_of_counting_without_keys_has_no_loads_per_expiry),
         cmocka_unit_test(where_the_log_lacks_parameters_there_are_no_loads_per_expiry),
         cmocka_unit_test(more_keys_than_urls_are_no_keys),
+        cmocka_unit_test(more_keys_with_a_number_than_urls_with_it_are_no_keys),
+        cmocka_unit_test(where_loads_may_be_missing_there_are_no_loads_per_expiry),
         cmocka_unit_test(the_same_path_at_two_targets_is_one_url),
         cmocka_unit_test(that_not_one_query_was_seen_is_said),
         cmocka_unit_test(the_hottest_keys_are_kept_in_order),
