@@ -149,15 +149,32 @@ static bool find_mark(struct witness_follow *follow, struct witness_postgres *po
            complain_unseen(follow, postgres, why);
 }
 
-bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres *postgres,
-                          char why[static WITNESS_WHY_BYTES])
+static void begin_anew(struct witness_follow *follow)
 {
-    read_on(follow); /* a warm-up has loads, too */
-    follow->knows_text = follow->knows_text || follow->log.load_count > 0;
     witness_log_clear(&follow->log);
     witness_log_init(&follow->log, follow->statement);
     atomic_store(&follow->load_count, 0);
     tail_close(&follow->tail);
+}
+
+/* Were there such statements before: in a warm-up, or by the way? As it was opened, or at its end as it is now. */
+static void look_back(struct witness_follow *follow)
+{
+    char why[WITNESS_WHY_BYTES];
+    follow->knows_text = follow->knows_text || follow->log.load_count > 0;
+    if (follow->knows_text)
+        return;
+    begin_anew(follow);
+    if (tail_open(follow->path, HISTORY_BYTES, &follow->tail, why))
+        read_on(follow);
+    follow->knows_text = follow->log.load_count > 0;
+}
+
+bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres *postgres,
+                          char why[static WITNESS_WHY_BYTES])
+{
+    look_back(follow);
+    begin_anew(follow);
     if (!tail_open(follow->path, 0, &follow->tail, why) ||
         (postgres != NULL && !find_mark(follow, postgres, why)))
         return false;
