@@ -21,7 +21,8 @@
  *
  * Figures of latency, over answered requests, from the instant they were due; VALUE is a time (250ms, 1.5s):
  *
- *     p50, p99, p99.99, ...    nearest rank, exact; not known of so few answers that it is their slowest: p99 takes 100
+ *     p50, p99, p99.99, ...    nearest rank, exact; not known of so few answers that it is their slowest one's: p99
+ *                              takes 100
  *     max, mean
  *
  * Figures of the database and of Redis; VALUE is a number:
@@ -44,12 +45,12 @@
  *
  * What could not be measured does not hold: no check passes because nothing came.
  *
- *     no load was seen         and none before the run either: the text may be in no statement. Then what is about loads is
- *                              not known, but for who expects that there is none: loads = 0
- *     more may have been       a log that was cut, a counter that was reset, a role that does not see all: not known, but
- *                              for "at least" what was seen nevertheless
+ *     no load was seen         and none before the run either: the text may be in no statement. Then what is about loads
+ *                              is not known, unless it is expected that there is none: loads = 0
+ *     more may have been       a log that was cut, a counter that was reset, a role that does not see all: not known,
+ *                              but for "at least" what was seen nevertheless
  *     keys are not known       see result.h: not known are loads per expiry, per key, loaded keys and expiries
- *     Redis ran nothing        it may be another one; not known, but for who expects 0
+ *     Redis ran nothing        it may be another one; not known, unless 0 is expected
  *     no Cache-Status          no answer says what a cache did: not known, but for "cache none"
  *     versions were not seen   no answer with one, of a key that was written before: not known are stale answers
  *

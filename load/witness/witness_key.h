@@ -2,9 +2,9 @@
 /*
  * witness_key.h - which row a statement is about: its values, be they parameters or literals.
  *
- *     SELECT name FROM items WHERE id = 7 AND kind = 'it''s'   key "7, it's"   form "SELECT name FROM items WHERE id = ? ..."
- *     p1(7, NULL)                                              key "7, NULL"   the text of EXECUTE
- *     $1 = '7', $2 = NULL                                      key "7, NULL"   what DETAIL has of parameters
+ *     SELECT n FROM t WHERE id = 7 AND k = 'it''s'     key "7, it's"   form "SELECT n FROM t WHERE id = ? AND k = ?"
+ *     EXECUTE p1(7, NULL)                              key "7, NULL"
+ *     $1 = '7', $2 = NULL                              key "7, NULL"   what DETAIL has of parameters
  *
  * Values are numbers and strings of every kind ('..', E'..', U&'..', B'..', X'..', $$..$$, $tag$..$tag$), and TRUE,
  * FALSE and NULL where a value can stand ("= NULL", not "IS NULL"). No values are comments, names ("x7", "\"id 7\"")

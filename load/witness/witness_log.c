@@ -6,8 +6,9 @@
  *                    --(else)-> the message is over: judge it; a new one begins
  *     end of what there is ---> judge it, too: it may be complete, and nobody knows when the next one comes
  *
- * A message is judged again while it grows, until it is found to be a load; then only its key is read again. Lines of one message are written at
- * once, but another process's may stand between a message and its DETAIL: they are paired by process.
+ * A message is judged again while it grows, until it is found to be a load; then only its key is read again. Lines of
+ * one message are written at once, but another process's may stand between a message and its DETAIL: they are paired by
+ * process.
  */
 #include "load/witness/witness_log.h"
 

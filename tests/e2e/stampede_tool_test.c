@@ -707,7 +707,7 @@ static void stale_answers_are_not_known_where_no_answer_has_a_version(void **sta
                        "--write", write, "--version-after", "\"verison\":", "--expect", "stale answers = 0"),
                   DID_NOT_HOLD);
     expect_said("stale answers = 0: not known: no answer has the version of a key that was written before");
-    expect_status(TOOL("--url", url, "--rate", "300", "--for", "1s", "--database", fleet->postgres.url,
+    expect_status(TOOL("--url", url, "--rate", "300", "--for", "4s", "--database", fleet->postgres.url,
                        "--write", write, "--version-after", "\"version\": ", "--expect", "stale answers > 0"),
                   HELD);
 }
