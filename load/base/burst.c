@@ -548,11 +548,24 @@ const char *burst_header(const struct burst_answer *answer, const char *name, ch
     return value;
 }
 
+/* 99.9 % of 1 000 is 999, not 999.0000001; and what is below 100 % does not become it. */
+static uint64_t millionths_of(double percent)
+{
+    uint64_t millionths = (uint64_t)(percent * 1e4 + 0.5);
+    return percent < 100 && millionths == 1000000 ? 999999 : millionths;
+}
+
+uint64_t burst_percentile_least(double percent)
+{
+    uint64_t above = 1000000 - millionths_of(percent);
+    return above > 0 ? (1000000 + above - 1) / above : 1;
+}
+
 uint64_t burst_percentile(const uint64_t *sorted, size_t count, double percent)
 {
     if (count == 0)
         return 0;
-    uint64_t millionths = (uint64_t)(percent * 1e4 + 0.5); /* 99.9 % of 1 000 is 999, not 999.0000001 */
+    uint64_t millionths = millionths_of(percent);
     uint64_t rank = ((uint64_t)count * millionths + 999999) / 1000000;
     if (rank == 0)
         rank = 1;

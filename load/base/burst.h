@@ -106,4 +106,7 @@ void burst_close(struct burst **burst);
 /* The value at the given rank of count sorted ones: nearest rank, 0 < percent <= 100. */
 uint64_t burst_percentile(const uint64_t *sorted, size_t count, double percent);
 
+/* How many values it takes for that not to be the largest of them: 100 for 99, 10 000 for 99.99; 1 for 100. */
+uint64_t burst_percentile_least(double percent);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "load/base/burst.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,8 +71,11 @@ static int by_value(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* What so few cannot show is no number, which reaches no goal. */
 static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
 {
+    if (count < burst_percentile_least(percent))
+        return NAN;
     return (double)burst_percentile(sorted_us, count, percent) / 1e3;
 }
 

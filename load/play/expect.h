@@ -13,7 +13,7 @@
  *     requests                 all of them; a number only
  *     answered                 a whole response came, whatever its status
  *     failed                   none came although the client stayed, or it was a 5xx; not known where nothing was served:
- *                              4xx, but not one answer below 400
+ *                              4xx, but not one answer below 400, unless a 4xx status is expected, too
  *     errors                   answers with 5xx
  *     refused, unconnected, reset, timeout, rubbish, left, unsent      see record.h
  *     status 200, status 5xx   answers with this status, with one of this class
@@ -21,7 +21,8 @@
  *
  * Figures of latency, over answered requests, from the instant they were due; VALUE is a time (250ms, 1.5s):
  *
- *     p50, p99, p99.99, ...    nearest rank, exact
+ *     p50, p99, p99.99, ...    nearest rank, exact; not known of so few answers that it is their slowest one's: p99
+ *                              takes 100
  *     max, mean
  *
  * Figures of the database and of Redis; VALUE is a number:
@@ -43,6 +44,17 @@
  * the whole run only (expiry, expiries, redis, stale, per second) has none. OPERATOR: < <= = != >= >.
  *
  * What could not be measured does not hold: no check passes because nothing came.
+ *
+ *     no load was seen         and none before the run either: the text may be in no statement. Then what is about loads
+ *                              is not known, unless it is expected that there is none: loads = 0
+ *     more may have been       a log that was cut, a counter that was reset, a role that does not see all: not known,
+ *                              but for "at least" what was seen nevertheless
+ *     keys are not known       see result.h: not known are loads per expiry, per key, loaded keys and expiries
+ *     Redis ran nothing        it may be another one; not known, unless 0 is expected
+ *     no Cache-Status          no answer says what a cache did: not known, but for "cache none"
+ *     versions were not seen   no answer with one, of a key that was written before: not known are stale answers
+ *
+ * "failed = 0" is expected by itself, in each variant of which nothing is expected about failed.
  *
  * Pure. Errors: false, and one line of text.
  */
@@ -111,10 +123,15 @@ struct expect {
     bool is_share, has_window;
     uint32_t from_ms, to_ms;
     char variant[EXPECT_VARIANT_BYTES]; /* "": in each */
+    bool is_default;                    /* nobody wrote it */
+    bool takes_4xx;                     /* failed: a 4xx is expected */
 };
 
 /* Takes all words that are left. */
 bool expect_parse(struct words *words, struct expect *out, char why[static EXPECT_WHY_BYTES]);
+
+/* It wants answers with a 4xx. */
+bool expect_wants_4xx(const struct expect *expect);
 
 /* What a figure needs beyond the requests. */
 bool expect_needs_loads(const struct expect *expect); /* somebody counts */

@@ -10,7 +10,8 @@
 
 /* A figure as measured; `unknown` is the reason why there is none. */
 struct figure {
-    const char *unknown;
+    const char *unknown;   /* a constant, or ... */
+    char why[80];          /* ... this */
     double value;          /* number, percent or microseconds: what is compared */
     uint64_t count, total; /* of a share */
     enum { NUMBER, DECIMAL, SHARE, TIME } kind;
@@ -77,7 +78,7 @@ static bool is_counted(const struct expect *expect, const struct record *record)
 static void measure_requests(const struct expect *expect, const struct expect_source *source,
                              struct figure *out)
 {
-    uint64_t client_errors = 0, served = 0;
+    uint64_t client_errors = 0, served = 0, named = 0;
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
@@ -86,6 +87,7 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->count += is_counted(expect, record);
         client_errors += has_status(record, 4);
         served += record->outcome == RECORD_ANSWERED && record->status < 400;
+        named += record->outcome == RECORD_ANSWERED && record->cache != RECORD_CACHE_NONE;
     }
     out->kind = expect->figure == EXPECT_REQUESTS ? NUMBER : SHARE;
     out->value = (double)out->count;
@@ -93,7 +95,9 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->value = 100.0 * (double)out->count / (double)out->total;
     if (out->total == 0 && expect->figure != EXPECT_REQUESTS)
         out->unknown = "no such request was made";
-    else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0)
+    else if (expect->figure == EXPECT_CACHE && expect->number != RECORD_CACHE_NONE && named == 0)
+        out->unknown = "no answer has a Cache-Status";
+    else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0 && !expect->takes_4xx)
         out->unknown =
             "nothing was served, not one answer is below 400; where a 4xx is right, expect that status";
 }
@@ -102,6 +106,17 @@ static int by_size(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
     return (left > right) - (left < right);
+}
+
+/* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
+static void refuse_few(const struct expect *expect, size_t count, struct figure *out)
+{
+    uint64_t least = burst_percentile_least(expect->percentile);
+    if (expect->figure == EXPECT_MEAN || count >= least)
+        return;
+    snprintf(out->why, sizeof out->why, "it takes %llu answers, and there are %zu", (unsigned long long)least,
+             count);
+    out->unknown = out->why;
 }
 
 static bool measure_latency(const struct expect *expect, const struct expect_source *source,
@@ -128,6 +143,8 @@ static bool measure_latency(const struct expect *expect, const struct expect_sou
         out->value = sum / (double)count;
     else
         out->value = (double)burst_percentile(latencies_us, count, expect->percentile);
+    if (count > 0)
+        refuse_few(expect, count, out);
     free(latencies_us);
     return true;
 }
@@ -159,10 +176,12 @@ static bool measure_log(const struct expect *expect, const struct expect_source 
     const struct witness_view *view = source->view;
     uint64_t different, most;
     size_t count = 0;
-    if (view == NULL || view->way != WITNESS_LOG) {
+    if (view == NULL || view->way != WITNESS_LOG)
         out->unknown = "only the statement log knows keys and instants";
+    else if (expect->figure != EXPECT_LOADS)
+        out->unknown = source->result->keys_unknown;
+    if (out->unknown != NULL)
         return true;
-    }
     const char **keys = malloc((view->load_count + 1) * sizeof *keys);
     if (keys == NULL)
         return false;
@@ -208,19 +227,24 @@ static void measure_result(const struct expect *expect, const struct expect_sour
                            struct figure *out)
 {
     const struct result *result = source->result;
-    bool is_of_redis = expect->figure == EXPECT_REDIS_COMMANDS || expect->figure == EXPECT_REDIS_PER_REQUEST;
-    if (is_of_redis && !result->has_redis)
+    if (expect_needs_redis(expect) && !result->has_redis)
         out->unknown = "nobody asked Redis";
+    else if (expect->figure == EXPECT_REDIS_PER_REQUEST && result->requests == 0)
+        out->unknown = "no request was made";
+    else if (expect->figure == EXPECT_RATE && !(result->offered_per_s > 0))
+        out->unknown = "only requests at a rate have it";
     else if (expect->figure == EXPECT_REDIS_COMMANDS)
         out->value = (double)result->command_sum;
     else if (expect->figure == EXPECT_REDIS_PER_REQUEST)
-        out->value = result->requests > 0 ? (double)result->command_sum / (double)result->requests : 0;
+        out->value = (double)result->command_sum / (double)result->requests;
     else if (expect->figure == EXPECT_RATE)
         out->value = result->answered_per_s;
     else if (!result->has_loads)
         out->unknown = "nobody counted loads";
     else if (expect->figure == EXPECT_LOADS)
         out->value = (double)result->loads;
+    else if (result->keys_unknown != NULL)
+        out->unknown = result->keys_unknown;
     else if (expect->figure == EXPECT_EXPIRIES)
         out->value = (double)result->expiries;
     else if (result->expiries == 0)
@@ -242,6 +266,9 @@ static void measure_stale(const struct expect *expect, const struct expect_sourc
         out->unknown = "nobody wrote";
     else if (out->total == 0)
         out->unknown = "nothing was answered";
+    else if (result->dated_answers == 0)
+        out->unknown =
+            "no answer has the version of a key that was written before: is its text in the bodies?";
     else
         out->value = expect->is_share ? 100.0 * (double)out->count / (double)out->total : (double)out->count;
 }
@@ -309,6 +336,45 @@ static bool holds(enum expect_operator operator, double value, double wanted)
     return false;
 }
 
+bool expect_wants_4xx(const struct expect *expect)
+{
+    bool is_4xx = expect->number == 4 || (expect->number >= 400 && expect->number < 500);
+    return expect->figure == EXPECT_STATUS && is_4xx && !holds(expect->operator, 0, expect->wanted);
+}
+
+/* It holds where there is nothing, and nowhere else. */
+static bool wants_none(const struct expect *expect)
+{
+    const double least = expect->figure == EXPECT_REDIS_PER_REQUEST ? 1e-6 : 1;
+    return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, least, expect->wanted);
+}
+
+/* More than was seen is at least as much as was seen; of a ratio nobody knows. */
+static bool holds_for_more(const struct expect *expect, double value)
+{
+    bool is_at_least = expect->operator== EXPECT_AT_LEAST || expect->operator== EXPECT_MORE;
+    return is_at_least && expect->figure != EXPECT_LOADS_PER_EXPIRY &&
+           holds(expect->operator, value, expect->wanted);
+}
+
+/* What was counted is a figure only if all could be, and if the text that is counted by is one. */
+static void doubt(const struct expect *expect, const struct expect_source *source, struct figure *figure)
+{
+    const struct witness_view *view = source->view;
+    bool is_of_loads = expect_needs_loads(expect), is_of_samples = expect_needs_samples(expect);
+    if (view == NULL || figure->unknown != NULL)
+        return;
+    bool saw_nothing = view->load_count == 0 && view->peak_running == 0 && !view->knows_text;
+    bool misses_some = (is_of_loads && view->misses_loads) || (is_of_samples && view->misses_samples) ||
+                       (expect_needs_redis(expect) && view->misses_commands);
+    if (misses_some && !holds_for_more(expect, figure->value))
+        figure->unknown = "not all could be counted: see \"counting\"";
+    else if ((is_of_loads || is_of_samples) && saw_nothing && !wants_none(expect))
+        figure->unknown = "no load was seen: see \"counting\"; where none is right, expect loads = 0";
+    else if (expect_needs_redis(expect) && view->command_sum == 0 && !wants_none(expect))
+        figure->unknown = "this Redis ran nothing: is it the service's? Where that is right, expect = 0";
+}
+
 /* A share of 99.96 % must not be shown as 100 %: rounded down. */
 static void show_share(const struct figure *figure, char *text, size_t text_bytes)
 {
@@ -335,6 +401,7 @@ bool expect_judge(const struct expect *expect, const struct expect_source *sourc
     struct figure figure = {.unknown = NULL};
     if (!measure(expect, source, &figure))
         return false;
+    doubt(expect, source, &figure);
     snprintf(out->text, sizeof out->text, "%s", expect->text);
     show(&figure, out->measured, sizeof out->measured);
     out->held = figure.unknown == NULL && holds(expect->operator, figure.value, expect->wanted);

@@ -43,7 +43,11 @@ static const struct flag run_flags[] = {
      "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)",
      0, 0},
-    {"queries", "TEXT", "queries", FLAG_WORD, "a load is a statement that contains this text", 0, 0},
+    {"queries", "TEXT", "queries", FLAG_WORD,
+     "a load is a statement that contains this text: best one that each URL makes once. Its key is its "
+     "parameters, "
+     "or the literals in it",
+     0, 0},
     {"redis", "URL", "redis", FLAG_WORD, "redis://host:port/0 or unix:///path; its commands are counted", 0,
      0},
     {"ttl", "\"TIME [jitter P%]\"", "ttl", FLAG_LINE,
@@ -56,7 +60,10 @@ static const struct flag run_flags[] = {
     {"on", "\"load ACTION\"", "on", FLAG_LINE, "the same, as soon as a load begins", 0, 0},
     {"expect", "\"FIGURE OP VALUE\"", "expect", FLAG_LINE,
      "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", "
-     "\"status 200 >= 99% from 4s to 6s\"; may be repeated (default: failed = 0)",
+     "\"status 200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected, too, unless one of "
+     "them is about failed. What was not measured does not hold: no load at all is right only for \"loads = "
+     "0\", and "
+     "p99 takes 100 answers",
      0, 0},
     {"name", "TEXT", NULL, FLAG_WORD, "of the result, by which two reports are compared (default run)", 0, 0},
     {"title", "TEXT", "title", FLAG_WORD, "of the report", 0, 0},

@@ -278,6 +278,7 @@ static void check_writes(const struct run *run, struct result *result)
 static bool judge(const struct run *run, struct result *result)
 {
     const struct scenario *scenario = run->scenario;
+    bool says_failed = scenario_says_failed(scenario, run->variant);
     const struct expect_source source = {.result = result,
                                          .records = &run->records,
                                          .view = run->has_view ? &run->view : NULL,
@@ -285,7 +286,8 @@ static bool judge(const struct run *run, struct result *result)
     bool good = true;
     for (size_t i = 0; good && i < scenario->expect_count && result->check_count < RESULT_CHECKS_MAX; i++) {
         const struct expect *expect = &scenario->expects[i];
-        if (expect->variant[0] == '\0' || strcmp(expect->variant, run->variant) == 0)
+        bool is_for_all = expect->variant[0] == '\0', is_replaced = expect->is_default && says_failed;
+        if (!is_replaced && (is_for_all || strcmp(expect->variant, run->variant) == 0))
             good = expect_judge(expect, &source, &result->checks[result->check_count++]);
     }
     return good;

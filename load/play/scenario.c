@@ -28,12 +28,38 @@ void scenario_free(struct scenario **scenario)
     *scenario = NULL;
 }
 
-void scenario_complete(struct scenario *scenario)
+bool scenario_says_failed(const struct scenario *scenario, const char *variant)
+{
+    for (size_t i = 0; i < scenario->expect_count; i++) {
+        const struct expect *expect = &scenario->expects[i];
+        if (expect->figure == EXPECT_FAILED && !expect->is_default &&
+            (expect->variant[0] == '\0' || strcmp(expect->variant, variant) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* There is always room for one more, see SCENARIO_EXPECTS_MAX. */
+static void expect_no_failure(struct scenario *scenario)
 {
     static struct words words; /* large; there is one thread */
-    char why[SCENARIO_WHY_BYTES];
-    if (scenario->expect_count == 0 && words_split(&words, "expect failed = 0") == NULL)
-        scenario_take(scenario, &words, 0, why);
+    char why[EXPECT_WHY_BYTES];
+    struct expect *expect = &scenario->expects[scenario->expect_count];
+    if (words_split(&words, "failed = 0") != NULL || !expect_parse(&words, expect, why))
+        return;
+    expect->is_default = true;
+    scenario->expect_lines[scenario->expect_count++] = 0;
+}
+
+void scenario_complete(struct scenario *scenario)
+{
+    bool wants_4xx = false;
+    if (!scenario_says_failed(scenario, ""))
+        expect_no_failure(scenario);
+    for (size_t i = 0; i < scenario->expect_count; i++)
+        wants_4xx = wants_4xx || expect_wants_4xx(&scenario->expects[i]);
+    for (size_t i = 0; i < scenario->expect_count; i++)
+        scenario->expects[i].takes_4xx = wants_4xx;
 }
 
 enum scenario_verb scenario_opposite(enum scenario_verb verb)

@@ -52,6 +52,7 @@
  *     expect  loads per expiry <= 1                see expect.h for all figures
  *     expect  status 200 >= 99% from 4s to 6s
  *     expect  p99 <= 300ms in fleet                in one variant only
+ *                                                  "failed = 0" is expected unless a line is about failed
  *
  * What can happen; each is done after the other, so a server that takes a while to start delays what comes next,
  * and the report says when everything really began and ended:
@@ -97,6 +98,7 @@ enum {
     SCENARIO_VARIANTS_MAX = 8,
     SCENARIO_EVENTS_MAX = 48,
     SCENARIO_WRITES_MAX = 4,
+    SCENARIO_EXPECTS_MAX = RESULT_CHECKS_MAX - 2, /* one that nobody wrote, and one about writes */
     SCENARIO_LETS_MAX = 16,
     SCENARIO_NAME_BYTES = EXPECT_VARIANT_BYTES,
     SCENARIO_TEXT_BYTES = 1024, /* a statement, a command, a URL */
@@ -232,8 +234,10 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
 bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
                    char why[static SCENARIO_WHY_BYTES]);
 
-/* What was not told: without any expectation, "failed = 0". Called by scenario_read(). */
+/* What was not told: "failed = 0", unless something is expected about failed. Called by scenario_read(). */
 void scenario_complete(struct scenario *scenario);
+/* Somebody wrote what is expected about failed in this variant. */
+bool scenario_says_failed(const struct scenario *scenario, const char *variant);
 
 /* "at ..." and "on load ...", after their first word. */
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,

@@ -183,12 +183,6 @@ static void check_part(struct checking *checking, const struct expect *expect, u
         wrong(checking, line, "\"%s\": there are %zu targets", expect->text, target_count);
 }
 
-/* A number without instants would make every load of a run one expiry's, also those that had to be. */
-static bool is_about_expiries(const struct expect *expect)
-{
-    return expect->figure == EXPECT_LOADS_PER_EXPIRY || expect->figure == EXPECT_EXPIRIES;
-}
-
 static void check_expect(struct checking *checking, const struct expect *expect, unsigned line)
 {
     const struct scenario *scenario = checking->scenario;
@@ -200,12 +194,8 @@ static void check_expect(struct checking *checking, const struct expect *expect,
     if (expect_needs_loads(expect) && !counts(scenario))
         wrong(checking, line, "\"%s\": nobody counts loads: count ...", expect->text);
     else if (expect_needs_keys(expect) && !counts_by_log(scenario))
-        wrong(checking, line, "\"%s\": only the statement log knows keys and instants: count log PATH",
-              expect->text);
-    else if (is_about_expiries(expect) && scenario->has_ttl && !counts_by_log(scenario))
         wrong(checking, line,
-              "\"%s\": with a ttl only the statement log tells one expiry from the next: count log PATH, or "
-              "expect loads",
+              "\"%s\": only the statement log knows keys and instants: count log PATH, or expect loads",
               expect->text);
     if (expect_needs_samples(expect) && !is_with_samples)
         wrong(checking, line, "\"%s\": database and queries are needed", expect->text);

@@ -242,8 +242,8 @@ static bool take_on(struct taking *taking)
 static bool take_expect(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
-    if (scenario->expect_count == RESULT_CHECKS_MAX)
-        return taking_refuse(taking, "too many expectations: at most 64", NULL);
+    if (scenario->expect_count == SCENARIO_EXPECTS_MAX)
+        return taking_refuse(taking, "too many expectations: at most 62", NULL);
     if (!expect_parse(taking->words, &scenario->expects[scenario->expect_count], taking->why))
         return false;
     scenario->expect_lines[scenario->expect_count++] = taking->line;

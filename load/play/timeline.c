@@ -223,10 +223,11 @@ static void mark(const struct timeline *timeline, const struct timeline_entry *e
                 until_us > 0 ? since_begin_ms(timeline, until_us) : 0, text);
 }
 
+/* Where there is no room it takes the last one's: what did not hold must not go unsaid. */
 static void check(const struct timeline_entry *entry, struct result *result)
 {
     if (result->check_count == RESULT_CHECKS_MAX)
-        return;
+        result->check_count--;
     struct result_check *check = &result->checks[result->check_count++];
     snprintf(check->text, sizeof check->text, "%.*s happens", RESULT_TEXT_BYTES - 10, entry->event->text);
     if (entry->state == TIMELINE_FAILED)

@@ -115,8 +115,11 @@ void timeline_data(FILE *script, const struct report *report, size_t index)
     for (size_t i = 0; i < result->slice_count; i++) {
         const struct result_slice *slice = &result->slices[i];
         double at_ms = (double)i * result->slice_ms + half_ms;
+        char p99[16] = "NaN"; /* of too few answers */
+        if (result_supports(slice->answered, 9900))
+            snprintf(p99, sizeof p99, "%u", slice->p99_us + 1);
         if (slice->answered > 0)
-            fprintf(script, "%g %u %u %u\n", at_ms, slice->p50_us + 1, slice->p99_us + 1, slice->max_us + 1);
+            fprintf(script, "%g %u %s %u\n", at_ms, slice->p50_us + 1, p99, slice->max_us + 1);
         else if (has_gaps)
             fputc('\n', script);
     }

@@ -203,6 +203,8 @@ bool report_held(const struct report *report)
 {
     for (size_t i = 0; i < report->result_count; i++) {
         const struct result *result = report->results[i];
+        if (result->is_partial)
+            return false;
         for (size_t j = 0; j < result->check_count; j++) {
             if (!result->checks[j].held)
                 return false;

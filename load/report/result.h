@@ -30,7 +30,7 @@
 
 enum {
     RESULT_TEXT_BYTES = 160,
-    RESULT_CAVEAT_BYTES = 320,
+    RESULT_CAVEAT_BYTES = 640,
     RESULT_SLICES_MAX = 300, /* of the series */
     RESULT_BLOCKS_MAX = 20,  /* of the noise */
     RESULT_BUCKETS = 896,
@@ -97,6 +97,7 @@ struct result {
     uint64_t caches[RECORD_CACHES];
     bool has_writes;
     uint64_t stale_answers; /* older than a version whose write was over before the request was sent */
+    uint64_t dated_answers; /* those with a version, of a key that was written before; not in a file */
     struct result_quantiles all, errors; /* all answered; those of them with 5xx */
     struct result_quantiles by_cache[RECORD_CACHES];
     struct result_point curve[RESULT_CURVE_MAX];
@@ -117,10 +118,11 @@ struct result {
     char way[24]; /* "log", "statements", "sql" */
     char caveat[RESULT_CAVEAT_BYTES];
     uint64_t loads;
-    uint64_t loaded_keys;    /* different ones; LOG only */
-    uint32_t ttl_ms;         /* as told; 0: unknown, and then a key counts as one expiry */
-    uint64_t expiries;       /* see result_make() */
-    double loads_per_expiry; /* the headline; 0 without expiries */
+    uint64_t loaded_keys;     /* different ones; LOG only */
+    uint32_t ttl_ms;          /* as told; 0: unknown, and then a key counts as one expiry */
+    uint64_t expiries;        /* see result_make(); 0 although there are loads: nobody knows */
+    double loads_per_expiry;  /* the headline; 0 without expiries */
+    const char *keys_unknown; /* why nobody knows, a constant; NULL: known, or read from a file */
     uint32_t peak_running, gaps;
     struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
     size_t hot_count;
@@ -160,11 +162,14 @@ struct result_source {
 /*
  * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
  * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
- * parameter of the statement) has begun since the group's first and did not begin a group yet. Groups are expiries:
+ * value of the statement) has begun since the group's first and did not begin a group yet. Groups are expiries:
  * the value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
  * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
- * group but for writes; a way of counting that knows no keys makes one group of everything, and the caveat says so.
- * With ttl_ms such a way knows no expiries at all: it cannot tell one from the next.
+ * group but for writes.
+ *
+ * Where the keys are not known there are loads, but neither expiries nor keys nor loads per expiry, and the caveat says
+ * why: a way of counting without keys; loads or parameters that the log does not have; or keys that cannot be those of
+ * what was asked for, see result_keys.c.
  *
  * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */
@@ -195,7 +200,7 @@ struct report {
 
 /* The result, from malloc(), is the report's from now on. False: too many, it is still yours. */
 bool report_add(struct report *report, struct result *result);
-bool report_held(const struct report *report); /* every check of every result */
+bool report_held(const struct report *report); /* every check of every result, and none was interrupted */
 void report_clear(struct report *report);
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */

@@ -6,7 +6,8 @@
  *
  *     counts      loads per expiry, failed requests, stale answers: where one of the two is perfect (one load per
  *                 expiry, no failure), exactly: a single one more is worse. Where neither is, they are the outcome of a
- *                 race: a change is more than 3 standard deviations of a Poisson count, and more than 10 %.
+ *                 race: a change is more than 3 standard deviations of a Poisson count, and more than 10 %. Loads per
+ *                 expiry that were known and are not any more are worse.
  *     checks      one that held and does not hold any more is worse.
  *     latency     p50, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
  *                 result_noise.h, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
@@ -97,8 +98,13 @@ static void compare_loads(struct comparison *comparison)
 {
     const struct result *now = comparison->now, *earlier = comparison->earlier;
     char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES];
-    if (!now->has_loads || !earlier->has_loads || now->expiries == 0 || earlier->expiries == 0)
+    if (earlier->expiries == 0)
         return;
+    if (now->expiries == 0) {
+        print_line(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2),
+                   "not known", 0, "", comparison->judges_counts && !now->is_partial ? WORSE : NOT_JUDGED);
+        return;
+    }
     enum verdict verdict =
         judge_counts(comparison, &(struct count){now->loads, now->expiries, now->expiries},
                      &(struct count){earlier->loads, earlier->expiries, earlier->expiries});

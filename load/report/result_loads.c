@@ -69,7 +69,7 @@ static void grouping_clear(struct grouping *grouping)
 
 /* ---- groups ---- */
 
-/* The writes of one key. It is the statement's first parameter: "7", or "7, 200" if it has others. */
+/* The writes of one key. It is the statement's first value: "7", or "7, 200" if it has others. */
 static struct result_write *writes_of(const struct grouping *grouping, const char *key, size_t *count)
 {
     char *end;
@@ -157,13 +157,25 @@ static void mark_groups(const struct grouping *grouping, struct result *out)
     }
 }
 
+static void forget_keys(struct result *out, const char *why)
+{
+    out->keys_unknown = why;
+    out->loaded_keys = out->expiries = 0;
+    out->hot_count = 0;
+}
+
 static bool group_loads(const struct result_source *source, struct result *out)
 {
     struct grouping grouping;
     bool good = grouping_init(&grouping, source);
     if (good) {
+        const char *why;
         group_all(&grouping, out);
-        mark_groups(&grouping, out);
+        good = keys_judge(source, grouping.loads, source->view->load_count, out->loaded_keys, &why);
+        if (why != NULL)
+            forget_keys(out, why);
+        else
+            mark_groups(&grouping, out);
     }
     grouping_clear(&grouping);
     return good;
@@ -185,17 +197,13 @@ static void copy_commands(const struct witness_view *view, struct result *out)
 }
 
 /* What the result itself adds to what the witness could not see; "" if nothing. */
-static const char *own_caveat(const struct result_source *source)
+static const char *own_caveat(const struct result_source *source, const struct result *result)
 {
     const struct witness_view *view = source->view;
     bool has_text = view->way == WITNESS_LOG || view->way == WITNESS_STATEMENTS;
     if (view->load_count == 0 && has_text)
         return "no query was seen: nothing was loaded, or the text is not in what the service asks";
-    if (view->loads != NULL || view->way == WITNESS_NONE)
-        return "";
-    if (source->ttl_ms > 0)
-        return "it knows neither keys nor instants, so that one expiry cannot be told from the next";
-    return "it knows neither keys nor instants, so that everything counts as one expiry";
+    return result->keys_unknown != NULL ? result->keys_unknown : "";
 }
 
 static void describe(const struct result_source *source, struct result *out)
@@ -206,7 +214,7 @@ static void describe(const struct result_source *source, struct result *out)
                                        [WITNESS_SQL] = "sql"};
     const struct witness_view *view = source->view;
     char caveat[RESULT_CAVEAT_BYTES];
-    const char *own = own_caveat(source);
+    const char *own = own_caveat(source, out);
     snprintf(out->way, sizeof out->way, "%s", ways[view->way]);
     snprintf(caveat, sizeof caveat, "%.*s%s%s", (int)strnlen(view->caveat, sizeof view->caveat), view->caveat,
              own[0] != '\0' && view->caveat[0] != '\0' ? "; " : "", own);
@@ -224,11 +232,14 @@ bool loads_make(const struct result_source *source, struct result *out)
     out->peak_running = view->peak_running;
     out->gaps = view->gaps;
     copy_commands(view, out);
-    describe(source, out);
-    if (view->loads == NULL)
-        out->expiries = view->load_count > 0 && source->ttl_ms == 0;
-    else if (!group_loads(source, out))
+    if (view->loads == NULL && out->has_loads)
+        forget_keys(
+            out,
+            "this way of counting knows neither keys nor instants: only the statement log does, or expect "
+            "loads");
+    else if (view->loads != NULL && !group_loads(source, out))
         return false;
+    describe(source, out);
     if (out->expiries > 0)
         out->loads_per_expiry = (double)out->loads / (double)out->expiries;
     return true;

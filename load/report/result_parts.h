@@ -5,6 +5,7 @@
  *     result_make() --> latency_make()  percentiles, the curve, the blocks
  *                   --> slices_make()   the series
  *                   --> loads_make()    the database's and Redis's side, expiries, their marks
+ *                                         keys_judge(): are they of keys at all?
  *                   --> stale_make()    answers older than a write that was over
  *
  * *out is zeroed before, and duration_ms known. False: no memory; result_clear() has the rest.
@@ -18,6 +19,10 @@ bool latency_make(const struct result_source *source, struct result *out);
 bool slices_make(const struct result_source *source, struct result *out);
 bool loads_make(const struct result_source *source, struct result *out);
 bool stale_make(const struct result_source *source, struct result *out);
+
+/* `loads` by key, so many of them `different`. *why: they are not known, a constant; NULL: they are. */
+bool keys_judge(const struct result_source *source, const struct witness_load *const *loads, size_t count,
+                uint64_t different, const char **why);
 
 /* Since the barrier; what happened before it happened at it. */
 uint64_t source_offset_us(const struct result_source *source, uint64_t instant_us);

@@ -52,7 +52,7 @@ struct figure {
 static const struct figure loads[] = {
     {"loads per expiry", SHEET_HEADLINE, EXPIRIES, HUNDREDTHS, AT(loads_per_expiry), 0},
     {"queries", SHEET_WHOLE, LOADS, COUNT_64, AT(loads), 0},
-    {"expiries", SHEET_PART, LOADS, COUNT_64, AT(expiries), 0},
+    {"expiries", SHEET_PART, EXPIRIES, COUNT_64, AT(expiries), 0},
     {"different keys", SHEET_PART, LOADS_BY_KEY, COUNT_64, AT(loaded_keys), 0},
     {"at the same time, most", SHEET_PART, SAMPLES, COUNT_32, AT(peak_running), 0},
     {"samples that failed", SHEET_PART, SAMPLES, COUNT_32, AT(gaps), 0},

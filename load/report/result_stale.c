@@ -37,13 +37,13 @@ static size_t count_before(const struct result_write *writes, size_t count, uint
     return low;
 }
 
-static bool is_stale(const struct record *record, const struct result_write *writes, size_t count)
+/* The newest version that the answer must have; 0: nobody knows. */
+static uint32_t version_due(const struct record *record, const struct result_write *writes, size_t count)
 {
     if (record->outcome != RECORD_ANSWERED || record->version == 0)
-        return false;
+        return 0;
     size_t before = count_before(writes, count, record->key, record->due_us + record->sent_us);
-    return before > 0 && writes[before - 1].key == record->key &&
-           writes[before - 1].version > record->version;
+    return before > 0 && writes[before - 1].key == record->key ? writes[before - 1].version : 0;
 }
 
 bool stale_make(const struct result_source *source, struct result *out)
@@ -57,8 +57,12 @@ bool stale_make(const struct result_source *source, struct result *out)
     memcpy(writes, source->writes, source->write_count * sizeof *writes);
     qsort(writes, source->write_count, sizeof *writes, compare_writes);
     carry_versions(writes, source->write_count);
-    for (size_t i = 0; i < source->records->count; i++)
-        out->stale_answers += is_stale(&source->records->at[i], writes, source->write_count);
+    for (size_t i = 0; i < source->records->count; i++) {
+        const struct record *record = &source->records->at[i];
+        uint32_t due = version_due(record, writes, source->write_count);
+        out->dated_answers += due > 0;
+        out->stale_answers += due > record->version;
+    }
     free(writes);
     return true;
 }

@@ -11,8 +11,8 @@
  *
  *     LOG         the server's statement log, as text and in English (log_statement=all, log_line_prefix containing
  *                 %m or %n, and %p; log_error_verbosity not terse, for the keys). The only one that knows *when*
- *                 each load began and for which key, and that has the failed and the cancelled ones. What is a load
- *                 in it, witness_log.h says.
+ *                 each load began and for which key, parameter or literal, and that has the failed and the cancelled
+ *                 ones. What is a load in it, witness_log.h says.
  *     STATEMENTS  pg_stat_statements: calls of the statements whose text contains `statement`, in the database of
  *                 the URL. Leaves out those that failed or were cancelled, and takes statements for one that differ
  *                 in comments and constants only: the text should be in more than a comment, or these be unlike.
@@ -54,10 +54,8 @@ struct witness_options {
 };
 
 struct witness_load {
-    uint64_t at_us; /* when the statement began, cut to the millisecond that the log has */
-    char key
-        [WITNESS_KEY_BYTES]; /* its parameters, "7" or "3, 120"; "" where the log has none; long ones are cut and
-                                    end with "~" and a digest, so that they still differ */
+    uint64_t at_us;              /* when the statement began, cut to the millisecond that the log has */
+    char key[WITNESS_KEY_BYTES]; /* its values, "7" or "3, 120"; "" where it has none; see witness_key.h */
 };
 
 struct witness_sample {
@@ -84,8 +82,15 @@ struct witness_view {
     size_t command_count;
     uint64_t command_sum;
     bool has_redis;
-    uint32_t gaps;    /* samples that could not be taken: the server was away */
-    char caveat[256]; /* what this way of counting cannot see, or did not in this run; "" if nothing */
+    uint32_t gaps; /* samples that could not be taken: the server was away */
+
+    /* What `caveat` says in words. Nobody may take a count for less than it could be because of these. */
+    uint64_t keyless_count; /* LOG: loads with parameters that the log does not have */
+    bool misses_loads;      /* more may have begun than were counted */
+    bool misses_samples;    /* more may have run than samples could see */
+    bool misses_commands;   /* Redis ran more than was counted */
+    bool knows_text;        /* the text of `statement` is right: such statements were seen before this run */
+    char caveat[512];       /* what this way of counting cannot see, or did not in this run; "" if nothing */
 };
 
 struct witness;

@@ -34,7 +34,8 @@ struct witness_follow {
     struct ticker ticker;
     struct witness_log log; /* the ticker's while it runs */
     _Atomic uint64_t load_count;
-    bool is_marked; /* statements of ours are logged */
+    bool is_marked;  /* statements of ours are logged */
+    bool knows_text; /* loads were in the log before the run */
 };
 
 /* ---- reading ---- */
@@ -148,13 +149,32 @@ static bool find_mark(struct witness_follow *follow, struct witness_postgres *po
            complain_unseen(follow, postgres, why);
 }
 
-bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres *postgres,
-                          char why[static WITNESS_WHY_BYTES])
+static void begin_anew(struct witness_follow *follow)
 {
     witness_log_clear(&follow->log);
     witness_log_init(&follow->log, follow->statement);
     atomic_store(&follow->load_count, 0);
     tail_close(&follow->tail);
+}
+
+/* Were there such statements before: in a warm-up, or by the way? As it was opened, or at its end as it is now. */
+static void look_back(struct witness_follow *follow)
+{
+    char why[WITNESS_WHY_BYTES];
+    follow->knows_text = follow->knows_text || follow->log.load_count > 0;
+    if (follow->knows_text)
+        return;
+    begin_anew(follow);
+    if (tail_open(follow->path, HISTORY_BYTES, &follow->tail, why))
+        read_on(follow);
+    follow->knows_text = follow->log.load_count > 0;
+}
+
+bool witness_follow_begin(struct witness_follow *follow, struct witness_postgres *postgres,
+                          char why[static WITNESS_WHY_BYTES])
+{
+    look_back(follow);
+    begin_anew(follow);
     if (!tail_open(follow->path, 0, &follow->tail, why) ||
         (postgres != NULL && !find_mark(follow, postgres, why)))
         return false;
@@ -176,6 +196,12 @@ void witness_follow_end(struct witness_follow *follow)
     ticker_end(&follow->ticker);
 }
 
+static void note_missing(struct witness_view *view, const char *what)
+{
+    view->misses_loads = true;
+    witness_note(view, "%s", what);
+}
+
 static void read_the_rest(struct witness_follow *follow, struct witness_postgres *postgres,
                           struct witness_view *view)
 {
@@ -187,16 +213,29 @@ static void read_the_rest(struct witness_follow *follow, struct witness_postgres
     if (!is_marked)
         read_until_quiet(follow);
     else if (!read_until_seen(follow, END_SEEN_LIMIT_MS))
-        witness_note(view, "the log goes on in another file, or is late: loads may be missing");
+        note_missing(view, "the log goes on in another file, or is late: loads may be missing");
 }
 
-static bool has_keys(const struct witness_log *log)
+static const struct witness_other *most_frequent(const struct witness_log *log)
 {
-    for (size_t i = 0; i < log->load_count; i++) {
-        if (log->loads[i].key[0] != '\0')
-            return true;
-    }
-    return false;
+    const struct witness_other *most = &log->others[0];
+    for (size_t i = 1; i < WITNESS_LOG_OTHERS; i++)
+        most = log->others[i].count > most->count ? &log->others[i] : most;
+    return most->count > 0 ? most : NULL;
+}
+
+/* A text with a slip of the pen is in no statement: here is what it might have been. */
+static void note_nothing(const struct witness_follow *follow, struct witness_view *view)
+{
+    const struct witness_other *other = most_frequent(&follow->log);
+    if (follow->log.load_count > 0)
+        return;
+    if (other != NULL)
+        witness_note(view,
+                     "no statement has \"%.80s\" in it; the most frequent query is %" PRIu64 " x \"%s\"",
+                     follow->statement, other->count, other->form);
+    else
+        witness_note(view, "no statement has \"%.80s\" in it, nor was there any query", follow->statement);
 }
 
 static void note_doubts(const struct witness_follow *follow, const struct witness_postgres *postgres,
@@ -205,21 +244,28 @@ static void note_doubts(const struct witness_follow *follow, const struct witnes
     const struct witness_log *log = &follow->log;
     char why[WITNESS_WHY_BYTES];
     if (tail_cut_count(follow->tail) > 0)
-        witness_note(view, "the log was cut during the run: loads may be missing");
-    if (log->duration_count > 0)
+        note_missing(view, "the log was cut during the run: loads may be missing");
+    if (log->duration_count > 0) {
+        view->misses_loads = true;
         witness_note(view,
                      "%" PRIu64
                      " ends of loads are in the log that were not counted: log_statement is not 'all'",
                      log->duration_count);
+    }
     bool is_loud = follow->is_marked && postgres != NULL && witness_postgres_is_loud_by_default(postgres);
     if (postgres != NULL && !is_loud && log->load_count == 0)
-        witness_note(
+        note_missing(
             view,
             "log_statement is not 'all' for the role that looked; if it is not for others, none is seen");
-    if (log->load_count > 0 && !has_keys(log))
-        witness_note(view, "the log has no parameters, so that all loads count as of one key");
+    if (log->keyless_count > 0)
+        witness_note(view,
+                     "%" PRIu64
+                     " loads have parameters that the log does not show: log_error_verbosity = 'default' and "
+                     "log_parameter_max_length = -1",
+                     log->keyless_count);
     if (log->load_count > 0 && !witness_log_is_readable(log, follow->path, why))
-        witness_note(view, "log_line_prefix was changed during the run: loads may be missing");
+        note_missing(view, "log_line_prefix was changed during the run: loads may be missing");
+    note_nothing(follow, view);
 }
 
 static int by_time(const void *a, const void *b)
@@ -237,6 +283,7 @@ static bool give_loads(struct witness_log *log, struct witness_view *view)
     qsort(log->loads, log->load_count, sizeof *log->loads, by_time);
     view->loads = log->loads;
     view->load_count = log->load_count;
+    view->keyless_count = log->keyless_count;
     view->at_once = log->running.most;
     view->has_ends = log->running.ended > 0 && !log->running.is_overfull;
     log->loads = NULL;
@@ -248,6 +295,7 @@ bool witness_follow_finish(struct witness_follow *follow, struct witness_postgre
                            struct witness_view *view, char why[static WITNESS_WHY_BYTES])
 {
     ticker_join(&follow->ticker);
+    view->knows_text = follow->knows_text;
     read_the_rest(follow, postgres, view);
     note_doubts(follow, postgres, view);
     bool good = follow->log.load_count > 0 || witness_log_is_readable(&follow->log, follow->path, why);

@@ -2,8 +2,6 @@
 /* witness_line.c - see witness_line.h. */
 #include "load/witness/witness_line.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PREFIX_MAX_BYTES = 400, WORD_MAX_BYTES = 10 };
@@ -238,98 +236,4 @@ uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us)
     int64_t off_us = (int64_t)(line->stamp_us - wall_us);
     int64_t quarters = (off_us + (off_us >= 0 ? quarter_us / 2 : -quarter_us / 2)) / quarter_us;
     return line->stamp_us - (uint64_t)(quarters * quarter_us);
-}
-
-/* ---- keys ---- */
-
-/* A key that may be longer than its room: the digest is of all of it. */
-struct key {
-    char *at;
-    size_t room, count; /* count: as if there were room */
-    uint32_t digest;
-};
-
-static void put(struct key *key, char c)
-{
-    if (key->count + 1 < key->room)
-        key->at[key->count] = (char)((unsigned char)c < ' ' ? ' ' : c);
-    key->count++;
-    key->digest = (key->digest ^ (unsigned char)c) * 16777619u;
-}
-
-static void finish(struct key *key)
-{
-    enum { TAIL = 9 };
-    if (key->count < key->room)
-        key->at[key->count] = '\0';
-    else if (key->room > TAIL)
-        snprintf(key->at + key->room - 1 - TAIL, TAIL + 1, "~%08" PRIx32, key->digest);
-    else
-        key->at[0] = '\0';
-}
-
-static struct key begin(char *at, size_t room)
-{
-    return (struct key){.at = at, .room = room, .digest = 2166136261u};
-}
-
-/* From behind a quote to behind the one that closes it; two of them mean one. */
-static const char *put_quoted(struct key *key, const char *at, const char *end)
-{
-    for (; at < end; at++) {
-        if (*at == '\'' && (at + 1 == end || at[1] != '\''))
-            return at + 1;
-        put(key, *at);
-        at += *at == '\'';
-    }
-    return at;
-}
-
-/* "$1 = " */
-static const char *skip_number(const char *at, const char *end)
-{
-    const char *from = at;
-    if (at == end || *at++ != '$')
-        return from;
-    while (at < end && is_digit(*at))
-        at++;
-    return end - at >= 3 && memcmp(at, " = ", 3) == 0 ? at + 3 : from;
-}
-
-/* Values with or without quotes, separated by commas. */
-static void put_values(struct key *key, const char *at, const char *end)
-{
-    at = skip_number(at, end);
-    while (at < end) {
-        if (*at == '\'') {
-            at = put_quoted(key, at + 1, end);
-        } else if (end - at >= 2 && at[0] == ',' && at[1] == ' ') {
-            put(key, ',');
-            put(key, ' ');
-            at = skip_number(at + 2, end);
-        } else {
-            put(key, *at++);
-        }
-    }
-}
-
-bool witness_line_key(const char *text, size_t text_bytes, char *key_text, size_t key_bytes)
-{
-    static const char word[] = "arameters: "; /* newer servers write it with a capital */
-    struct key key = begin(key_text, key_bytes);
-    if (text_bytes < sizeof word || (*text != 'p' && *text != 'P') ||
-        memcmp(text + 1, word, sizeof word - 1) != 0)
-        return false;
-    put_values(&key, text + sizeof word, text + text_bytes);
-    finish(&key);
-    return true;
-}
-
-void witness_line_arguments(const char *text, size_t text_bytes, char *key_text, size_t key_bytes)
-{
-    struct key key = begin(key_text, key_bytes);
-    const char *from = memchr(text, '(', text_bytes), *to = memrchr(text, ')', text_bytes);
-    if (from != NULL && to != NULL && from < to)
-        put_values(&key, from + 1, to);
-    finish(&key);
 }

@@ -46,13 +46,4 @@ void witness_line_read(const char *line, size_t bytes, struct witness_line *out)
  */
 uint64_t witness_line_wall_us(const struct witness_line *line, uint64_t wall_us);
 
-/*
- * "parameters: $1 = '7', $2 = NULL" to "7, NULL". A key that does not fit ends with "~" and eight digits that depend
- * on all of it. False: these are no parameters.
- */
-bool witness_line_key(const char *text, size_t text_bytes, char *key, size_t key_bytes);
-
-/* The same with the text of EXECUTE: "p1(7, 'x')" to "7, x"; without arguments "". */
-void witness_line_arguments(const char *text, size_t text_bytes, char *key, size_t key_bytes);
-
 #endif

@@ -6,8 +6,9 @@
  *                    --(else)-> the message is over: judge it; a new one begins
  *     end of what there is ---> judge it, too: it may be complete, and nobody knows when the next one comes
  *
- * A message is judged again while it grows, until it is found to be a load. Lines of one message are written at
- * once, but another process's may stand between a message and its DETAIL: they are paired by process.
+ * A message is judged again while it grows, until it is found to be a load; then only its key is read again. Lines of
+ * one message are written at once, but another process's may stand between a message and its DETAIL: they are paired by
+ * process.
  */
 #include "load/witness/witness_log.h"
 
@@ -70,21 +71,6 @@ static struct span skip_past(struct span span, const char *end)
     return skip(span, found != NULL ? (size_t)(found - span.at) + strlen(end) : span.bytes);
 }
 
-static struct span skip_blanks_and_comments(struct span span)
-{
-    while (span.bytes > 0) {
-        if (strchr(" \t\r\n", *span.at) != NULL && *span.at != '\0')
-            span = skip(span, 1);
-        else if (begins(span, "/*"))
-            span = skip_past(span, "*/");
-        else if (begins(span, "--"))
-            span = skip_past(span, "\n");
-        else
-            break;
-    }
-    return span;
-}
-
 static uint64_t number_behind(struct span span, const char *text)
 {
     char number[24] = "";
@@ -93,16 +79,11 @@ static uint64_t number_behind(struct span span, const char *text)
     return strtoull(number, NULL, 10);
 }
 
-/* True: the statement is this command; *rest is what follows it. */
-static bool is_command(struct span statement, const char *command, struct span *rest)
+/* Of a form, which begins with it. */
+static bool is_command(const char *form, const char *command)
 {
-    struct span span = skip_blanks_and_comments(statement);
     size_t bytes = strlen(command);
-    if (span.bytes <= bytes || strncasecmp(span.at, command, bytes) != 0 ||
-        strchr(" \t\r\n", span.at[bytes]) == NULL)
-        return false;
-    *rest = skip(span, bytes);
-    return true;
+    return strncasecmp(form, command, bytes) == 0 && form[bytes] == ' ';
 }
 
 /* ---- pending statements ---- */
@@ -176,31 +157,47 @@ static void note_ours(struct witness_log *log, struct span statement)
         log->has_awaited = true;
 }
 
+/* Its own values; or none until DETAIL brings them. */
+static void keep_key(struct witness_log *log, struct witness_pending *pending, const struct witness_key *read)
+{
+    if (!read->has_parameters)
+        memcpy(pending->key, read->text, sizeof pending->key);
+    if (pending->load == no_load)
+        return;
+    memcpy(log->loads[pending->load].key, pending->key, sizeof pending->key);
+    log->keyless_count += read->has_parameters && !pending->is_keyless;
+    pending->is_keyless = pending->is_keyless || read->has_parameters;
+}
+
 static void judge_statement(struct witness_log *log, struct span statement, bool is_simple)
 {
-    struct span rest;
+    struct witness_key read;
     struct witness_pending *pending = begin_pending(log);
+    witness_key_read(statement.at, statement.bytes, &read);
     if (contains(statement, WITNESS_OURS)) {
         pending->is_ours = true;
         note_ours(log, statement);
-    } else if (is_simple && is_command(statement, "PREPARE", &rest)) {
+    } else if (is_simple && is_command(read.form, "PREPARE")) {
         forget_pending(log);
     } else {
-        pending->is_execute = is_simple && is_command(statement, "EXECUTE", &rest);
-        if (pending->is_execute)
-            witness_line_arguments(rest.at, rest.bytes, pending->key, sizeof pending->key);
+        pending->is_execute = is_simple && is_command(read.form, "EXECUTE");
         if (is_wanted(log, statement))
             count_load(log, pending);
+        keep_key(log, pending, &read);
     }
     log->is_judged = pending->is_ours || pending->load != no_load;
 }
 
+/* "statement: ..." and "execute NAME: ..." */
+static bool is_statement(struct span text)
+{
+    return begins(text, "statement: ") || (begins(text, "execute ") && !begins(text, "execute fetch from "));
+}
+
 static void judge_log(struct witness_log *log, struct span text)
 {
-    if (begins(text, "statement: ")) {
-        judge_statement(log, skip_past(text, ": "), true);
-    } else if (begins(text, "execute ") && !begins(text, "execute fetch from ")) {
-        judge_statement(log, skip_past(text, ": "), false);
+    if (is_statement(text)) {
+        judge_statement(log, skip_past(text, ": "), begins(text, "statement: "));
     } else if (begins(text, "duration: ") && text.bytes > 0 && is_wanted(log, text) &&
                !contains(text, WITNESS_OURS) &&
                (contains(text, "  statement: ") || contains(text, "  execute "))) {
@@ -209,29 +206,96 @@ static void judge_log(struct witness_log *log, struct span text)
     }
 }
 
+static void take_parameters(struct witness_log *log, struct witness_pending *pending, struct span parameters)
+{
+    struct witness_key read;
+    if (pending->load == no_load)
+        return;
+    witness_key_read(parameters.at, parameters.bytes, &read);
+    memcpy(log->loads[pending->load].key, read.text, sizeof read.text);
+    log->keyless_count -= pending->is_keyless;
+    pending->is_keyless = false;
+}
+
 static void judge_detail(struct witness_log *log, struct span text)
 {
-    char key[WITNESS_KEY_BYTES];
     struct witness_pending *pending = find_pending(log, log->head.process);
     if (pending == NULL)
         return;
-    if (witness_line_key(text.at, text.bytes, key, sizeof key)) {
-        if (pending->load != no_load)
-            memcpy(log->loads[pending->load].key, key, sizeof key);
-    } else if (begins(text, "prepare: ") && pending->is_execute && is_wanted(log, text)) {
+    if (begins(text, "parameters: ") || begins(text, "Parameters: ")) /* newer servers write a capital */
+        take_parameters(log, pending, skip_past(text, ": "));
+    else if (begins(text, "prepare: ") && pending->is_execute && is_wanted(log, text))
         count_load(log, pending);
-    }
+}
+
+/* The load that this message is. */
+static struct witness_pending *load_of(struct witness_log *log)
+{
+    struct witness_pending *pending =
+        log->is_judged && log->head.kind == WITNESS_LINE_LOG ? find_pending(log, log->head.process) : NULL;
+    return pending != NULL && pending->load != no_load ? pending : NULL;
 }
 
 static void judge(struct witness_log *log)
 {
+    struct witness_key read;
     struct span text = {log->message.at, log->message.count};
+    struct witness_pending *load = load_of(log);
+    if (load != NULL) { /* it has grown */
+        struct span statement = skip_past(text, ": ");
+        witness_key_read(statement.at, statement.bytes, &read);
+        keep_key(log, load, &read);
+        return;
+    }
     if (log->is_judged || text.bytes == 0)
         return;
     if (log->head.kind == WITNESS_LINE_LOG)
         judge_log(log, text);
     else if (log->head.kind == WITNESS_LINE_DETAIL)
         judge_detail(log, text);
+}
+
+/* ---- what was asked instead ---- */
+
+static bool is_query(const char *form)
+{
+    return is_command(form, "SELECT") || is_command(form, "WITH") || is_command(form, "EXECUTE") ||
+           is_command(form, "DECLARE");
+}
+
+/* What comes often has a place at the end, whatever comes in between. */
+static void count_other(struct witness_log *log, const char *form)
+{
+    struct witness_other *vacant = NULL;
+    for (size_t i = 0; i < WITNESS_LOG_OTHERS; i++) {
+        struct witness_other *other = &log->others[i];
+        if (other->count > 0 && strcmp(other->form, form) == 0) {
+            other->count++;
+            return;
+        }
+        if (other->count == 0)
+            vacant = other;
+    }
+    for (size_t i = 0; vacant == NULL && i < WITNESS_LOG_OTHERS; i++)
+        log->others[i].count--;
+    if (vacant == NULL)
+        return;
+    *vacant = (struct witness_other){.count = 1};
+    memcpy(vacant->form, form, sizeof vacant->form);
+}
+
+/* A whole message that is no load, while nothing was one. */
+static void note_other(struct witness_log *log)
+{
+    struct witness_key read;
+    struct span text = {log->message.at, log->message.count};
+    if (log->load_count > 0 || log->is_judged || log->head.kind != WITNESS_LINE_LOG || text.bytes == 0 ||
+        !is_statement(text))
+        return;
+    struct span statement = skip_past(text, ": ");
+    witness_key_read(statement.at, statement.bytes, &read);
+    if (is_query(read.form))
+        count_other(log, read.form);
 }
 
 /* ---- who is gone ---- */
@@ -251,6 +315,7 @@ static void note_gone(struct witness_log *log, struct span text)
 static void end_message(struct witness_log *log)
 {
     judge(log);
+    note_other(log);
     log->head = (struct witness_line){.kind = WITNESS_LINE_RUBBISH};
     log->message.count = 0;
     log->is_judged = false;
@@ -294,7 +359,7 @@ static void take_line(struct witness_log *log, struct span line)
     witness_line_read(line.at, line.bytes, &read);
     if (read.kind != WITNESS_LINE_GOES_ON) {
         begin_message(log, line, &read);
-    } else if (log->head.kind != WITNESS_LINE_RUBBISH && !log->is_judged) {
+    } else if (log->head.kind != WITNESS_LINE_RUBBISH && (!log->is_judged || load_of(log) != NULL)) {
         text_add(&log->message, "\n", 1);
         text_add(&log->message, read.text, read.text_bytes);
     }

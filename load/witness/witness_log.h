@@ -5,6 +5,7 @@
  *     4711 1763642096.789 LOG:  execute p1: SELECT ...       a load, if this contains the text
  *     <tab>... WHERE id = $1
  *     4711 1763642096.789 DETAIL:  parameters: $1 = '7'      its key; the same process
+ *     4711 1763642096.801 LOG:  statement: SELECT ... WHERE id = 7    a load with its key in it; see witness_key.h
  *
  * A load is one message "statement: ..." or "execute NAME: ..." whose statement contains the text, however often.
  * No load is: what is only prepared (parsing is not logged, "statement: PREPARE ..." is passed over), the further
@@ -17,6 +18,7 @@
 #define LOAD_WITNESS_WITNESS_LOG_H
 
 #include "load/witness/witness.h"
+#include "load/witness/witness_key.h"
 #include "load/witness/witness_line.h"
 #include "load/witness/witness_running.h"
 
@@ -27,7 +29,7 @@
 /* Every statement of ours begins with this; they are not loads. */
 #define WITNESS_OURS "/* stampede witness"
 
-enum { WITNESS_LOG_PENDING = 64 };
+enum { WITNESS_LOG_PENDING = 64, WITNESS_LOG_OTHERS = 16 };
 
 /* The same instant by two clocks: since 1970, and CLOCK_MONOTONIC. */
 struct witness_clock {
@@ -40,7 +42,14 @@ struct witness_pending {
     size_t load;      /* its index; SIZE_MAX: it has not counted, or not yet */
     uint64_t at_us;
     bool is_ours, is_execute; /* EXECUTE: loads if what was prepared does */
+    bool is_keyless;          /* it has parameters, and they have not come yet */
     char key[WITNESS_KEY_BYTES];
+};
+
+/* A kind of statement that is no load; while a place is needed for another, all counts go down by one. */
+struct witness_other {
+    char form[WITNESS_FORM_BYTES];
+    uint64_t count;
 };
 
 struct witness_text {
@@ -52,6 +61,9 @@ struct witness_log {
     const char *statement;      /* lent */
     struct witness_load *loads; /* owned; in the order of the log */
     size_t load_count, load_room;
+    uint64_t keyless_count; /* loads whose parameters the log does not have */
+    struct witness_other
+        others[WITNESS_LOG_OTHERS]; /* queries before the first load: what it might have been */
 
     uint64_t readable_count; /* messages */
     struct witness_running running;

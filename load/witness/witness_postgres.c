@@ -19,6 +19,7 @@ enum {
     OPEN_LIMIT_MS = 3000,
     BEGIN_LIMIT_MS = 3000,
     FINISH_LIMIT_MS = 700,
+    FREQUENT_LIMIT_MS = 200,
     SAMPLE_LIMIT_MS = 500,
     RETRY_MS = 100, /* a server that is away is asked again after this */
     QUERY_BYTES = 1024
@@ -28,6 +29,7 @@ struct witness_postgres {
     struct witness_options options; /* its texts are lent */
     struct witness_session session;
     char counter[QUERY_BYTES]; /* STATEMENTS: the number, and what changes when it begins anew */
+    char others[QUERY_BYTES];  /* STATEMENTS: what is asked most often */
     bool sees_all;             /* other roles' statements, too */
     bool is_loud_by_default;   /* log_statement, as the last mark found it */
     uint64_t count_before;
@@ -102,6 +104,11 @@ static const char statements[] =
                  " WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
                  " AND strpos(query, $1) > 0 AND strpos(query, '" WITNESS_OURS "') = 0";
 
+static const char frequent[] = WITNESS_OURS
+    " */ SELECT calls, query FROM %s.pg_stat_statements"
+    " WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
+    " AND query ~* '(SELECT|WITH) ' AND strpos(query, '" WITNESS_OURS "') = 0 ORDER BY calls DESC LIMIT 1";
+
 static const char place[] = WITNESS_OURS
     " */ SELECT current_setting('log_destination'),"
     " CASE WHEN current_setting('is_superuser') = 'on' THEN coalesce(pg_current_logfile(), '') ELSE '' END";
@@ -155,6 +162,7 @@ static bool find_statements(struct witness_postgres *postgres, uint64_t end_us,
     snprintf(postgres->counter, sizeof postgres->counter, statements,
              has_info ? "(SELECT stats_reset::text FROM " : "''", has_info ? schema : "",
              has_info ? ".pg_stat_statements_info)" : "", schema);
+    snprintf(postgres->others, sizeof postgres->others, frequent, schema);
     return true;
 }
 
@@ -275,6 +283,21 @@ void witness_postgres_end(struct witness_postgres *postgres)
     ticker_end(&postgres->ticker);
 }
 
+/* A text that has never been in a statement may be a slip of the pen: here is what it might have been. */
+static void note_nothing(struct witness_postgres *postgres, struct witness_view *view)
+{
+    struct witness_answer answer;
+    struct witness_key key;
+    if (view->way != WITNESS_STATEMENTS || view->load_count > 0 || view->knows_text ||
+        witness_session_ask(&postgres->session, postgres->others, NULL, 0, end_after(FREQUENT_LIMIT_MS),
+                            &answer) != WITNESS_ANSWERED ||
+        answer.cell_count < 2)
+        return;
+    witness_key_read(answer.cells[1], strlen(answer.cells[1]), &key);
+    witness_note(view, "no statement has \"%.80s\" in it; the most frequent query is %s x \"%s\"",
+                 postgres->options.statement, answer.cells[0], key.form);
+}
+
 static void finish_count(struct witness_postgres *postgres, struct witness_view *view)
 {
     char epoch[WITNESS_CELL_BYTES], why[WITNESS_WHY_BYTES];
@@ -286,8 +309,11 @@ static void finish_count(struct witness_postgres *postgres, struct witness_view 
     }
     bool anew = count < postgres->count_before || strcmp(epoch, postgres->epoch_before) != 0;
     view->load_count = anew ? count : count - postgres->count_before;
+    view->misses_loads = anew;
+    view->knows_text = view->way == WITNESS_STATEMENTS && postgres->count_before > 0;
     if (anew)
         witness_note(view, "the counter was reset during the run: loads before that are missing");
+    note_nothing(postgres, view);
 }
 
 static void finish_samples(struct witness_postgres *postgres, struct witness_view *view)
@@ -309,6 +335,8 @@ void witness_postgres_finish(struct witness_postgres *postgres, struct witness_v
         finish_count(postgres, view);
     if (view->way == WITNESS_STATEMENTS)
         witness_note(view, "pg_stat_statements leaves out loads that failed or were cancelled");
+    view->misses_samples = !postgres->sees_all;
+    view->misses_loads = view->misses_loads || (view->way == WITNESS_STATEMENTS && !postgres->sees_all);
     if (!postgres->sees_all && postgres->options.statement != NULL)
         witness_note(view, "only statements of this role are seen: GRANT pg_read_all_stats");
 }

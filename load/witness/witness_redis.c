@@ -339,6 +339,8 @@ void witness_redis_finish(struct witness_redis *redis, struct witness_view *view
     witness_tally_subtract(&redis->sum, "auth", redis->auths);
     witness_tally_show(&redis->sum, view);
     view->has_redis = true;
+    view->misses_commands =
+        redis->is_missing || redis->restart_count + redis->move_count + redis->reset_count > 0;
     if (redis->is_missing)
         witness_note(view, "Redis did not answer at the end: its commands are those until %.1f s before",
                      (double)(net_now_us() - redis->read_us) / 1e6);

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include <hiredis/hiredis.h>
+
 #include <dirent.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -339,7 +341,7 @@ static void a_run_against_any_service_is_judged_and_kept(void **state)
     assert_true(report_read(&report, json, why));
     assert_string_equal(report.results[0]->name, "mine");
     assert_int_equal(report.results[0]->requests, 200);
-    assert_int_equal(report.results[0]->check_count, 3);
+    assert_int_equal(report.results[0]->check_count, 4);
     assert_non_null(strstr(report.command, "--header 'X-Test: yes'"));
     report_clear(&report);
     expect_status(TOOL("report", json), HELD);
@@ -575,7 +577,8 @@ static const char eventful_scenario[] =
     "at 3050ms post /invalidate?key=product:8\n"
     "at 3100ms run \"test -n \\\"$TARGET\\\" -a -n \\\"$REDIS_URL\\\" -a -n \\\"$DATABASE_URL\\\"\"\n"
     "at 3200ms leader kill for 50ms\n"
-    "expect answered > 0\n";
+    "expect answered > 0\n"
+    "expect failed < 100%\n";
 
 static void whatever_can_happen_to_the_servers_happens(void **state)
 {
@@ -636,20 +639,143 @@ static void away_from_its_project_it_says_where_to_go(void **state)
 }
 
 /* The example for a service of one's own, against processes that the tester has not started. */
-static void the_example_for_ones_own_service_holds_for_ours(void **state)
+static int run_own_service(const struct fleet *fleet, const char *set)
 {
-    struct fleet *fleet = *state;
-    char target[64], database[160], redis[96], log[160], flush[96];
-    assert_true(fleet_start(fleet, 2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
+    char target[64], database[160], redis[96], log[160];
     snprintf(target, sizeof target, "TARGET=127.0.0.1:%u", (unsigned)fleet->catalogd[0].port);
     snprintf(database, sizeof database, "DATABASE=%s", fleet->postgres.url);
     snprintf(redis, sizeof redis, "REDIS=%s", fleet->redis.url);
     snprintf(log, sizeof log, "LOG=%s", fleet->postgres.log_path);
-    snprintf(flush, sizeof flush, "FLUSH=redis-cli -p %u flushall", (unsigned)fleet->redis.port);
-    expect_status(TOOL("scenario", "own-service", "--set", target, "--set", database, "--set", redis, "--set",
-                       log, "--set", flush, "--set", "MOST=60s"),
-                  HELD);
+    return TOOL("scenario", "own-service", "--set", target, "--set", database, "--set", redis, "--set", log,
+                "--set", "MOST=60s", "--set", set);
+}
+
+static void the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key(void **state)
+{
+    struct fleet *fleet = *state;
+    char key[FLEET_KEY_BYTES], set[FLEET_KEY_BYTES + 8];
+    assert_true(fleet_start(fleet, 2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
+    fleet_redis_key(key, 7, 'v');
+    freeReplyObject(stack_redis_command(&fleet->redis, "SET somebody-elses 1"));
+    snprintf(set, sizeof set, "KEY=%s", key);
+    expect_status(run_own_service(fleet, set), HELD);
     expect_said("loads per key <= 2: 2");
+    assert_int_equal(fleet_redis_number(fleet, "EXISTS", "somebody-elses"), 1);
+    expect_status(run_own_service(fleet, "KEY=no-such-key"), DID_NOT_HOLD);
+    expect_said("del 'no-such-key' said 0, not 1");
+    assert_int_equal(fleet_redis_number(fleet, "EXISTS", "somebody-elses"), 1);
+}
+
+/* ---- what may not hold ---- */
+
+/* Whoever is served nothing but errors has failed, whatever else is expected of it. */
+static void that_nobody_fails_stays_expected_beside_other_expectations(void **state)
+{
+    (void)state;
+    const char *broken = url_of(HERD_SERVER_HTTP, "/status/503"),
+               *missing = url_of(HERD_SERVER_HTTP, "/none");
+    expect_status(
+        TOOL("--url", broken, "--burst", "150", "--expect", "answered = 100%", "--expect", "max <= 60s"),
+        DID_NOT_HOLD);
+    expect_said("failed = 0: 150 of 150 (100%)");
+    expect_status(TOOL("--url", broken, "--burst", "150", "--expect", "failed = 100%"), HELD);
+    expect_status(TOOL("--url", missing, "--burst", "5", "--expect", "answered = 100%"), DID_NOT_HOLD);
+    expect_said("failed = 0: not known: nothing was served");
+    expect_status(TOOL("--url", missing, "--burst", "5", "--expect", "status 404 = 100%"), HELD);
+    expect_said("failed = 0: 0 of 5");
+}
+
+static void a_percentile_of_too_few_answers_does_not_hold(void **state)
+{
+    (void)state;
+    const char *url = url_of(HERD_SERVER_HTTP, "/ok");
+    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p99.99 <= 60s"), DID_NOT_HOLD);
+    expect_said("p99.99 <= 60s: not known: it takes 10000 answers, and there are 5");
+    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p50 <= 60s", "--expect", "max <= 60s"),
+                  HELD);
+    expect_status(TOOL("--url", url, "--burst", "99", "--expect", "p99 <= 60s"), DID_NOT_HOLD);
+    expect_status(TOOL("--url", url, "--burst", "100", "--expect", "p99 <= 60s"), HELD);
+}
+
+/* Versions that are in no body are not fresh. */
+static void stale_answers_are_not_known_where_no_answer_has_a_version(void **state)
+{
+    struct fleet *fleet = *state;
+    static const char write[] = "every 50ms keys 1-3 sql \"SELECT {key} + 100\"";
+    const char *url = url_of(HERD_SERVER_HTTP, "/key/{1-3}");
+    expect_status(TOOL("--url", url, "--rate", "300", "--for", "1s", "--database", fleet->postgres.url,
+                       "--write", write, "--version-after", "\"verison\":", "--expect", "stale answers = 0"),
+                  DID_NOT_HOLD);
+    expect_said("stale answers = 0: not known: no answer has the version of a key that was written before");
+    expect_status(TOOL("--url", url, "--rate", "300", "--for", "4s", "--database", fleet->postgres.url,
+                       "--write", write, "--version-after", "\"version\": ", "--expect", "stale answers > 0"),
+                  HELD);
+}
+
+/* ---- clients with literals ---- */
+
+/* Twenty rows, four of them twice, by statements that `psql` sends as they are written, like most scripts. */
+#define LITERALS(where)                                                                                      \
+    "1ms run \"for id in $(seq 20) 3 5 7 9; do "                                                             \
+    "echo \\\"SELECT name /* for it''s $id */ FROM products WHERE id = $id AND 'x' <> '' " where ";\\\"; "   \
+    "done | psql -qX -v ON_ERROR_STOP=1 \\\"$DATABASE_URL\\\"\""
+
+/* Lines that were broken are whole again. */
+static void join_output(void)
+{
+    char *to = output;
+    for (const char *from = output; *from != '\0'; from += *from != '\0') {
+        size_t blanks = strspn(from, " \n");
+        *to++ = blanks > 0 ? ' ' : *from;
+        from += blanks > 0 ? blanks - 1 : 0;
+    }
+    *to = '\0';
+}
+
+static int run_with_literals(const struct fleet *fleet, const char *when, const char *queries,
+                             const char *expect)
+{
+    char count[160];
+    snprintf(count, sizeof count, "log:%s", fleet->postgres.log_path);
+    int status = TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{each:1-20}"), "--rate", "100", "--for",
+                      "500ms", "--database", fleet->postgres.url, "--count", count, "--queries", queries,
+                      "--ttl", "60s", "--at", when, "--expect", expect);
+    join_output();
+    return status;
+}
+
+static void literals_are_the_keys_of_loads(void **state)
+{
+    struct fleet *fleet = *state;
+    expect_status(run_with_literals(fleet, LITERALS(""), "FROM products", "loads per expiry <= 1.2"), HELD);
+    expect_said("loads per expiry <= 1.2: 1.20");
+    expect_said("queries 24");
+    expect_status(run_with_literals(fleet, LITERALS(""), "FROM products", "loads per expiry <= 1.1"),
+                  DID_NOT_HOLD);
+    expect_said("loads per expiry <= 1.1: 1.20");
+}
+
+/* An instant in each statement would make every load an expiry of its own. */
+static void where_statements_differ_in_more_than_the_key_the_figure_is_withheld(void **state)
+{
+    struct fleet *fleet = *state;
+    const char *when = LITERALS("AND '$(date +%N)' <> ''");
+    expect_status(run_with_literals(fleet, when, "FROM products", "loads per expiry <= 100"), DID_NOT_HOLD);
+    expect_said("loads per expiry <= 100: not known: more different statements than URLs");
+    if (strstr(output, "loads per expiry ") != strstr(output, "loads per expiry <="))
+        fail_msg("the figure is shown:\n%s", output);
+    expect_status(run_with_literals(fleet, when, "FROM products", "loads = 24"), HELD);
+}
+
+static void a_text_that_is_in_no_statement_holds_nothing(void **state)
+{
+    struct fleet *fleet = *state;
+    expect_status(run_with_literals(fleet, LITERALS(""), "FROM prodcuts", "loads <= 3"), DID_NOT_HOLD);
+    expect_said("loads <= 3: not known: no load was seen");
+    expect_said(
+        "no statement has \"FROM prodcuts\" in it; the most frequent query is 24 x \"SELECT name FROM");
+    expect_status(run_with_literals(fleet, LITERALS(""), "FROM prodcuts", "loads = 0"), HELD);
+    expect_said("no statement has \"FROM prodcuts\"");
 }
 
 /* ---- main ---- */
@@ -676,6 +802,18 @@ static int tear_down(void **state)
     return 0;
 }
 
+static int services_up(void **state)
+{
+    void *ignored;
+    return set_up(&ignored) == 0 ? fleet_up(state) : -1;
+}
+
+static int services_down(void **state)
+{
+    tear_down(state);
+    return fleet_down(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tool[] = {
@@ -685,6 +823,8 @@ int main(void)
         cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),
         cmocka_unit_test(an_answer_in_another_protocol_is_told_at_once),
         cmocka_unit_test(a_run_that_was_served_nothing_shows_nothing),
+        cmocka_unit_test(that_nobody_fails_stays_expected_beside_other_expectations),
+        cmocka_unit_test(a_percentile_of_too_few_answers_does_not_hold),
         cmocka_unit_test(too_few_descriptors_are_told_before_anything_starts),
         cmocka_unit_test(a_run_against_any_service_is_judged_and_kept),
         cmocka_unit_test(secrets_of_the_command_line_are_in_no_report),
@@ -704,8 +844,13 @@ int main(void)
         cmocka_unit_test(away_from_its_project_it_says_where_to_go),
     };
     const struct CMUnitTest services[] = {
-        cmocka_unit_test_teardown(the_example_for_ones_own_service_holds_for_ours, fleet_end),
+        cmocka_unit_test_teardown(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key,
+                                  fleet_end),
+        cmocka_unit_test(stale_answers_are_not_known_where_no_answer_has_a_version),
+        cmocka_unit_test(literals_are_the_keys_of_loads),
+        cmocka_unit_test(where_statements_differ_in_more_than_the_key_the_figure_is_withheld),
+        cmocka_unit_test(a_text_that_is_in_no_statement_holds_nothing),
     };
     int failed = cmocka_run_group_tests(tool, set_up, tear_down);
-    return failed + cmocka_run_group_tests(services, fleet_up, fleet_down);
+    return failed + cmocka_run_group_tests(services, services_up, services_down);
 }

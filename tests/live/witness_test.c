@@ -211,7 +211,7 @@ static void load_in_all_manners(void)
 static void the_log_has_every_load_with_its_key_and_its_time(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"7, 120", "8, NULL", "", "", ""};
+    static const char *const keys[] = {"7, 120", "8, NULL", "1", "1, 0", "9"};
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
     query("SELECT /* load before */ 1");
@@ -236,10 +236,108 @@ static void the_log_has_every_load_with_its_key_and_its_time(void **state)
     query("SELECT /* load */ 1");
     view = end(witness);
     assert_int_equal(view.load_count, 1);
-    assert_says(&view, "no parameters");
+    assert_false(view.misses_loads);
     witness_view_clear(&view);
     witness_close(&witness);
     assert_null(witness);
+}
+
+/* Values within the statement, as most scripting languages send them. */
+static void literals_are_the_keys_of_those_who_send_no_parameters(void **state)
+{
+    (void)state;
+    static const char *const loads[][2] = {
+        {"SELECT /* load 99 */ relname\n  FROM pg_class\n WHERE oid = 7 -- 98", "7"},
+        {"SELECT /* load */ relname FROM pg_class WHERE relname = E'it\\'s' AND oid = '8'::oid", "it's, 8"},
+        {"SELECT /* load */ relname FROM pg_class WHERE oid IN (9) OR oid = ANY('{1,2}')", "9, {1,2}"},
+    };
+    enum { SIMPLE = sizeof loads / sizeof *loads };
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    PGconn *connection = connect_postgres();
+    begin(witness);
+    for (size_t i = 0; i < SIMPLE; i++)
+        PQclear(PQexec(connection, loads[i][0]));
+    PQclear(PQexecParams(connection, "SELECT /* load */ relname FROM pg_class WHERE oid = 10", 0, NULL, NULL,
+                         NULL, NULL, 0));
+    struct witness_view view = end(witness);
+    PQfinish(connection);
+    assert_int_equal(view.load_count, SIMPLE + 1);
+    for (size_t i = 0; i < SIMPLE; i++)
+        assert_string_equal(view.loads[i].key, loads[i][1]);
+    assert_string_equal(view.loads[SIMPLE].key, "10");
+    assert_int_equal(view.keyless_count, 0);
+    assert_string_equal(view.caveat, "");
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
+static void parameters_that_the_log_leaves_out_are_missed(void **state)
+{
+    (void)state;
+    const struct witness_options options = by_log();
+    struct witness *witness = open_witness(&options);
+    PGconn *connection = connect_postgres();
+    PQclear(PQexec(connection, "SET log_error_verbosity = 'terse'"));
+    PQclear(PQprepare(connection, "p1", "/* load product */ SELECT $1::bigint, $2::int", 2, NULL));
+    begin(witness);
+    execute(connection, "p1", "7", "120");
+    execute(connection, "p1", "8", "120");
+    query("SELECT /* load */ 1");
+    struct witness_view view = end(witness);
+    PQfinish(connection);
+    assert_int_equal(view.load_count, 3);
+    assert_int_equal(view.keyless_count, 2);
+    assert_says(&view, "2 loads have parameters that the log does not show: log_error_verbosity");
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
+/* Whoever counts by a text that is in no statement counts nothing, and hears what there was. */
+static void a_text_that_was_never_seen_is_told_from_one_that_was(void **state)
+{
+    (void)state;
+    struct witness_options options = by_log();
+    options.statement = "/* laod";
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    for (int i = 0; i < 3; i++)
+        query("SELECT /* load */ 1");
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_false(view.knows_text);
+    assert_says(&view, "no statement has \"/* laod\" in it; the most frequent query is 3 x \"SELECT ?\"");
+    witness_view_clear(&view);
+    query("SELECT /* laod */ 1"); /* as a warm-up does */
+    begin(witness);
+    view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_true(view.knows_text);
+    witness_view_clear(&view);
+    witness_close(&witness);
+}
+
+static void a_text_that_was_never_counted_is_told_from_one_that_was(void **state)
+{
+    (void)state;
+    struct witness_options options = by_statements();
+    options.statement = "/* laod counted";
+    struct witness *witness = open_witness(&options);
+    query("SELECT pg_stat_statements_reset()");
+    begin(witness);
+    for (int i = 0; i < 3; i++)
+        query("SELECT /* load */ relname FROM pg_class WHERE oid = 7");
+    struct witness_view view = end(witness);
+    assert_int_equal(view.load_count, 0);
+    assert_false(view.knows_text);
+    assert_says(&view, "the most frequent query is 3 x \"SELECT relname FROM pg_class WHERE oid = $1\"");
+    witness_view_clear(&view);
+    query("SELECT /* laod counted */ relname, oid FROM pg_class");
+    begin(witness);
+    view = end(witness);
+    assert_true(view.knows_text);
+    witness_view_clear(&view);
+    witness_close(&witness);
 }
 
 static void await_loads(struct witness *witness, uint64_t wanted)
@@ -319,6 +417,7 @@ static void a_log_that_is_cut_or_renamed_is_followed(void **state)
     struct witness_view view = end(witness);
     assert_int_equal(view.load_count, 2);
     assert_says(&view, "the log was cut");
+    assert_true(view.misses_loads);
     witness_view_clear(&view);
 
     begin(witness);
@@ -464,6 +563,7 @@ static void pg_stat_statements_leaves_out_what_failed_or_was_cancelled(void **st
     view = end(witness);
     assert_int_equal(view.load_count, 2);
     assert_says(&view, "reset during the run");
+    assert_true(view.misses_loads);
     witness_view_clear(&view);
     witness_close(&witness);
 }
@@ -590,6 +690,7 @@ static void a_plain_role_sees_what_it_may_and_the_witness_says_so(void **state)
     assert_int_equal(view.load_count, 0);
     assert_says(&view, "log_statement is not 'all' for the role that looked");
     assert_says(&view, "pg_read_all_stats");
+    assert_true(view.misses_samples);
     witness_view_clear(&view);
     begin(witness);
     load_in_all_manners();
@@ -1040,6 +1141,7 @@ static void a_stopped_redis_is_waited_for_but_not_for_long(void **state)
     view = end(witness);
     assert_in_range(calls_of(&view, "get"), 1, 2); /* it may have looked before */
     assert_says(&view, "reset Redis's counters");
+    assert_true(view.misses_commands);
     witness_close(&witness);
 }
 
@@ -1149,6 +1251,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_log_has_every_load_with_its_key_and_its_time),
+        cmocka_unit_test(literals_are_the_keys_of_those_who_send_no_parameters),
+        cmocka_unit_test(parameters_that_the_log_leaves_out_are_missed),
+        cmocka_unit_test(a_text_that_was_never_seen_is_told_from_one_that_was),
+        cmocka_unit_test(a_text_that_was_never_counted_is_told_from_one_that_was),
         cmocka_unit_test(loads_are_seen_while_the_run_goes_on),
         cmocka_unit_test(the_log_alone_is_enough),
         cmocka_unit_test(a_log_that_is_cut_or_renamed_is_followed),

@@ -39,8 +39,12 @@ static struct witness_load loads[] = {
 static struct witness_sample samples[] = {
     {BEGIN_US + 20000, 1}, {BEGIN_US + 160000, 3}, {BEGIN_US + 720000, 2}};
 static struct records records = {.at = requests, .count = 10};
-static struct witness_view view = {
-    .way = WITNESS_LOG, .load_count = 3, .loads = loads, .samples = samples, .sample_count = 3};
+static struct witness_view view = {.way = WITNESS_LOG,
+                                   .load_count = 3,
+                                   .loads = loads,
+                                   .samples = samples,
+                                   .sample_count = 3,
+                                   .command_sum = 25};
 static struct result result;
 
 static int set_up(void **state)
@@ -63,6 +67,10 @@ static int set_up(void **state)
     result.loads_per_expiry = 1.5;
     result.command_sum = 25;
     result.stale_answers = 1;
+    result.dated_answers = 3;
+    result.offered_per_s = 10;
+    for (size_t i = 0; i < 3; i++)
+        samples[i].running = (uint32_t)(i == 1 ? 3 : i == 2 ? 2 : 1);
     return 0;
 }
 
@@ -124,6 +132,14 @@ static void where_nothing_was_served_nobody_knows_what_failed(void **state)
     expect_broken("failed <= 50%", unknown);
     expect_held("status 404 = 7");
     expect_held("errors = 2");
+    static struct expect takes;
+    char why[EXPECT_WHY_BYTES];
+    struct result_check check;
+    const struct expect_source source = {.result = &result, .records = &records, .begin_us = BEGIN_US};
+    assert_true(parse("failed = 3", &takes, why));
+    takes.takes_4xx = true; /* it is expected, too */
+    assert_true(expect_judge(&takes, &source, &check));
+    assert_true(check.held);
     requests[0].status = 304;
     expect_held("failed = 3");
     for (size_t i = 0; i < 10; i++)
@@ -148,7 +164,7 @@ static void a_part_is_measured_by_itself(void **state)
     expect_held("max of errors = 60ms");
     expect_held("max of status 200 = 7ms");
     expect_held("mean of status 5xx = 55ms");
-    expect_held("p50 of cache hit = 4ms");
+    expect_held("max of cache hit = 4ms");
     expect_broken("p50 of status 404 <= 1s", "not known: no such request was answered");
 }
 
@@ -167,10 +183,9 @@ static void latency_is_nearest_rank_over_those_answered(void **state)
 {
     (void)state;
     expect_held("p50 = 5ms");
-    expect_held("p99.9 = 60ms");
     expect_held("max <= 60ms");
     expect_broken("max < 60ms", "60.0 ms");
-    expect_broken("p90 <= 300us", "60.0 ms");
+    expect_broken("p80 <= 300us", "50.0 ms");
 }
 
 /* ---- the database and Redis ---- */
@@ -188,6 +203,121 @@ static void loads_are_counted_by_key_and_by_expiry(void **state)
     expect_held("stale answers != 0");
     expect_broken("loads per expiry <= 1", "1.50");
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
+}
+
+static void a_percentile_takes_so_many_answers_that_it_is_not_the_slowest(void **state)
+{
+    (void)state;
+    static struct record many[100];
+    struct result_check check;
+    struct expect expect;
+    char why[EXPECT_WHY_BYTES];
+    expect_held("p50 = 5ms");
+    expect_held("p88 = 50ms");
+    expect_broken("p90 <= 1s", "not known: it takes 10 answers, and there are 9");
+    expect_broken("p99.99 <= 1s", "not known: it takes 10000 answers, and there are 9");
+    expect_broken("p99.99999 <= 1s", "not known: it takes 1000000 answers, and there are 9");
+    expect_broken("p50 of cache hit >= 1ms", "not known: it takes 2 answers, and there are 1");
+    expect_broken("p50 <= 1s from 0s to 50ms", "not known: it takes 2 answers, and there are 1");
+    expect_held("max of cache hit = 4ms");
+    expect_held("mean of cache hit = 4ms");
+    for (uint32_t i = 0; i < 100; i++)
+        many[i] = request(1, 200, 1000 * (i + 1));
+    struct records all = {.at = many, .count = 100};
+    const struct expect_source source = {.result = &result, .records = &all, .begin_us = BEGIN_US};
+    assert_true(parse("p99 <= 99ms", &expect, why));
+    assert_true(expect_judge(&expect, &source, &check));
+    assert_true(check.held);
+    all.count = 99;
+    assert_true(expect_judge(&expect, &source, &check));
+    assert_false(check.held);
+}
+
+static void where_no_load_was_seen_only_that_there_is_none_may_hold(void **state)
+{
+    (void)state;
+    static const char unknown[] =
+        "not known: no load was seen: see \"counting\"; where none is right, expect loads = 0";
+    const struct witness_view before = view;
+    view.load_count = 0;
+    result.loads = 0;
+    for (size_t i = 0; i < 3; i++)
+        samples[i].running = 0;
+    expect_broken("loads <= 3", unknown);
+    expect_broken("loads <= 3 from 0s to 1s", unknown);
+    expect_broken("loads >= 0", unknown);
+    expect_broken("loads != 5", unknown);
+    expect_broken("loads per key <= 1", unknown);
+    expect_broken("peak running <= 16", unknown);
+    expect_held("loads = 0");
+    expect_held("loads <= 0 from 0s to 1s");
+    expect_held("loads < 1");
+    expect_held("peak running = 0");
+    expect_held("p50 = 5ms");
+    view.knows_text = true; /* seen before: it is no slip of the pen */
+    expect_held("loads <= 3");
+    expect_held("peak running <= 16");
+    view = before;
+    expect_held("loads <= 3 from 2s to 3s"); /* others were seen */
+}
+
+static void a_redis_that_ran_nothing_may_be_another(void **state)
+{
+    (void)state;
+    static const char unknown[] =
+        "not known: this Redis ran nothing: is it the service's? Where that is right, expect = 0";
+    const struct witness_view before = view;
+    view.command_sum = result.command_sum = 0;
+    expect_broken("redis commands <= 25", unknown);
+    expect_broken("redis commands per request < 1", unknown);
+    expect_held("redis commands = 0");
+    expect_held("redis commands per request <= 0");
+    view = before;
+}
+
+static void what_no_header_says_is_not_known_of_caches(void **state)
+{
+    (void)state;
+    requests[3].cache = RECORD_CACHE_NONE;
+    expect_broken("cache miss = 0", "not known: no answer has a Cache-Status");
+    expect_broken("cache hit < 50%", "not known: no answer has a Cache-Status");
+    expect_held("cache none = 9");
+    requests[3].cache = RECORD_CACHE_HIT;
+    expect_held("cache miss = 0");
+}
+
+static void what_may_be_more_is_not_less(void **state)
+{
+    (void)state;
+    static const char unknown[] = "not known: not all could be counted: see \"counting\"";
+    const struct witness_view before = view;
+    view.misses_loads = view.misses_commands = view.misses_samples = true;
+    expect_broken("loads <= 3", unknown);
+    expect_broken("loads = 3", unknown);
+    expect_broken("loads >= 4", unknown);
+    expect_held("loads >= 3");
+    expect_held("loads > 2");
+    expect_broken("loads per expiry > 1", unknown);
+    expect_broken("loads per key <= 2", unknown);
+    expect_broken("peak running <= 3", unknown);
+    expect_held("peak running >= 3");
+    expect_broken("redis commands <= 25", unknown);
+    expect_held("redis commands per request >= 2.5");
+    expect_held("requests = 10");
+    view = before;
+}
+
+static void where_keys_are_not_known_nothing_about_them_holds(void **state)
+{
+    (void)state;
+    result.keys_unknown = "no keys";
+    expect_broken("loads per expiry <= 1", "not known: no keys");
+    expect_broken("expiries >= 1", "not known: no keys");
+    expect_broken("loads per key <= 9", "not known: no keys");
+    expect_broken("loaded keys >= 1", "not known: no keys");
+    expect_held("loads = 3");
+    expect_held("loads = 1 from 600ms to 1s");
+    result.keys_unknown = NULL;
 }
 
 static void loads_at_once_are_known_where_the_log_has_their_ends(void **state)
@@ -217,6 +347,16 @@ static void what_nobody_measured_does_not_hold(void **state)
     expect_broken("peak running <= 1", "not known: pg_stat_activity was not sampled then");
     expect_broken("redis commands <= 1", "not known: nobody asked Redis");
     expect_broken("stale answers = 0", "not known: nobody wrote");
+    result.has_writes = true;
+    result.dated_answers = 0;
+    expect_broken("stale answers <= 1",
+                  "not known: no answer has the version of a key that was written before: is its "
+                  "text in the bodies?");
+    result.offered_per_s = 0;
+    expect_broken("answered per second <= 9", "not known: only requests at a rate have it");
+    result.has_redis = true;
+    result.requests = 0;
+    expect_broken("redis commands per request <= 1", "not known: no request was made");
     result.has_loads = true;
     result.expiries = 0;
     expect_broken("loads per expiry <= 1", "not known: there was no load");
@@ -339,6 +479,12 @@ int main(void)
         cmocka_unit_test_setup(a_window_takes_what_was_due_in_it, set_up),
         cmocka_unit_test_setup(latency_is_nearest_rank_over_those_answered, set_up),
         cmocka_unit_test_setup(loads_are_counted_by_key_and_by_expiry, set_up),
+        cmocka_unit_test_setup(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest, set_up),
+        cmocka_unit_test_setup(where_no_load_was_seen_only_that_there_is_none_may_hold, set_up),
+        cmocka_unit_test_setup(a_redis_that_ran_nothing_may_be_another, set_up),
+        cmocka_unit_test_setup(what_no_header_says_is_not_known_of_caches, set_up),
+        cmocka_unit_test_setup(what_may_be_more_is_not_less, set_up),
+        cmocka_unit_test_setup(where_keys_are_not_known_nothing_about_them_holds, set_up),
         cmocka_unit_test_setup(loads_at_once_are_known_where_the_log_has_their_ends, set_up),
         cmocka_unit_test_setup(what_nobody_measured_does_not_hold, set_up),
         cmocka_unit_test_setup(a_share_is_never_rounded_up_to_all, set_up),

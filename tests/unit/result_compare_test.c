@@ -121,6 +121,23 @@ static void loads_are_compared_per_expiry_however_long_the_runs_were(void **stat
     drop(earlier);
 }
 
+static void what_was_known_of_loads_and_is_not_any_more_is_worse(void **state)
+{
+    (void)state;
+    struct result *now = with_loads(0, 1), *earlier = with_loads(100, 100);
+    now->expiries = 0; /* no load was seen, or its key is not known */
+    assert_false(compare(now, earlier));
+    assert_verdict("loads per expiry", "WORSE");
+    now->has_loads = false; /* nobody could count */
+    assert_false(compare(now, earlier));
+    snprintf(now->what, sizeof now->what, "something else");
+    assert_true(compare(now, earlier));
+    assert_verdict("loads per expiry", "not judged");
+    assert_true(compare(earlier, now));
+    drop(now);
+    drop(earlier);
+}
+
 static void the_first_failure_is_worse(void **state)
 {
     (void)state;
@@ -429,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_load_too_many_is_worse_where_there_was_none),
         cmocka_unit_test(loads_are_compared_per_expiry_however_long_the_runs_were),
+        cmocka_unit_test(what_was_known_of_loads_and_is_not_any_more_is_worse),
         cmocka_unit_test(the_first_failure_is_worse),
         cmocka_unit_test(the_first_stale_answer_is_worse),
         cmocka_unit_test(a_check_that_no_longer_holds_is_worse),

@@ -26,6 +26,14 @@ struct load_at {
     uint32_t at_ms;
 };
 
+/* Asks for more different things than any test loads. */
+static void begin(struct made_run *run)
+{
+    made_run_begin(run, WORK_BURST, RESULT_MARKS_MAX);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].key = (uint32_t)i;
+}
+
 static void make_loads(struct made_run *run, const struct load_at *loads, size_t count, uint32_t ttl_ms,
                        uint32_t jitter)
 {
@@ -35,7 +43,9 @@ static void make_loads(struct made_run *run, const struct load_at *loads, size_t
         seen[i].at_us = MADE_BEGIN_US + (uint64_t)loads[i].at_ms * 1000;
         snprintf(seen[i].key, sizeof seen[i].key, "%s", loads[i].key);
     }
-    run->view = (struct witness_view){.way = WITNESS_LOG, .loads = seen, .load_count = count};
+    run->view.way = WITNESS_LOG;
+    run->view.loads = seen;
+    run->view.load_count = count;
     run->source.view = &run->view;
     run->source.ttl_ms = ttl_ms;
     run->source.jitter_percent = jitter;
@@ -52,7 +62,7 @@ static void loads_of_a_key_within_its_life_are_one_expiry(void **state)
     static const struct load_at loads[] = {{"7", 0},    {"9", 5},    {"7", 10},   {"7", 999},
                                            {"7", 1000}, {"7", 1001}, {"7", 1999}, {"7", 2000}};
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     MAKE_LOADS(&run, loads, 1000, 0);
     assert_int_equal(run.result->loads, 8);
     assert_int_equal(run.result->loaded_keys, 2);
@@ -72,7 +82,7 @@ static void jitter_lets_a_value_expire_earlier(void **state)
     (void)state;
     static const struct load_at loads[] = {{"7", 0}, {"7", 899}, {"7", 900}, {"7", 1700}, {"7", 1800}};
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     MAKE_LOADS(&run, loads, 1000, 10);
     assert_int_equal(run.result->expiries, 3);
     made_run_end(&run);
@@ -83,7 +93,7 @@ static void a_key_without_a_known_life_is_one_expiry(void **state)
     (void)state;
     static const struct load_at loads[] = {{"7", 0}, {"7", 5000}, {"8", 1}, {"", 2}, {"", 9000}};
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     MAKE_LOADS(&run, loads, 0, 0);
     assert_int_equal(run.result->expiries, 3);
     assert_int_equal(run.result->hot_count, 3);
@@ -101,7 +111,7 @@ static void a_write_explains_one_load_of_its_key(void **state)
                                                   .over_us = MADE_BEGIN_US + 126000},
                                                  {.key = 70, .version = 9, .over_us = MADE_BEGIN_US + 1}};
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     run.source.writes = writes;
     run.source.write_count = 2;
     MAKE_LOADS(&run, loads, 1000, 0);
@@ -116,7 +126,7 @@ static void a_write_that_was_over_before_the_load_explains_nothing_more(void **s
     static const struct load_at loads[] = {{"7", 200}, {"7", 210}};
     static const struct result_write writes[] = {{.key = 7, .version = 2, .over_us = MADE_BEGIN_US + 100000}};
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     run.source.writes = writes;
     run.source.write_count = 1;
     MAKE_LOADS(&run, loads, 1000, 0);
@@ -134,29 +144,131 @@ static void count_without_keys(struct made_run *run, uint64_t load_count, uint32
     made_run_finish(run);
 }
 
-static void a_way_of_counting_without_keys_makes_one_expiry_and_says_so(void **state)
+static void assert_withheld(const struct result *result, uint64_t loads, const char *why)
+{
+    assert_true(result->has_loads);
+    assert_int_equal(result->loads, loads);
+    assert_int_equal(result->expiries, 0);
+    assert_int_equal(result->loaded_keys, 0);
+    assert_int_equal(result->hot_count, 0);
+    assert_int_equal(result->mark_count, 0);
+    assert_near(result->loads_per_expiry, 0);
+    assert_non_null(result->keys_unknown);
+    if (strstr(result->caveat, why) == NULL)
+        fail_msg("%s", result->caveat);
+}
+
+static void a_way_of_counting_without_keys_has_no_loads_per_expiry(void **state)
 {
     (void)state;
+    for (uint32_t ttl_ms = 0; ttl_ms <= 10; ttl_ms += 10) {
+        struct made_run run;
+        count_without_keys(&run, 12, ttl_ms);
+        assert_withheld(run.result, 12,
+                        "no failed ones; this way of counting knows neither keys nor instants");
+        made_run_end(&run);
+    }
+}
+
+static void where_the_log_lacks_parameters_there_are_no_loads_per_expiry(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0}, {"", 5}, {"", 10}};
     struct made_run run;
-    count_without_keys(&run, 12, 0);
-    assert_true(run.result->has_loads);
-    assert_int_equal(run.result->loads, 12);
-    assert_int_equal(run.result->expiries, 1);
-    assert_near(run.result->loads_per_expiry, 12);
-    assert_non_null(strstr(run.result->caveat, "no failed ones; it knows neither keys"));
+    made_run_begin(&run, WORK_BURST, 9);
+    run.view.keyless_count = 2;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_withheld(run.result, 3, "the log does not have the parameters");
     made_run_end(&run);
 }
 
-static void with_a_ttl_a_way_of_counting_without_instants_has_no_loads_per_expiry(void **state)
+/* Each load is another "7, 12:00:01.234": every one of them would be an expiry of its own. */
+static void more_keys_than_urls_are_no_keys(void **state)
 {
     (void)state;
+    static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}, {"8, c", 2}};
     struct made_run run;
-    count_without_keys(&run, 12, 10);
-    assert_int_equal(run.result->loads, 12);
-    assert_int_equal(run.result->expiries, 0);
-    assert_near(run.result->loads_per_expiry, 0);
-    assert_non_null(strstr(run.result->caveat, "one expiry cannot be told from the next"));
+    made_run_begin(&run, WORK_BURST, 50);
+    for (size_t i = 0; i < run.count; i++)
+        run.at[i].key = i % 2 == 0 ? 7 : 8;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_withheld(run.result, 3, "more different statements than URLs");
     made_run_end(&run);
+    made_run_begin(&run, WORK_BURST, 50);
+    for (size_t i = 0; i < run.count; i++)
+        run.at[i].key = (uint32_t)i % 3;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_int_equal(run.result->expiries, 3);
+    assert_null(run.result->keys_unknown);
+    made_run_end(&run);
+}
+
+/* Most of what is asked for is in the cache: then many URLs allow for many keys, but not for many of one number. */
+static void more_keys_with_a_number_than_urls_with_it_are_no_keys(void **state)
+{
+    (void)state;
+    static const struct load_at noisy[] = {{"1, 7, a", 0}, {"1, 7, b", 1}, {"1, 8, c", 2}, {"1, 9, d", 3}};
+    static const struct load_at derived[] = {{"1, 7, a", 0}, {"1, 8, b", 1}, {"1, 8, b", 2}, {"1, 9, a", 3}};
+    static const struct load_at named[] = {{"ab, 1", 0}, {"cd, 1", 1}, {"ef, 1", 2}, {"gh, 1", 3}};
+    static const struct load_at versions[] = {{"7, 1", 0}, {"8, 2", 1}, {"9, 1", 2}};
+    struct made_run run;
+    begin(&run);
+    MAKE_LOADS(&run, noisy, 1000, 0);
+    assert_withheld(run.result, 4, "more different statements than URLs");
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, derived, 1000, 0);
+    assert_int_equal(run.result->expiries, 3);
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, named, 1000, 0); /* a constant beside them is none of their numbers */
+    assert_int_equal(run.result->expiries, 4);
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, versions, 1000, 0); /* one of two numbers fits */
+    assert_int_equal(run.result->expiries, 3);
+    made_run_end(&run);
+    begin(&run);
+    for (size_t i = 0; i < run.count; i++) /* /item/7 and /price/7 */
+        run.at[i].url = i % 2;
+    snprintf(run.work.urls[0].path, sizeof run.work.urls[0].path, "/item/{1-9}");
+    snprintf(run.work.urls[1].path, sizeof run.work.urls[1].path, "/price/{1-9}");
+    for (size_t i = 0; i < run.count; i++)
+        run.at[i].key = (uint32_t)i / 2;
+    MAKE_LOADS(&run, noisy, 1000, 0);
+    assert_int_equal(run.result->expiries, 4);
+    made_run_end(&run);
+}
+
+static void where_loads_may_be_missing_there_are_no_loads_per_expiry(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7", 0}, {"8", 5}};
+    struct made_run run;
+    begin(&run);
+    run.view.misses_loads = true;
+    MAKE_LOADS(&run, loads, 1000, 0);
+    assert_withheld(run.result, 2, "not all loads could be counted");
+    made_run_end(&run);
+}
+
+/* Two processes of a service, named by URLs of their own, have the same rows. */
+static void the_same_path_at_two_targets_is_one_url(void **state)
+{
+    (void)state;
+    static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}};
+    struct made_run run;
+    for (int same = 0; same < 2; same++) {
+        made_run_begin(&run, WORK_BURST, 50);
+        snprintf(run.work.urls[0].path, sizeof run.work.urls[0].path, "/item/7");
+        snprintf(run.work.urls[1].path, sizeof run.work.urls[1].path, "%s",
+                 same == 1 ? "/item/7" : "/item/8");
+        for (size_t i = 0; i < run.count; i++)
+            run.at[i].url = i % 2;
+        MAKE_LOADS(&run, loads, 1000, 0);
+        assert_int_equal(run.result->expiries, same == 1 ? 0 : 2);
+        made_run_end(&run);
+    }
 }
 
 static void that_not_one_query_was_seen_is_said(void **state)
@@ -180,7 +292,7 @@ static void the_hottest_keys_are_kept_in_order(void **state)
         for (size_t i = 0; i <= key * 7 % 40 / 4; i++)
             loads[count++] = (struct load_at){keys[key], 0};
     }
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     make_loads(&run, loads, count, 0, 0);
     assert_int_equal(run.result->loaded_keys, 40);
     assert_int_equal(run.result->hot_count, RESULT_HOT_MAX);
@@ -199,7 +311,7 @@ static void too_many_expiries_are_counted_and_not_marked(void **state)
         snprintf(keys[i], sizeof keys[i], "%zu", i);
         loads[i] = (struct load_at){keys[i], (uint32_t)i};
     }
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     MAKE_LOADS(&run, loads, 0, 0);
     assert_int_equal(run.result->expiries, RESULT_MARKS_MAX / 2 + 1);
     assert_int_equal(run.result->mark_count, 0);
@@ -211,7 +323,7 @@ static void foreign_keys_become_text_that_anybody_can_read(void **state)
     (void)state;
     static const struct load_at loads[] = {{"a\033[31m\xff\xe2\x80\xae", 0}, {"\xe7\xa9\xbf", 1}};
     struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
+    begin(&run);
     MAKE_LOADS(&run, loads, 0, 0);
     assert_string_equal(run.result->hot[0].key, "a?[31m??");
     assert_string_equal(run.result->hot[1].key, "\xe7\xa9\xbf");
@@ -267,8 +379,12 @@ int main(void)
         cmocka_unit_test(a_key_without_a_known_life_is_one_expiry),
         cmocka_unit_test(a_write_explains_one_load_of_its_key),
         cmocka_unit_test(a_write_that_was_over_before_the_load_explains_nothing_more),
-        cmocka_unit_test(a_way_of_counting_without_keys_makes_one_expiry_and_says_so),
-        cmocka_unit_test(with_a_ttl_a_way_of_counting_without_instants_has_no_loads_per_expiry),
+        cmocka_unit_test(a_way_of_counting_without_keys_has_no_loads_per_expiry),
+        cmocka_unit_test(where_the_log_lacks_parameters_there_are_no_loads_per_expiry),
+        cmocka_unit_test(more_keys_than_urls_are_no_keys),
+        cmocka_unit_test(more_keys_with_a_number_than_urls_with_it_are_no_keys),
+        cmocka_unit_test(where_loads_may_be_missing_there_are_no_loads_per_expiry),
+        cmocka_unit_test(the_same_path_at_two_targets_is_one_url),
         cmocka_unit_test(that_not_one_query_was_seen_is_said),
         cmocka_unit_test(the_hottest_keys_are_kept_in_order),
         cmocka_unit_test(too_many_expiries_are_counted_and_not_marked),

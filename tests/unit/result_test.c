@@ -417,6 +417,8 @@ static void a_report_holds_when_all_checks_do_and_takes_so_many_results(void **s
     assert_false(report_held(&report));
     report.results[1]->checks[1].held = true;
     assert_true(report_held(&report));
+    report.results[2]->is_partial = true; /* nobody judged it */
+    assert_false(report_held(&report));
     report_clear(&report);
     assert_int_equal(report.result_count, 0);
     free(more);

@@ -139,7 +139,8 @@ static void a_whole_scenario_is_read_as_it_is_written(void **state)
     assert_string_equal(scenario->events[3].action.argument, "/invalidate?key=product:7");
     assert_int_equal(scenario->events[4].action.process, 2);
     assert_string_equal(scenario->events[4].text, "a new version");
-    assert_int_equal(scenario->expect_count, 2);
+    assert_int_equal(scenario->expect_count, 3);
+    assert_string_equal(scenario->expects[2].text, "failed = 0");
     scenario_free(&outcome.scenario);
 }
 
@@ -214,6 +215,66 @@ static void all_scenarios_of_ours_can_be_read(void **state)
     }
     assert_true(found.gl_pathc >= 19);
     globfree(&found);
+}
+
+static void expect_expects(const char *lines, const char *const *wanted)
+{
+    char text[600];
+    struct outcome outcome;
+    snprintf(text, sizeof text, "stack 1\nvary GUARD_MODE off fleet\nask /products/7\n%s", lines);
+    read_good(text, &outcome);
+    size_t count = 0;
+    for (; wanted[count] != NULL; count++)
+        assert_string_equal(outcome.scenario->expects[count].text, wanted[count]);
+    assert_int_equal(outcome.scenario->expect_count, count);
+    scenario_free(&outcome.scenario);
+}
+
+#define EXPECTS(lines, ...) expect_expects(lines, (const char *const[]){__VA_ARGS__, NULL})
+
+static void that_nobody_fails_is_expected_unless_a_line_is_about_it(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+    EXPECTS("", "failed = 0");
+    EXPECTS("expect p99 <= 1s\nexpect answered = 100%\n", "p99 <= 1s", "answered = 100%", "failed = 0");
+    EXPECTS("expect failed <= 50%\n", "failed <= 50%");
+    EXPECTS("expect failed = 0 from 1s to 2s\n", "failed = 0 from 1s to 2s");
+    EXPECTS("expect failed of url 1 <= 1\n", "failed of url 1 <= 1");
+    EXPECTS("expect failed <= 9 in off\n", "failed <= 9 in off", "failed = 0");
+    read_good("stack 1\nvary GUARD_MODE off fleet\nask /x\nexpect failed <= 9 in off\n", &outcome);
+    assert_true(scenario_says_failed(outcome.scenario, "off"));
+    assert_false(scenario_says_failed(outcome.scenario, "fleet"));
+    assert_false(outcome.scenario->expects[0].is_default);
+    assert_true(outcome.scenario->expects[1].is_default);
+    assert_false(outcome.scenario->expects[1].takes_4xx);
+    scenario_free(&outcome.scenario);
+    static const struct {
+        const char *line;
+        bool takes_4xx;
+    } statuses[] = {{"status 404 = 100%", true}, {"status 4xx >= 10%", true}, {"status 404 > 0", true},
+                    {"status 404 = 0", false},   {"status 404 <= 9", false},  {"status 200 = 100%", false}};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        char text[120];
+        snprintf(text, sizeof text, "stack 1\nask /x\nexpect %s\n", statuses[i].line);
+        read_good(text, &outcome);
+        assert_int_equal(outcome.scenario->expects[1].takes_4xx, statuses[i].takes_4xx);
+        scenario_free(&outcome.scenario);
+    }
+}
+
+static void there_is_room_for_what_nobody_wrote(void **state)
+{
+    (void)state;
+    char text[4096] = "stack 1\nask /x\n";
+    struct outcome outcome;
+    for (int i = 0; i < SCENARIO_EXPECTS_MAX; i++)
+        strcat(text, "expect requests > 0\n");
+    read_good(text, &outcome);
+    assert_string_equal(outcome.scenario->expects[SCENARIO_EXPECTS_MAX].text, "failed = 0");
+    scenario_free(&outcome.scenario);
+    strcat(text, "expect requests > 0\n");
+    expect_complaints(text, ":65: expect: too many expectations: at most 62\n");
 }
 
 /* ---- mistakes ---- */
@@ -319,11 +380,11 @@ static void what_contradicts_itself_is_told_with_the_line_where_there_is_one(voi
     expect_complaints("target 127.0.0.1:1\nask /\nqueries y\n", ": queries: nobody counts them");
     expect_complaints("target 127.0.0.1:1\nask /\nttl 1s\ndatabase x\nqueries y\ncount statements\n"
                       "expect loads per expiry <= 1\nexpect expiries = 1\nexpect loads <= 5\n",
-                      ":7: \"loads per expiry <= 1\": with a ttl only the statement log\n"
-                      ":8: \"expiries = 1\": with a ttl only the statement log");
+                      ":7: \"loads per expiry <= 1\": only the statement log knows keys and instants\n"
+                      ":8: \"expiries = 1\": only the statement log knows keys and instants");
     expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\n"
                       "expect loads per expiry <= 1\n",
-                      "");
+                      ":6: \"loads per expiry <= 1\": only the statement log knows keys and instants");
 }
 
 static void no_file_and_no_text_are_mistakes_and_no_crash(void **state)
@@ -358,6 +419,8 @@ int main(void)
         cmocka_unit_test(ones_own_service_is_named_with_its_servers),
         cmocka_unit_test(names_stand_for_their_values),
         cmocka_unit_test(a_value_can_be_set_from_outside),
+        cmocka_unit_test(that_nobody_fails_is_expected_unless_a_line_is_about_it),
+        cmocka_unit_test(there_is_room_for_what_nobody_wrote),
         cmocka_unit_test(all_scenarios_of_ours_can_be_read),
         cmocka_unit_test(every_mistake_is_told_with_its_line),
         cmocka_unit_test(a_directive_that_was_told_twice_or_too_much_is_refused),

@@ -152,44 +152,86 @@ static void logs_in_other_formats_and_languages_are_refused_in_words(void **stat
 
 /* ---- keys ---- */
 
-static void parameters_are_the_key(void **state)
+static struct witness_key key_of(const char *text)
+{
+    struct witness_key key;
+    witness_key_read(text, strlen(text), &key);
+    return key;
+}
+
+static void values_are_the_key(void **state)
 {
     (void)state;
     static const char *const keys[][2] = {
-        {"parameters: $1 = '7'", "7"},
-        {"parameters: $1 = '7', $2 = '120'", "7, 120"},
-        {"Parameters: $1 = '7', $2 = NULL", "7, NULL"},
-        {"parameters: $1 = 'it''s, $2 = ''x'''", "it's, $2 = 'x'"},
-        {"parameters: $1 = ''", ""},
-        {"parameters: $1 = 'two\nlines'", "two lines"},
-        {"parameters: $1 = 'torn", "torn"},
-        {"parameters: ", ""},
-        {"parameters: nonsense", "nonsense"},
+        /* parameters */
+        {"$1 = '7'", "7"},
+        {"$1 = '7', $2 = '120'", "7, 120"},
+        {"$1 = '7', $2 = NULL", "7, NULL"},
+        {"$1 = 'it''s, $2 = ''x'''", "it's, $2 = 'x'"},
+        {"$1 = ''", ""},
+        {"$1 = '', $2 = ''", ", "},
+        {"$1 = 'two\nlines'", "two lines"},
+        {"$1 = 'C:\\'", "C:\\"},
+        {"$1 = 'torn", "torn"},
+        {"", ""},
+        {"nonsense", ""},
+        /* literals */
+        {"SELECT name FROM items WHERE id = 7", "7"},
+        {"SELECT * FROM items WHERE id=-7", "-7"},
+        {"SELECT * FROM items WHERE id = '7'::bigint AND shop = CAST(3 AS int)", "7, 3"},
+        {"SELECT a1, \"b 2\", \"it's \"\"3\" FROM t4$5 WHERE id = 7;", "7"},
+        {"SELECT * FROM items WHERE id IN (7, 8) AND kind = ANY('{9,10}')", "7, 8, {9,10}"},
+        {"SELECT * FROM items WHERE x > 1.5e-3 AND y < .5 AND z = 0x1F", "1.5e-3, .5, 0x1F"},
+        {"SELECT * FROM items WHERE name = E'it\\'s, \\\\' AND id = 7", "it's, \\, 7"},
+        {"SELECT * FROM items WHERE a = U&'\\0041' AND b = b'101' AND c = X'1f' AND d = N'n'",
+         "\\0041, 101, 1f, n"},
+        {"SELECT $$it's 7$$, $x1$a $$ b$x1$, '7'", "it's 7, a $$ b, 7"},
+        {"SELECT * FROM items WHERE hidden = false AND gone IS NULL AND x IS NOT TRUE AND y = (NULL)",
+         "false, NULL"},
+        {"/* 1 /* 2 */ 3 */ SELECT -- 4\n * FROM items /* '5 */ WHERE id = 6--'7", "6"},
+        {"SELECT * FROM items WHERE id = 7 LIMIT 1", "7, 1"},
+        {"EXECUTE p1(7, 'x')", "7, x"},
+        {"SELECT $", ""},
+        {"SELECT $tag", ""},
+        {"SELECT $$torn", "torn"},
+        {"SELECT /* torn", ""},
+        {"SELECT \"torn", ""},
+        {"SELECT 1 -", "1"},
     };
-    char key[WITNESS_KEY_BYTES];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        assert_true(witness_line_key(keys[i][0], strlen(keys[i][0]), key, sizeof key));
-        assert_string_equal(key, keys[i][1]);
-    }
-    assert_false(witness_line_key("Key (id)=(7) already exists.", 28, key, sizeof key));
-    assert_false(witness_line_key("param", 5, key, sizeof key));
-    assert_false(witness_line_key("", 0, key, sizeof key));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_string_equal(key_of(keys[i][0]).text, keys[i][1]);
+}
+
+static void a_statement_without_its_values_is_its_form(void **state)
+{
+    (void)state;
+    struct witness_key key =
+        key_of("\n/* 7 */  SELECT *\n\t FROM items -- x\n WHERE id=-7 AND n = E'\\'' ; -- end");
+    assert_string_equal(key.form, "SELECT * FROM items WHERE id=? AND n = ? ;");
+    assert_false(key.has_parameters);
+    key = key_of("SELECT * FROM items WHERE id = $1 AND n = '$2'");
+    assert_string_equal(key.form, "SELECT * FROM items WHERE id = $1 AND n = ?");
+    assert_true(key.has_parameters);
+    assert_false(key_of("SELECT '$1', $$ $2 $$, \"$3\", a$4 -- $5").has_parameters);
+    key = key_of("SELECT aaaaaaaaaa, bbbbbbbbbb, cccccccccc, dddddddddd, eeeeeeeeee, ffffffffff, gggggggggg, "
+                 "hhhhhhhhhh");
+    assert_int_equal(strlen(key.form), WITNESS_FORM_BYTES - 1);
 }
 
 static void long_keys_are_cut_and_still_differ(void **state)
 {
     (void)state;
-    char text[200], keys[2][WITNESS_KEY_BYTES];
+    char text[200];
+    struct witness_key keys[2];
     for (int i = 0; i < 2; i++) {
-        snprintf(text, sizeof text, "parameters: $1 = '%0100d', $2 = '%d'", 0, i);
-        assert_true(witness_line_key(text, strlen(text), keys[i], sizeof keys[i]));
-        assert_int_equal(strlen(keys[i]), WITNESS_KEY_BYTES - 1);
-        assert_int_equal(keys[i][WITNESS_KEY_BYTES - 10], '~');
+        snprintf(text, sizeof text, "$1 = '%0100d', $2 = '%d'", 0, i);
+        keys[i] = key_of(text);
+        assert_int_equal(strlen(keys[i].text), WITNESS_KEY_BYTES - 1);
+        assert_int_equal(keys[i].text[WITNESS_KEY_BYTES - 10], '~');
     }
-    assert_string_not_equal(keys[0], keys[1]);
-    snprintf(text, sizeof text, "parameters: $1 = '%063d'", 0); /* exactly as long as there is room */
-    assert_true(witness_line_key(text, strlen(text), keys[0], sizeof keys[0]));
-    assert_null(strchr(keys[0], '~'));
+    assert_string_not_equal(keys[0].text, keys[1].text);
+    snprintf(text, sizeof text, "$1 = '%063d'", 0); /* exactly as long as there is room */
+    assert_null(strchr(key_of(text).text, '~'));
 }
 
 /* ---- which messages are loads ---- */
@@ -201,7 +243,13 @@ struct expected {
 };
 
 static const struct expected kinds[] = {
-    {UTC "LOG:  statement: SELECT /* load */ 1\n", 1, ""},
+    {UTC "LOG:  statement: SELECT /* load */ 1\n", 1, "1"},
+    {UTC "LOG:  statement: SELECT /* load */ x\n\t  FROM y\n\t WHERE z = 'a\n\tb'\n\t   AND id = 7\n", 1,
+     "a b, 7"},
+    {UTC "LOG:  execute <unnamed>: SELECT /* load */ x WHERE id = 7\n", 1, "7"},
+    {UTC "LOG:  execute <unnamed>: SELECT /* load */ x WHERE id = $1 AND shop = 3\n" UTC
+         "DETAIL:  Parameters: $1 = '7'\n",
+     1, "7"},
     {UTC "LOG:  execute <unnamed>: SELECT /* load */ $1\n" UTC "DETAIL:  parameters: $1 = '7'\n", 1, "7"},
     {UTC "LOG:  execute p1: SELECT /* load */ $1\n" UTC "DETAIL:  parameters: $1 = '7', $2 = '120'\n", 1,
      "7, 120"},
@@ -209,11 +257,11 @@ static const struct expected kinds[] = {
     {UTC "LOG:  execute p1: SELECT x\n\t  FROM /* load */ y\n\t WHERE z = $1\n" UTC
          "DETAIL:  parameters: $1 = '7'\n",
      1, "7"},
-    {UTC "LOG:  statement: SELECT /* load */ 1; SELECT /* load */ 2\n", 1, ""},
-    {UTC "LOG:  execute p1: /* load */ SELECT '/* load */'\n", 1, ""},
+    {UTC "LOG:  statement: SELECT /* load */ 1; SELECT /* load */ 2\n", 1, "1, 2"},
+    {UTC "LOG:  execute p1: /* load */ SELECT '/* load */'\n", 1, "/* load */"},
     {UTC "LOG:  00000: statement: SELECT /* load */ 1\n" UTC
          "LOCATION:  exec_simple_query, postgres.c:1042\n",
-     1, ""},
+     1, "1"},
     /* EXECUTE of what was prepared with the text in it */
     {UTC "LOG:  statement: EXECUTE p1(7, 'x')\n" UTC
          "DETAIL:  prepare: PREPARE p1 AS SELECT /* load */ $1, $2\n",
@@ -297,6 +345,48 @@ static void a_load_counts_as_soon_as_its_line_is_whole(void **state)
     feed(&log, UTC "DETAIL:  parameters: $1 = '7'\n");
     assert_int_equal(log.load_count, 1);
     assert_string_equal(log.loads[0].key, "7");
+    witness_log_clear(&log);
+}
+
+static void parameters_that_do_not_come_are_noticed(void **state)
+{
+    (void)state;
+    struct witness_log log;
+    witness_log_init(&log, "load");
+    feed(&log, UTC "LOG:  execute p1: SELECT /* load */ $1\n");
+    assert_int_equal(log.keyless_count, 1);
+    feed(&log, UTC "DETAIL:  parameters: $1 = '7'\n");
+    assert_int_equal(log.keyless_count, 0);
+    feed(&log, UTC "LOG:  execute p1: SELECT /* load */ $1\n" UTC "LOG:  statement: SELECT /* load */ 1\n" UTC
+                   "LOG:  statement: SELECT /* load */ x\n" UTC "LOG:  execute p1: SELECT $1\n");
+    assert_int_equal(log.load_count, 4);
+    assert_int_equal(log.keyless_count, 1);
+    witness_log_clear(&log);
+}
+
+static void what_is_asked_instead_of_a_load_is_counted_until_there_is_one(void **state)
+{
+    (void)state;
+    char line[200];
+    struct witness_log log;
+    witness_log_init(&log, "FROM itmes");
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(line, sizeof line,
+                 UTC "LOG:  statement: BEGIN\n" UTC "LOG:  statement: SELECT t%u FROM other\n", i);
+        feed(&log, line);
+        snprintf(line, sizeof line, UTC "LOG:  statement: SELECT n\n\tFROM items WHERE id = %u\n", i);
+        feed(&log, line);
+    }
+    feed(&log, UTC "LOG:  statement: /* stampede witness 7 */ SELECT 1\n");
+    const struct witness_other *most = log.others;
+    for (size_t i = 0; i < WITNESS_LOG_OTHERS; i++)
+        most = log.others[i].count > most->count ? &log.others[i] : most;
+    assert_string_equal(most->form, "SELECT n FROM items WHERE id = ?");
+    assert_in_range(most->count, 150, 200);
+    uint64_t before = most->count;
+    feed(&log, UTC "LOG:  statement: SELECT n FROM itmes WHERE id = 7\n" UTC
+                   "LOG:  statement: SELECT n FROM items WHERE id = 7\n" UTC "LOG:  statement: BEGIN\n");
+    assert_int_equal(most->count, before);
     witness_log_clear(&log);
 }
 
@@ -518,11 +608,14 @@ int main(void)
         cmocka_unit_test(dates_are_what_the_calendar_says),
         cmocka_unit_test(a_prefix_without_milliseconds_or_process_is_refused_in_words),
         cmocka_unit_test(logs_in_other_formats_and_languages_are_refused_in_words),
-        cmocka_unit_test(parameters_are_the_key),
+        cmocka_unit_test(values_are_the_key),
+        cmocka_unit_test(a_statement_without_its_values_is_its_form),
         cmocka_unit_test(long_keys_are_cut_and_still_differ),
         cmocka_unit_test(what_runs_is_a_load_and_nothing_else_is),
         cmocka_unit_test(messages_torn_at_every_byte_are_the_same_messages),
         cmocka_unit_test(a_load_counts_as_soon_as_its_line_is_whole),
+        cmocka_unit_test(parameters_that_do_not_come_are_noticed),
+        cmocka_unit_test(what_is_asked_instead_of_a_load_is_counted_until_there_is_one),
         cmocka_unit_test(parameters_find_their_statement_by_process),
         cmocka_unit_test(what_follows_a_break_does_not_continue_what_came_before),
         cmocka_unit_test(statements_that_are_logged_at_their_end_only_are_noticed),
