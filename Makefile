@@ -4,7 +4,8 @@
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
-#   make db           loads schema and seed data: DATABASE_URL=postgres://... [SCALE=50000]
+#   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
+#                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
@@ -228,10 +229,16 @@ scenarios: all
 	@sh load/deps.sh page
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede scenario $(SCENARIOS) --json build/scenarios --html build/scenarios
 
+PSQL = psql "$(DATABASE_URL)" -X -q -v ON_ERROR_STOP=1
 db:
 	@test -n "$(DATABASE_URL)" || { echo "make db DATABASE_URL=postgres://user@host/database [SCALE=$(SCALE)]" >&2; exit 2; }
 	@sh load/deps.sh client
-	psql "$(DATABASE_URL)" -X -q -v ON_ERROR_STOP=1 -v scale=$(SCALE) -f sql/schema.sql -f sql/seed.sql
+	$(PSQL) -f sql/schema.sql
+	@if test "$$($(PSQL) -At -c 'SELECT EXISTS (SELECT FROM categories)')" = t; then \
+	    echo "the database holds a catalog: brought up to date, not seeded"; \
+	else \
+	    $(PSQL) -v scale=$(SCALE) -f sql/seed.sql; \
+	fi
 
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 

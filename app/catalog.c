@@ -63,8 +63,9 @@ struct catalog {
 struct plan {
     enum statement statement;
     catalog_json_build *build;
-    char id[ID_SIZE], after[ID_SIZE], version[ID_SIZE]; /* version: of the product we have, "0": none */
-    const char *params[3];                              /* point into the plan and the catalog */
+    char id[ID_SIZE], after[ID_SIZE];
+    char validator[CATALOG_VALIDATOR_SIZE]; /* of the product we have; "": none */
+    const char *params[3];                  /* point into the plan and the catalog */
 };
 
 /* Takes a canonical id from the front of *text. */
@@ -93,7 +94,7 @@ static bool take_word(const char **text, const char *word)
 static bool plan_product(const struct catalog *catalog, const char *key, struct plan *plan)
 {
     plan->params[0] = plan->id;
-    plan->params[1] = plan->version;
+    plan->params[1] = plan->validator;
     plan->params[2] = catalog->delay_ms;
     return take_word(&key, "product:") && take_id(&key, plan->id) && *key == '\0';
 }
@@ -175,18 +176,19 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
     guard_load_fail(load, failures[outcome]);
 }
 
-/* The validator of a product is its version: the statement sends nothing else if that is still the same. */
-static void note_version(const struct guard_load *load, struct plan *plan)
+/* The validator of a product names every row it is made of: the statement sends nothing else if that is still the
+ * same. */
+static void note_validator(const struct guard_load *load, struct plan *plan)
 {
     const char *previous = guard_load_previous_validator(load);
-    if (previous == NULL || !take_id(&previous, plan->version) || *previous != '\0') {
-        snprintf(plan->version, sizeof plan->version, "0");
+    if (previous != NULL && catalog_json_is_validator(previous, strlen(previous))) {
+        snprintf(plan->validator, sizeof plan->validator, "%s", previous);
     }
 }
 
 static bool is_unchanged(const struct plan *plan, const struct rows *rows)
 {
-    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->version);
+    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator);
 }
 
 static void fail_broken(struct guard_load *load)
@@ -199,20 +201,26 @@ static void fail_broken(struct guard_load *load)
 static void name_category(struct guard_load *load, const char *id)
 {
     char tag[TAG_SIZE];
-    if (id == NULL) {
-        return;
-    }
     tag_category(id, tag);
     guard_load_tag(load, tag);
+}
+
+/* Every category that the document shows in its path: whoever renames one need not know what lies below it. */
+static void name_path(struct guard_load *load, const struct rows *rows, size_t row)
+{
+    const char *ids[CATALOG_PATH_MAX];
+    const size_t count = catalog_json_path(rows, row, ids);
+    for (size_t i = 0; i < count; i++) {
+        name_category(load, ids[i]);
+    }
 }
 
 static void name_tags(struct guard_load *load, const struct plan *plan, const struct rows *rows)
 {
     char tag[TAG_SIZE];
-    if (plan->statement == LOAD_PRODUCT) {
-        name_category(load, catalog_json_product_category(rows, 0));
-    } else if (plan->statement == LOAD_CATEGORY) {
-        name_category(load, plan->id);
+    name_path(load, rows, 0);
+    if (plan->statement == LOAD_CATEGORY) {
+        name_category(load, plan->id); /* also if it is absent */
         tag_listing(plan->id, tag);
         guard_load_tag(load, tag);
     }
@@ -252,7 +260,7 @@ static void load_document(struct guard_load *load, void *context)
     }
     struct rows rows;
     struct pg_fault fault;
-    note_version(load, &plan);
+    note_validator(load, &plan);
     const struct pg_request request = {
         .statement = plan.statement,
         .params = plan.params,
@@ -317,7 +325,7 @@ static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
         fail_broken(load);
         return;
     }
-    name_category(load, catalog_json_product_category(rows, row));
+    name_path(load, rows, row);
     if (previous != NULL && strcmp(previous, document.validator) == 0) {
         guard_load_unchanged(load);
     } else {

@@ -10,7 +10,11 @@
  * Ids in keys are canonical decimal, 1 to 10^18 - 1: the same row never has two keys. A key that is none of
  * these is refused by the loader (GUARD_FAILURE_INTERNAL), for whoever built it has a bug.
  *
- * The validator of a product is its version in decimal; of the others a hash of the body, 16 hex digits.
+ * The validator of a product names every row it is made of (product_validator() in sql/schema.sql); that of the others
+ * is a hash of the body, 16 hex digits.
+ *
+ * A schema that lacks what the statements need, one of an earlier catalogd for instance, is refused: nothing is ready
+ * until it is right, and the log names what is missing and the command that mends it.
  *
  * Threads: catalog_open() and catalog_close() on the main thread; the rest on any. Loaders run on the guard's
  * load workers, each with a database connection of its own.

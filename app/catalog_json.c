@@ -51,8 +51,15 @@ enum {
     PRODUCT_PARENT_NAME,
     PRODUCT_GRANDPARENT_ID,
     PRODUCT_GRANDPARENT_NAME,
+    PRODUCT_VALIDATOR,
     PRODUCT_COLUMNS
 };
+
+/* From the root down; each id is followed by its name. */
+static const size_t category_path[CATALOG_PATH_MAX] = {CATEGORY_GRANDPARENT_ID, CATEGORY_PARENT_ID,
+                                                       CATEGORY_ID};
+static const size_t product_path[CATALOG_PATH_MAX] = {PRODUCT_GRANDPARENT_ID, PRODUCT_PARENT_ID,
+                                                      PRODUCT_CATEGORY_ID};
 
 /* ---- values ---- */
 
@@ -109,13 +116,13 @@ static json_t *put_array(json_t *object, const char *key)
     return json_object_set_new(object, key, array) == 0 ? array : NULL;
 }
 
-/* `columns`: the ids from the root down, each followed by its name's; NULL ids are levels that are not
- * there. */
-static bool put_path(json_t *object, const struct rows *rows, size_t row, const size_t *columns, size_t count)
+/* NULL ids are levels that are not there. */
+static bool put_path(json_t *object, const struct rows *rows, size_t row,
+                     const size_t columns[CATALOG_PATH_MAX])
 {
     json_t *path = put_array(object, "path");
     bool put = path != NULL;
-    for (size_t i = 0; i < count && put; i++) {
+    for (size_t i = 0; i < CATALOG_PATH_MAX && put; i++) {
         if (rows_text(rows, row, columns[i]) == NULL) {
             continue;
         }
@@ -143,8 +150,8 @@ void catalog_json_hash(const char *body, size_t body_bytes, char out[CATALOG_VAL
     snprintf(out, CATALOG_VALIDATOR_SIZE, "%016" PRIx64, hash_bytes(body, body_bytes));
 }
 
-/* Takes the root. `version`: the validator; NULL: a hash of the body. */
-static enum catalog_json_verdict finish(json_t *root, bool whole, const char *version,
+/* Takes the root. `validator`: NULL: a hash of the body. */
+static enum catalog_json_verdict finish(json_t *root, bool whole, const char *validator,
                                         struct catalog_document *out)
 {
     char *body = whole ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -153,8 +160,8 @@ static enum catalog_json_verdict finish(json_t *root, bool whole, const char *ve
         return CATALOG_JSON_BROKEN;
     }
     *out = (struct catalog_document){.body = body, .body_bytes = strlen(body)};
-    if (version != NULL) {
-        snprintf(out->validator, sizeof out->validator, "%s", version);
+    if (validator != NULL) {
+        snprintf(out->validator, sizeof out->validator, "%s", validator);
     } else {
         catalog_json_hash(body, out->body_bytes, out->validator);
     }
@@ -272,10 +279,8 @@ static bool put_category(json_t *root, const struct rows *rows)
 {
     static const struct field fields[] = {
         {"id", number, CATEGORY_ID}, {"level", number, CATEGORY_LEVEL}, {"name", string, CATEGORY_NAME}};
-    static const size_t path[] = {CATEGORY_GRANDPARENT_ID, CATEGORY_PARENT_ID, CATEGORY_ID};
-
     if (!put_fields(root, rows, 0, fields, sizeof fields / sizeof fields[0]) ||
-        !put_path(root, rows, 0, path, sizeof path / sizeof path[0])) {
+        !put_path(root, rows, 0, category_path)) {
         return false;
     }
     json_t *children = put_array(root, "children");
@@ -305,7 +310,6 @@ static bool put_product(json_t *root, const struct rows *rows, size_t row)
 {
     static const struct field head[] = {{"id", number, PRODUCT_ID},
                                         {"category_id", number, PRODUCT_CATEGORY_ID}};
-    static const size_t path[] = {PRODUCT_GRANDPARENT_ID, PRODUCT_PARENT_ID, PRODUCT_CATEGORY_ID};
     static const struct field rest[] = {
         {"sku", string, PRODUCT_SKU},
         {"name", string, PRODUCT_NAME},
@@ -316,7 +320,7 @@ static bool put_product(json_t *root, const struct rows *rows, size_t row)
         {"updated_at", string, PRODUCT_UPDATED_AT},
     };
     return put_fields(root, rows, row, head, sizeof head / sizeof head[0]) &&
-           put_path(root, rows, row, path, sizeof path / sizeof path[0]) &&
+           put_path(root, rows, row, product_path) &&
            put_fields(root, rows, row, rest, sizeof rest / sizeof rest[0]);
 }
 
@@ -329,8 +333,12 @@ enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_
     if (rows_text(rows, row, PRODUCT_ID) == NULL) {
         return CATALOG_JSON_ABSENT;
     }
+    const char *validator = rows_text(rows, row, PRODUCT_VALIDATOR);
+    if (validator == NULL || !catalog_json_is_validator(validator, strlen(validator))) {
+        return CATALOG_JSON_BROKEN;
+    }
     json_t *root = json_object();
-    return finish(root, put_product(root, rows, row), rows_text(rows, row, PRODUCT_VERSION), out);
+    return finish(root, put_product(root, rows, row), validator, out);
 }
 
 const char *catalog_json_product_id(const struct rows *rows, size_t row)
@@ -338,11 +346,17 @@ const char *catalog_json_product_id(const struct rows *rows, size_t row)
     return rows->column_count == PRODUCT_COLUMNS ? rows_text(rows, row, PRODUCT_ID) : NULL;
 }
 
-const char *catalog_json_product_category(const struct rows *rows, size_t row)
+size_t catalog_json_path(const struct rows *rows, size_t row, const char *ids[CATALOG_PATH_MAX])
 {
-    return rows->column_count == PRODUCT_COLUMNS && row < rows->row_count
-               ? rows_text(rows, row, PRODUCT_CATEGORY_ID)
-               : NULL;
+    const size_t *columns = rows->column_count == PRODUCT_COLUMNS    ? product_path
+                            : rows->column_count == CATEGORY_COLUMNS ? category_path
+                                                                     : NULL;
+    size_t count = 0;
+    for (size_t i = 0; columns != NULL && row < rows->row_count && i < CATALOG_PATH_MAX; i++) {
+        ids[count] = rows_text(rows, row, columns[i]);
+        count += ids[count] != NULL;
+    }
+    return count;
 }
 
 enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct catalog_document *out)
@@ -350,18 +364,23 @@ enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct c
     return rows->row_count == 1 ? catalog_json_product_at(rows, 0, out) : CATALOG_JSON_BROKEN;
 }
 
-bool catalog_json_product_unchanged(const struct rows *rows, const char *version)
+bool catalog_json_product_unchanged(const struct rows *rows, const char *validator)
 {
     if (rows->row_count != 1 || rows->column_count != PRODUCT_COLUMNS ||
         rows_text(rows, 0, PRODUCT_ID) == NULL) {
         return false;
     }
     for (size_t column = 0; column < PRODUCT_COLUMNS; column++) {
-        bool is_sent = column == PRODUCT_ID || column == PRODUCT_VERSION;
+        bool is_sent = column == PRODUCT_ID || column == PRODUCT_VALIDATOR;
         if (!is_sent && rows_text(rows, 0, column) != NULL) {
             return false;
         }
     }
-    const char *found = rows_text(rows, 0, PRODUCT_VERSION);
-    return found != NULL && strcmp(found, version) == 0;
+    const char *found = rows_text(rows, 0, PRODUCT_VALIDATOR);
+    return found != NULL && strcmp(found, validator) == 0;
+}
+
+bool catalog_json_is_validator(const char *text, size_t bytes)
+{
+    return bytes > 0 && bytes < CATALOG_VALIDATOR_SIZE && strspn(text, "0123456789abcdef.-") >= bytes;
 }

@@ -21,7 +21,7 @@ enum catalog_json_verdict {
     CATALOG_JSON_BROKEN, /* a NULL, no number, not UTF-8, not these columns; or no memory */
 };
 
-enum { CATALOG_VALIDATOR_SIZE = 32 };
+enum { CATALOG_VALIDATOR_SIZE = 96, CATALOG_PATH_MAX = 3 };
 
 struct catalog_document {
     char *body; /* owned; catalog_document_clear() */
@@ -49,10 +49,14 @@ enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_
                                                   struct catalog_document *out);
 /* The id of that row; NULL: it is no product. */
 const char *catalog_json_product_id(const struct rows *rows, size_t row);
-/* The id of its category, NULL likewise; of sql/load_product.sql, too. */
-const char *catalog_json_product_category(const struct rows *rows, size_t row);
-/* The row is there, has this version and came without the rest, as sql/load_product.sql sends it then. */
-bool catalog_json_product_unchanged(const struct rows *rows, const char *version);
+/* The ids of the categories on the path of that row's document, a product's or a category's, itself included; returns
+ * how many. Lent by the rows. */
+size_t catalog_json_path(const struct rows *rows, size_t row, const char *ids[CATALOG_PATH_MAX]);
+/* The row is there, has this validator and came without the rest, as sql/load_product.sql sends it then. */
+bool catalog_json_product_unchanged(const struct rows *rows, const char *validator);
+/* text[0..bytes) may be the validator of a product: it has the length and the characters of one (product_validator()
+ * in sql/schema.sql), and so needs no quotes anywhere. */
+bool catalog_json_is_validator(const char *text, size_t bytes);
 
 /* 16 hex digits and a NUL: tells one edition of a document from the next. */
 void catalog_json_hash(const char *body, size_t body_bytes, char out[CATALOG_VALIDATOR_SIZE]);

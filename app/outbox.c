@@ -11,7 +11,6 @@
 
 #include "app/log.h"
 #include "app/pg_listen.h"
-#include "app/route.h"
 #include "app/tag.h"
 
 #include <assert.h>
@@ -144,7 +143,7 @@ static void batch_ask(struct batch *batch, size_t at, const char *key, struct gu
 {
     struct batch_row *row = &batch->rows[at];
 
-    if (!route_key_valid(key)) {
+    if (!tag_owed_valid(key)) {
         log_event(LOG_LEVEL_ERROR, "outbox_strange_key", "key=\"%s\" reason=\"no reader asks for it\"", key);
         row->paid = true;
         return;

@@ -141,8 +141,12 @@ static enum write_outcome change(struct store *store, const struct store_write *
     if (outcome != PG_OK)
         return outcome_of(outcome, &fault);
     result->version = number_of(rows, 0, 0);
-    if (result->version != 0)
+    if (result->version != 0) {
+        const char *validator = rows_text(rows, 0, 3);
+
+        snprintf(result->validator, sizeof(result->validator), "%s", validator != NULL ? validator : "");
         return WRITE_DONE;
+    }
     return strcmp(rows_text(rows, 0, 2), "t") == 0 ? WRITE_CONFLICT : WRITE_ABSENT;
 }
 

@@ -33,7 +33,7 @@ struct store_write {
     enum write_kind kind;
     uint64_t id;                       /* product */
     const struct write_fields *fields; /* lent, like the texts */
-    const char *versions;              /* WRITE_PRODUCT: "{7}"; NULL: any */
+    const char *versions;              /* WRITE_PRODUCT: as write_versions_text(); NULL: any */
     const char *key;                   /* WRITE_PURCHASE: NULL: none */
     uint64_t deadline_ms;
 };
@@ -44,9 +44,9 @@ void store_write(struct store *store, const struct store_write *write, struct wr
 
 /* ---- the outbox; false: it did not work this time ---- */
 
-/* One row per key: key. */
+/* One row per target: target. */
 bool store_owed(struct store *store, int64_t transaction_id, uint64_t deadline_ms, struct rows *rows);
-/* One row per claim: id, key. They are ours for lease_ms. */
+/* One row per claim: id, target. They are ours for lease_ms. */
 bool store_claim(struct store *store, uint32_t count_max, uint32_t lease_ms, int cancel_fd,
                  struct rows *rows);
 /* `ids`, `transactions`: as PostgreSQL writes arrays: "{}", "{1,2}". */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char CATEGORY[] = "category:", LISTING[] = "listing:";
+static const char CATEGORY[] = "category:", LISTING[] = "listing:", OWED_TAG[] = "tag:";
 
 void tag_category(const char *id, char out[TAG_SIZE])
 {
@@ -21,15 +21,11 @@ void tag_listing(const char *id, char out[TAG_SIZE])
     snprintf(out, TAG_SIZE, "%s%s", LISTING, id);
 }
 
-/* The id of the first page of a category; NULL: it is another key. */
-static const char *category_of(const char *key)
+/* The key of the first page of a category. */
+static bool is_category(const char *key)
 {
-    const char *id;
-
-    if (!route_key_valid(key) || strncmp(key, CATEGORY, sizeof(CATEGORY) - 1) != 0)
-        return NULL;
-    id = key + sizeof(CATEGORY) - 1;
-    return strchr(id, ':') == NULL ? id : NULL;
+    return route_key_valid(key) && strncmp(key, CATEGORY, sizeof(CATEGORY) - 1) == 0 &&
+           strchr(key + sizeof(CATEGORY) - 1, ':') == NULL;
 }
 
 bool tag_valid(const char *tag)
@@ -39,19 +35,32 @@ bool tag_valid(const char *tag)
     if (strlen(tag) >= TAG_SIZE)
         return false;
     if (strncmp(tag, LISTING, sizeof(LISTING) - 1) != 0)
-        return category_of(tag) != NULL;
+        return is_category(tag);
     tag_category(tag + sizeof(LISTING) - 1, as_category);
-    return category_of(as_category) != NULL;
+    return is_category(as_category);
 }
 
-enum guard_status tag_invalidate_owed(struct guard *guard, const char *key, uint32_t limit_ms,
+/* NULL: the target is a key. */
+static const char *owed_tag(const char *target)
+{
+    const size_t bytes = sizeof(OWED_TAG) - 1;
+
+    return strncmp(target, OWED_TAG, bytes) == 0 ? target + bytes : NULL;
+}
+
+bool tag_owed_valid(const char *target)
+{
+    const char *tag = owed_tag(target);
+
+    return tag != NULL ? tag_valid(tag) : route_key_valid(target);
+}
+
+enum guard_status tag_invalidate_owed(struct guard *guard, const char *target, uint32_t limit_ms,
                                       guard_invalidate_done *done, void *context)
 {
-    const char *id = category_of(key);
-    char tag[TAG_SIZE];
+    const char *tag = owed_tag(target);
 
-    if (id == NULL)
-        return guard_invalidate(guard, key, limit_ms, done, context);
-    tag_listing(id, tag);
-    return guard_invalidate_tag(guard, tag, limit_ms, done, context);
+    if (tag != NULL)
+        return guard_invalidate_tag(guard, tag, limit_ms, done, context);
+    return guard_invalidate(guard, target, limit_ms, done, context);
 }

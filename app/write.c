@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { VERSION_DIGITS_MAX = 18, FIELD_NAME_BYTES_MAX = 40, DETAIL_BYTES = 96 };
+enum { FIELD_NAME_BYTES_MAX = 40, DETAIL_BYTES = 96 };
 
 const char *write_outcome_name(enum write_outcome outcome)
 {
@@ -37,21 +37,6 @@ const char *write_outcome_name(enum write_outcome outcome)
 
 /* ---- headers ---- */
 
-/* The version that text[0..bytes) is; 0: none. */
-static uint64_t version_of(const char *text, size_t bytes)
-{
-    uint64_t version = 0;
-
-    if (bytes == 0 || bytes > VERSION_DIGITS_MAX || text[0] == '0')
-        return 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return 0;
-        version = version * 10 + (uint64_t)(text[i] - '0');
-    }
-    return version;
-}
-
 /* Takes one entity tag from the front of *at. */
 static bool take_tag(const char **at, struct write_versions *versions)
 {
@@ -61,11 +46,12 @@ static bool take_tag(const char **at, struct write_versions *versions)
 
     if (close == NULL)
         return false;
-    const uint64_t version = weak ? 0 : version_of(open + 1, (size_t)(close - open - 1));
-    if (version != 0 && versions->count == WRITE_VERSIONS_MAX)
+    const size_t bytes = (size_t)(close - open - 1);
+    const bool may_match = !weak && catalog_json_is_validator(open + 1, bytes);
+    if (may_match && versions->count == WRITE_VERSIONS_MAX)
         return false;
-    if (version != 0)
-        versions->list[versions->count++] = version;
+    if (may_match)
+        snprintf(versions->list[versions->count++], CATALOG_VALIDATOR_SIZE, "%.*s", (int)bytes, open + 1);
     *at = close + 1;
     return true;
 }
@@ -96,7 +82,7 @@ void write_versions_text(const struct write_versions *versions, char out[WRITE_V
 
     out[used++] = '{';
     for (size_t i = 0; i < versions->count; i++)
-        used += (size_t)snprintf(out + used, WRITE_VERSIONS_BYTES - used, "%s%" PRIu64, i > 0 ? "," : "",
+        used += (size_t)snprintf(out + used, WRITE_VERSIONS_BYTES - used, "%s%s", i > 0 ? "," : "",
                                  versions->list[i]);
     assert(used + 2 <= WRITE_VERSIONS_BYTES);
     memcpy(out + used, "}", 2);

@@ -17,6 +17,7 @@
 #define APP_WRITE_H
 
 #include "app/answer.h"
+#include "app/catalog_json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ struct json_t;
 enum {
     WRITE_BODY_BYTES_MAX = 131072, /* the longest description with every letter of it escaped fits */
     WRITE_VERSIONS_MAX = 16,
-    WRITE_VERSIONS_BYTES = WRITE_VERSIONS_MAX * 19 + 2,
+    WRITE_VERSIONS_BYTES = WRITE_VERSIONS_MAX * CATALOG_VALIDATOR_SIZE + 2,
     WRITE_KEY_SIZE = 65,
     WRITE_ERRORS_BYTES = 512,
 };
@@ -38,7 +39,7 @@ enum write_outcome {
     WRITE_DONE = 0,   /* committed */
     WRITE_REPEATED,   /* was committed before, under the same Idempotency-Key */
     WRITE_ABSENT,     /* no such product */
-    WRITE_CONFLICT,   /* another version than those of If-Match */
+    WRITE_CONFLICT,   /* its document is none of those of If-Match any more */
     WRITE_SOLD_OUT,   /* less stock than wanted */
     WRITE_KEY_REUSED, /* the Idempotency-Key stands for another purchase */
     WRITE_BAD_BODY,   /* no JSON object */
@@ -57,10 +58,11 @@ const char *write_outcome_name(enum write_outcome outcome);
 
 struct write_result {
     enum write_outcome outcome;
-    int64_t version;                 /* DONE, REPEATED: the product's */
-    int64_t stock;                   /* the same of a purchase, and SOLD_OUT */
-    bool visible;                    /* DONE, REPEATED: every reader sees it from now on; else soon */
-    char errors[WRITE_ERRORS_BYTES]; /* BAD_BODY, BAD_FIELDS: elements of a JSON array; "" for none */
+    int64_t version;                        /* DONE, REPEATED: the product's */
+    char validator[CATALOG_VALIDATOR_SIZE]; /* DONE of a product: of its document; "" otherwise */
+    int64_t stock;                          /* the same of a purchase, and SOLD_OUT */
+    bool visible;                           /* DONE, REPEATED: every reader sees it from now on; else soon */
+    char errors[WRITE_ERRORS_BYTES];        /* BAD_BODY, BAD_FIELDS: elements of a JSON array; "" for none */
 };
 
 /* ---- headers ---- */
@@ -68,13 +70,13 @@ struct write_result {
 struct write_versions {
     bool any; /* "*" */
     size_t count;
-    uint64_t list[WRITE_VERSIONS_MAX];
+    char list[WRITE_VERSIONS_MAX][CATALOG_VALIDATOR_SIZE];
 };
 
-/* Adds one If-Match line. Compared strongly (RFC 9110, 13.1.1): a weak tag, or one that is no version of a
+/* Adds one If-Match line. Compared strongly (RFC 9110, 13.1.1): a weak tag, or one that cannot be the validator of a
  * product, is accepted and matches nothing. False: no list of entity tags, or too many. */
 bool write_if_match(const char *line, struct write_versions *versions);
-/* As PostgreSQL writes an array: "{7,8}". */
+/* As PostgreSQL writes an array: "{7-a.b.c.d,8-a.b.c.d}". */
 void write_versions_text(const struct write_versions *versions, char out[WRITE_VERSIONS_BYTES]);
 
 /* An Idempotency-Key, bare or quoted: 1 to 64 of [A-Za-z0-9._:-]. */

@@ -12,8 +12,9 @@ enum { RETRY_MS = 1000, EXTRA_BYTES = WRITE_ERRORS_BYTES + 32 };
 
 static const struct answer_refusal REFUSALS[WRITE_OUTCOME_COUNT] = {
     [WRITE_ABSENT] = {404, false, "absent", "No such row", "The catalog has no product with this id."},
-    [WRITE_CONFLICT] = {412, false, "version-conflict", "The product has changed",
-                        "It is none of the versions in If-Match any more; GET it, look, and try again."},
+    [WRITE_CONFLICT] =
+        {412, false, "version-conflict", "The product has changed",
+         "It, or a category in its path, is not as If-Match says any more; GET it, look, and try again."},
     [WRITE_SOLD_OUT] = {409, false, "sold-out", "Not enough in stock", "Nothing was bought."},
     [WRITE_KEY_REUSED] = {422, false, "key-reused", "Idempotency-Key of another purchase",
                           "Under this key another product or quantity was bought; nothing was bought now."},
@@ -65,6 +66,6 @@ void write_answer(const struct write_result *result, enum write_kind kind, uint6
              result->version, stock, result->outcome == WRITE_REPEATED ? "true" : "false",
              result->visible ? "true" : "false");
     out->text_bytes = strlen(out->text);
-    if (kind == WRITE_PRODUCT) /* of the product as GET shows it now */
-        snprintf(out->etag, sizeof(out->etag), "\"%" PRId64 "\"", result->version);
+    if (result->validator[0] != '\0') /* of the product as GET shows it now */
+        snprintf(out->etag, sizeof(out->etag), "\"%s\"", result->validator);
 }

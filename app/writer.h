@@ -36,7 +36,7 @@ struct write_job {
     enum write_kind kind;
     uint64_t id;                         /* product */
     bool any_version;                    /* WRITE_PRODUCT: If-Match: * */
-    char versions[WRITE_VERSIONS_BYTES]; /* otherwise: "{7}" */
+    char versions[WRITE_VERSIONS_BYTES]; /* otherwise: write_versions_text() */
     char key[WRITE_KEY_SIZE];            /* WRITE_PURCHASE: "" for none */
     write_done *done;
     void *context;

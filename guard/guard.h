@@ -188,8 +188,9 @@ typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, v
  * A refresh may be conditional. previous_validator: that of the value which this load would replace, "" if it has
  * none; lent until the loader returns. NULL: there is none to compare with (nothing cached, an absent entry, a
  * policy that accepts no stale value, no lease), load in full. unchanged: the source still has exactly what that
- * validator names. The old value then is the answer and lives on for a new fresh_ms + stale_ms, without being sent
- * to Redis again; where Redis has lost it meanwhile it is stored anew. After NULL the load fails as INTERNAL.
+ * validator names, which must be everything the value is made of, and may never name anything else. The old value then
+ * is the answer and lives on for a new fresh_ms + stale_ms, without being sent to Redis again; where Redis has lost it
+ * meanwhile it is stored anew. After NULL the load fails as INTERNAL.
  */
 GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
 GUARD_API void guard_load_unchanged(struct guard_load *load);

@@ -14,4 +14,4 @@ UPDATE invalidations AS i
    SET due_at = now() + $2::integer * interval '1 ms'
   FROM due
  WHERE i.id = due.id
-RETURNING i.id, i.key
+RETURNING i.id, i.target

@@ -6,11 +6,12 @@
 WITH delay AS MATERIALIZED (
     SELECT CASE WHEN $2::integer > 0 THEN pg_catalog.pg_sleep($2::integer / 1000.0) END
 )
-SELECT p.id, p.sku, p.name, p.description, p.price_cents, p.stock, p.version,
+SELECT p.id, p.sku, p.name, p.description, p.price_cents, p.stock, p.edition AS version,
        to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS updated_at,
        leaf.id AS category_id, leaf.name AS category_name,
        middle.id AS parent_id, middle.name AS parent_name,
-       root.id AS grandparent_id, root.name AS grandparent_name
+       root.id AS grandparent_id, root.name AS grandparent_name,
+       product_validator(p.edition, p.stamp, leaf.stamp, middle.stamp, root.stamp) AS validator
   FROM delay
   LEFT JOIN products AS p ON p.id = ANY($1::bigint[])
   LEFT JOIN categories AS leaf ON leaf.id = p.category_id

@@ -17,15 +17,15 @@ WITH locked AS MATERIALIZED (
        SET stock = p.stock - $2::integer
       FROM locked
      WHERE p.id = locked.id AND locked.stock >= $2::integer
- RETURNING p.stock, p.version
+ RETURNING p.stock, p.edition
 ), remembered AS (
     INSERT INTO purchases (key, product_id, quantity, stock, version)
-    SELECT $3::text, $1::bigint, $2::integer, stock, version
+    SELECT $3::text, $1::bigint, $2::integer, stock, edition
       FROM sold
      WHERE $3::text IS NOT NULL
 )
-SELECT locked.stock AS found, sold.stock, sold.version,
-       CASE WHEN sold.version IS NOT NULL THEN txid_current() END AS transaction_id
+SELECT locked.stock AS found, sold.stock, sold.edition AS version,
+       CASE WHEN sold.edition IS NOT NULL THEN txid_current() END AS transaction_id
   FROM (VALUES (true)) AS always
   LEFT JOIN locked ON true
   LEFT JOIN sold ON true

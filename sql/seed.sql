@@ -125,7 +125,7 @@ SELECT id AS category_id, row_number() OVER (ORDER BY pg_temp.chance(id, 'popula
 ANALYZE ranks, words, shape;
 
 -- leaves ^ u with u uniform in 0..1, rounded down, is a rank r with a probability of about 1 / r: Zipf.
-INSERT INTO products (id, category_id, sku, name, description, price_cents, stock, version, updated_at)
+INSERT INTO products (id, category_id, sku, name, description, price_cents, stock, updated_at)
 SELECT n, category_id,
        upper(substr(md5('sku' || n), 1, 4)) || '-' || lpad(n::text, 8, '0'),
        adjectives[1 + (pick & 7)] || ' ' || nouns[1 + ((pick >> 3) & 7)] || ' '
@@ -134,7 +134,6 @@ SELECT n, category_id,
        round(power(10, 2.3 + 3.2 * pg_temp.chance(n, 'price') / 4294967296.0::float8))::bigint / 10 * 10 + 9,
        CASE WHEN pg_temp.chance(n, 'sold out') % 100 < 7 THEN 0
             ELSE 1 + pg_temp.chance(n, 'stock') % 400 END,
-       1,
        timestamptz '2024-01-01 00:00:00Z' + pg_temp.chance(n, 'updated') % 31536000 * interval '1 s'
   FROM shape
  CROSS JOIN generate_series(1::bigint, :scale) AS n

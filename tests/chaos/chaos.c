@@ -92,7 +92,7 @@ static bool carry_over(struct chaos *chaos, struct history *history)
 {
     for (uint32_t key = 1; key <= SCENE_KEYS; key++) {
         char statement[80], value[32];
-        snprintf(statement, sizeof statement, "SELECT version FROM products WHERE id = %" PRIu32, key);
+        snprintf(statement, sizeof statement, "SELECT edition FROM products WHERE id = %" PRIu32, key);
         if (!stack_postgres_query(chaos->scene.postgres.url, statement, value, sizeof value))
             return false;
         uint64_t version = strtoull(value, NULL, 10);

@@ -150,7 +150,7 @@ static uint64_t edit(struct member *member, uint32_t key)
     char statement[128];
     struct history_edit done = {.begin_us = net_now_us(), .key = key};
     snprintf(statement, sizeof statement,
-             "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32 " RETURNING version", key);
+             "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32 " RETURNING edition", key);
     PGresult *result = PQexec(member->connection, statement);
     done.end_us = net_now_us();
     done.committed = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;

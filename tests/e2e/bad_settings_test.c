@@ -500,6 +500,35 @@ static void a_database_without_our_schema_is_named_and_used_once_it_has_it(void 
         assert_true(net_now_us() < end_us);
 }
 
+/* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
+static void a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date(void **state)
+{
+    struct fleet *fleet = *state;
+    char url[160], setting[200];
+    assert_true(fleet_start(fleet, 0, NULL)); /* an empty Redis */
+    assert_true(fleet_sql(fleet, NULL, 0, "CREATE DATABASE older"));
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/older", (unsigned)fleet->postgres.port);
+    assert_true(stack_postgres_load(url, 100));
+    assert_true(stack_postgres_query(url,
+                                     "ALTER TABLE products RENAME edition TO version; "
+                                     "ALTER TABLE products RENAME CONSTRAINT products_edition_positive TO "
+                                     "products_version_positive; "
+                                     "ALTER TABLE products DROP stamp; ALTER TABLE categories DROP stamp; "
+                                     "ALTER TABLE invalidations RENAME target TO key",
+                                     NULL, 0));
+    snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
+    assert_true(fleet_add(fleet, (const char *[]){setting, "FAILURE_MS=50", NULL}));
+    wait_readyz(fleet, "\"database\":\"down\"");
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 503);
+    assert_true(log_comes_to_have(fleet, "column categories.stamp"));
+    assert_true(log_comes_to_have(fleet, "make db DATABASE_URL="));
+    assert_true(stack_postgres_load(url, 0));
+    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    while (fleet_ask_status(fleet, 0, "/products/1") != 200)
+        assert_true(net_now_us() < end_us);
+}
+
 static void a_database_that_is_nowhere_or_refuses_us_is_told(void **state)
 {
     struct fleet *fleet = *state;
@@ -559,6 +588,8 @@ int main(void)
         cmocka_unit_test_teardown(a_redis_url_that_leads_nowhere_is_told, fleet_end),
         cmocka_unit_test_teardown(a_redis_that_cannot_be_written_costs_the_cache_only, fleet_end),
         cmocka_unit_test_teardown(a_database_without_our_schema_is_named_and_used_once_it_has_it, fleet_end),
+        cmocka_unit_test_teardown(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date,
+                                  fleet_end),
         cmocka_unit_test_teardown(a_database_that_is_nowhere_or_refuses_us_is_told, fleet_end),
         cmocka_unit_test_teardown(a_database_that_cannot_be_written_is_enough, fleet_end),
     };

@@ -205,7 +205,7 @@ static void a_role_that_may_not_write_changes_nothing_and_says_so(void **state)
     writes_ask(fleet, &asked);
     assert_int_equal(asked.status, 500);
     assert_string_equal(asked.type, "write-refused");
-    assert_int_equal(writes_number(fleet, "SELECT version FROM products WHERE id = 10"), 1);
+    assert_int_equal(writes_number(fleet, "SELECT edition FROM products WHERE id = 10"), 1);
 }
 
 static int up(void **state)

@@ -82,12 +82,12 @@ static bool redis_has(struct fleet *fleet, const char *key, const char *text)
     return has;
 }
 
-/* An entry has its key and its validator, the version, each on a line. */
+/* An entry has its key and its validator, which begins with the version, each on a line. */
 static void assert_cached_version(struct fleet *fleet, uint32_t id, unsigned long version)
 {
     char key[FLEET_KEY_BYTES], lines[64];
     fleet_redis_key(key, id, 'v');
-    snprintf(lines, sizeof lines, "\nproduct:%" PRIu32 "\n%lu\n", id, version);
+    snprintf(lines, sizeof lines, "\nproduct:%" PRIu32 "\n%lu-", id, version);
     assert_true(redis_has(fleet, key, lines));
 }
 

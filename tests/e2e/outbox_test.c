@@ -33,7 +33,7 @@ static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=250", "OU
 static uint32_t cached_product(struct fleet *fleet)
 {
     assert_true(writes_wait_number(fleet, 0, OWED)); /* by whom came before */
-    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE version = 1");
+    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE edition = 1");
     for (size_t process = 0; process < fleet->count; process++)
         assert_int_equal(writes_version(fleet, process, id), 1);
     return id;
@@ -204,7 +204,7 @@ static void what_a_killed_writer_owed_is_paid_by_another_process(void **state)
     char committed[96];
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
     struct background put = {.fleet = fleet, .id = cached_product(fleet)};
-    snprintf(committed, sizeof committed, "SELECT version FROM products WHERE id = %" PRIu32, put.id);
+    snprintf(committed, sizeof committed, "SELECT edition FROM products WHERE id = %" PRIu32, put.id);
     stack_redis_pause(&fleet->redis);
     assert_int_equal(pthread_create(&put.thread, NULL, put_in_background, &put), 0);
     assert_true(writes_wait_number(fleet, 2, committed));
@@ -223,12 +223,13 @@ static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(v
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
     const uint32_t id = cached_product(fleet);
-    char path[64], version[] = "If-Match: \"1\"\r\n";
+    char path[64], condition[WRITES_CONDITION_BYTES];
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
+    writes_condition(fleet, id, 1, condition);
     stack_redis_pause(&fleet->redis);
     struct write_asked asked = {.method = "PUT",
                                 .path = path,
-                                .headers = version,
+                                .headers = condition,
                                 .body =
                                     "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
     writes_ask(fleet, &asked);
@@ -296,8 +297,10 @@ static void what_no_reader_asks_for_is_thrown_away(void **state)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    assert_true(fleet_sql(fleet, NULL, 0,
-                          "SELECT owe_invalidations('{\"\",product:07,nonsense,\"a \\\"quoted\\\" key\"}')"));
+    assert_true(fleet_sql(
+        fleet, NULL, 0,
+        "SELECT owe_invalidations('{\"\",product:07,nonsense,tag:,tag:category:07,tag:product:7,\"a "
+        "\\\"quoted\\\" key\"}')"));
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
@@ -312,7 +315,7 @@ static void rows_that_another_session_holds_are_asked_for_now_and_then(void **st
     fleet_mark(fleet);
     assert_true(
         fleet_sql(fleet, NULL, 0,
-                  "BEGIN; INSERT INTO invalidations (key, due_at) VALUES ('product:1', now()); COMMIT; "
+                  "BEGIN; INSERT INTO invalidations (target, due_at) VALUES ('product:1', now()); COMMIT; "
                   "BEGIN; SELECT FROM invalidations FOR UPDATE; "
                   "NOTIFY invalidations; SELECT pg_sleep(1); COMMIT"));
     assert_in_range(fleet_loads(fleet, "/* claim invalidations */"), 1, 40);

@@ -217,7 +217,7 @@ static void break_products(struct fleet *fleet)
     assert_true(fleet_sql(fleet, NULL, 0,
                           "BEGIN; ALTER TABLE products RENAME TO products_whole; CREATE VIEW products AS "
                           "SELECT id, category_id, sku, name, description, price_cents, stock, "
-                          "broken(version) AS version, updated_at FROM products_whole; COMMIT"));
+                          "broken(edition) AS edition, updated_at, stamp FROM products_whole; COMMIT"));
 }
 
 static void mend_products(struct fleet *fleet)

@@ -153,7 +153,20 @@ static void a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds(void *
     assert_int_equal(fleet_ask_status(fleet, 1, other), 200);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATEGORY), 2);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_true(fleet_sum(fleet, "guard_entries_outdated_total") >= 5);
+
+    /* and from above: of everything that shows it in its path */
+    snprintf(tag, sizeof tag, "category:%ld",
+             writes_number(fleet,
+                           "SELECT middle.parent_id FROM categories AS leaf JOIN categories AS middle "
+                           "ON middle.id = leaf.parent_id WHERE leaf.id = %ld",
+                           category.id));
+    assert_int_equal(invalidate_tag(fleet, 0, tag), 200);
+    fleet_mark(fleet);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(fleet_ask_status(fleet, i % PROCESSES, paths[i]), 200);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATEGORY), 2);
+    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_true(fleet_sum(fleet, "guard_entries_outdated_total") >= 8);
 }
 
 static void what_is_no_tag_is_refused(void **state)

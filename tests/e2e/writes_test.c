@@ -68,12 +68,12 @@ static void of_those_who_saw_one_version_exactly_one_changes_it(void **state)
 {
     struct fleet *fleet = *state;
     struct write_asked asked[WRITERS];
-    char path[64], headers[64], bodies[WRITERS][160];
+    char path[64], headers[WRITES_CONDITION_BYTES], bodies[WRITERS][160];
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
     const uint32_t id = product(fleet);
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
     for (unsigned long version = 1; version <= RACES; version++) {
-        snprintf(headers, sizeof headers, "If-Match: \"%lu\"\r\n", version);
+        writes_condition(fleet, id, version, headers);
         for (size_t i = 0; i < WRITERS; i++) {
             snprintf(bodies[i], sizeof bodies[i],
                      "{\"name\":\"n\",\"description\":\"\",\"price_cents\":1,\"stock\":%zu}", i);
@@ -86,7 +86,7 @@ static void of_those_who_saw_one_version_exactly_one_changes_it(void **state)
         writes_at_once(fleet, asked, WRITERS);
         assert_int_equal(writes_count(asked, WRITERS, 200), 1);
         assert_int_equal(writes_count(asked, WRITERS, 412), WRITERS - 1);
-        assert_int_equal(column_of(fleet, id, "version"), version + 1);
+        assert_int_equal(column_of(fleet, id, "edition"), version + 1);
         assert_int_equal(asked[column_of(fleet, id, "stock")].status, 200);
         assert_int_equal(writes_version(fleet, version % PROCESSES, id), version + 1);
     }
@@ -133,7 +133,7 @@ static void a_thousand_buyers_get_a_hundred_pieces(void **state)
     assert_int_equal(writes_count(asked, BUYERS, 200), STOCK);
     assert_int_equal(writes_count(asked, BUYERS, 409), BUYERS - STOCK);
     assert_int_equal(column_of(fleet, id, "stock"), 0);
-    assert_int_equal(column_of(fleet, id, "version"), 2 + STOCK);
+    assert_int_equal(column_of(fleet, id, "edition"), 2 + STOCK);
     /* each was told of a stock of his own */
     bool seen[STOCK] = {false};
     for (size_t i = 0; i < BUYERS; i++) {

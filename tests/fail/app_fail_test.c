@@ -45,7 +45,7 @@ static bool add_row(struct rows *rows, const char *const *texts, size_t count)
     return added;
 }
 
-static void build(catalog_json_build *make, const char *const (*table)[14], size_t columns, size_t row_count,
+static void build(catalog_json_build *make, const char *const (*table)[15], size_t columns, size_t row_count,
                   bool healthy)
 {
     struct catalog_document document = {.body = NULL};
@@ -64,7 +64,7 @@ static void build(catalog_json_build *make, const char *const (*table)[14], size
 
 static void build_tree(bool healthy)
 {
-    static const char *const table[][14] = {{"1", "1", "Tools", "0"},
+    static const char *const table[][15] = {{"1", "1", "Tools", "0"},
                                             {"2", "2", "Saws", "0"},
                                             {"3", "3", "Handsaws", "7"},
                                             {"4", "1", "Toys", "0"}};
@@ -73,7 +73,7 @@ static void build_tree(bool healthy)
 
 static void build_category(bool healthy)
 {
-    static const char *const table[][14] = {
+    static const char *const table[][15] = {
         {"3", "Saws", "2", "1", "Tools", NULL, NULL, "child", "4", "Handsaws", NULL, NULL, NULL},
         {"3", "Saws", "2", "1", "Tools", NULL, NULL, "product", "9", "A saw", "SKU-9", "995", "3"}};
     build(catalog_json_category, table, 13, 2, healthy);
@@ -81,9 +81,10 @@ static void build_category(bool healthy)
 
 static void build_product(bool healthy)
 {
-    static const char *const table[][14] = {{"9", "SKU-9", "A saw", "It saws.", "995", "3", "1",
-                                             "2024-01-01T00:00:00Z", "3", "Saws", "1", "Tools", NULL, NULL}};
-    build(catalog_json_product, table, 14, 1, healthy);
+    static const char *const table[][15] = {{"9", "SKU-9", "A saw", "It saws.", "995", "3", "1",
+                                             "2024-01-01T00:00:00Z", "3", "Saws", "1", "Tools", NULL, NULL,
+                                             "1-a.b.c.d"}};
+    build(catalog_json_product, table, 15, 1, healthy);
 }
 
 static void a_document_is_whole_or_none(void **state)

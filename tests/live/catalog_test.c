@@ -161,7 +161,7 @@ static void a_product_is_loaded_once_and_then_served_from_the_cache(void **state
     assert_int_equal(first.source, GUARD_FROM_LOAD);
     assert_int_equal(second.source, GUARD_FROM_CACHE);
     assert_string_equal(first.value->body, second.value->body);
-    assert_string_equal(first.value->validator, "1");
+    assert_memory_equal(first.value->validator, "1-", 2);
     assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
     guard_value_unref(&first.value);
     guard_value_unref(&second.value);
@@ -279,8 +279,8 @@ static void a_changed_row_is_another_document_with_another_validator(void **stat
     assert_int_equal(guard_invalidate_wait(service.guard, "product:8", LIMIT_MS, &invalidated), GUARD_OK);
     struct guard_result after = get(&service, CATALOG_PRODUCT, "product:8");
     assert_string_not_equal(before.value->body, after.value->body);
-    assert_string_equal(before.value->validator, "1");
-    assert_string_equal(after.value->validator, "2");
+    assert_memory_equal(before.value->validator, "1-", 2);
+    assert_memory_equal(after.value->validator, "2-", 2);
     guard_value_unref(&before.value);
     guard_value_unref(&after.value);
     close_service(&service);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outbox_sql_test.c - which keys a change owes, and what the roles of the schema may do.
+ * outbox_sql_test.c - which keys and tags a change owes, and what the roles of the schema may do.
  *
  * Every test runs in a transaction that is rolled back.
  */
@@ -48,12 +48,12 @@ static const char *value_of(const char *text)
     return value;
 }
 
-/* The keys that a statement owes, in order, with a space behind each. */
+/* The targets that a statement owes, in order, with a space behind each. */
 static const char *owed(const char *statement)
 {
     must("DELETE FROM invalidations");
     must(statement);
-    return value_of("SELECT string_agg(key || ' ', '' ORDER BY key COLLATE \"C\") FROM invalidations");
+    return value_of("SELECT string_agg(target || ' ', '' ORDER BY target COLLATE \"C\") FROM invalidations");
 }
 
 /* A small shop of its own: 9901 above 9902 above 9903 and 9904; products 9001 and 9002 in 9903. */
@@ -81,12 +81,13 @@ static int rollback(void **state)
 static void a_product_owes_what_shows_it(void **state)
 {
     (void)state;
-    assert_string_equal(owed("UPDATE products SET stock = 2 WHERE id = 9001"), "category:9903 product:9001 ");
+    assert_string_equal(owed("UPDATE products SET stock = 2 WHERE id = 9001"),
+                        "product:9001 tag:listing:9903 ");
     assert_string_equal(owed("UPDATE products SET description = 'new' WHERE id = 9001"), "product:9001 ");
     assert_string_equal(owed("UPDATE products SET category_id = 9904 WHERE id = 9001"),
-                        "catalog category:9903 category:9904 product:9001 ");
+                        "catalog product:9001 tag:listing:9903 tag:listing:9904 ");
     assert_string_equal(owed("UPDATE products SET id = 9003 WHERE id = 9002"),
-                        "catalog category:9903 product:9002 product:9003 ");
+                        "catalog product:9002 product:9003 tag:listing:9903 ");
 }
 
 static void products_that_come_and_go_owe_the_tree_its_counts(void **state)
@@ -95,46 +96,108 @@ static void products_that_come_and_go_owe_the_tree_its_counts(void **state)
     assert_string_equal(
         owed("INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
              "VALUES (9003, 9904, 'C', 'c', '', 1, 1)"),
-        "catalog category:9904 product:9003 ");
-    assert_string_equal(owed("DELETE FROM products WHERE id = 9001"), "catalog category:9903 product:9001 ");
+        "catalog product:9003 tag:listing:9904 ");
+    assert_string_equal(owed("DELETE FROM products WHERE id = 9001"),
+                        "catalog product:9001 tag:listing:9903 ");
 }
 
 static void a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing(void **state)
 {
     (void)state;
     assert_string_equal(owed("UPDATE products SET stock = 9 WHERE id IN (9001, 9002)"),
-                        "category:9903 product:9001 product:9002 ");
+                        "product:9001 product:9002 tag:listing:9903 ");
     assert_string_equal(owed("UPDATE products SET stock = 9 WHERE id = -1"), "");
     assert_string_equal(owed("DELETE FROM categories WHERE id = -1"), "");
 }
 
-static void a_category_owes_itself_its_parent_what_is_below_it_and_the_tree(void **state)
+/* Whatever is below a category has its tag: nothing is looked for. */
+static void a_category_owes_its_tag_its_parents_listing_and_the_tree(void **state)
 {
     (void)state;
     assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9903"),
-                        "catalog category:9902 category:9903 product:9001 product:9002 ");
+                        "catalog tag:category:9903 tag:listing:9902 ");
     assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9901"),
-                        "catalog category:9901 category:9902 category:9903 category:9904 "
-                        "product:9001 product:9002 ");
+                        "catalog tag:category:9901 ");
+    must("INSERT INTO categories (id, level, parent_id, name) VALUES (9906, 2, 9901, 'second')");
+    assert_string_equal(owed("UPDATE categories SET parent_id = 9906 WHERE id = 9904"),
+                        "catalog tag:category:9904 tag:listing:9902 tag:listing:9906 ");
     assert_string_equal(
         owed("INSERT INTO categories (id, level, parent_id, name) VALUES (9905, 3, 9902, 'x')"),
-        "catalog category:9902 category:9905 ");
+        "catalog tag:category:9905 tag:listing:9902 ");
     assert_string_equal(owed("DELETE FROM categories WHERE id = 9905"),
-                        "catalog category:9902 category:9905 ");
+                        "catalog tag:category:9905 tag:listing:9902 ");
 }
 
-static void everything_thrown_away_owes_everything(void **state)
+/* Every document but the tree has the tag of its root. */
+static void everything_thrown_away_owes_the_tree_and_every_root(void **state)
 {
     (void)state;
-    must("CREATE TEMPORARY TABLE all_keys ON COMMIT DROP AS "
-         "SELECT 'product:' || id AS key FROM products UNION SELECT 'category:' || id FROM categories "
-         "UNION SELECT 'catalog'");
-    must("DELETE FROM invalidations");
-    must("TRUNCATE products, categories");
-    assert_string_equal(value_of("SELECT count(*) FROM (SELECT key FROM all_keys EXCEPT "
-                                 "SELECT key FROM invalidations) AS forgotten"),
-                        "0");
+    must("CREATE TEMPORARY TABLE all_targets ON COMMIT DROP AS "
+         "SELECT 'tag:category:' || id AS target FROM categories WHERE level = 1 UNION SELECT 'catalog'");
+    static const char *const truncates[] = {"TRUNCATE products", "TRUNCATE products, categories"};
+    for (size_t i = 0; i < 2; i++) {
+        must("DELETE FROM invalidations");
+        must(truncates[i]);
+        assert_string_equal(value_of("SELECT count(*) FROM (SELECT target FROM all_targets EXCEPT "
+                                     "SELECT target FROM invalidations) AS forgotten"),
+                            "0");
+    }
 }
+
+static void everything_is_not_thrown_away_by_who_may_not_see_it_all(void **state)
+{
+    (void)state;
+    static const char *const levels[] = {"REPEATABLE READ", "SERIALIZABLE"};
+    for (size_t i = 0; i < 2; i++) {
+        char begin[64];
+        snprintf(begin, sizeof begin, "ROLLBACK; BEGIN ISOLATION LEVEL %s", levels[i]);
+        must(begin);
+        assert_string_equal(run("TRUNCATE products"), "25000");
+        assert_non_null(strstr(PQerrorMessage(shop), "HINT:  TRUNCATE under READ COMMITTED"));
+    }
+}
+
+/* ---- what nobody pays ---- */
+
+#define EXPIRED "SELECT count(*) FROM invalidations WHERE target = 'product:1'"
+#define OLD_DEBTS                                                                                            \
+    "INSERT INTO invalidations (target, made_at, due_at) "                                                   \
+    "SELECT 'product:1', now() - interval '25 hours 1 minute', now() FROM generate_series(1, 30)"
+
+static void a_debt_older_than_anything_cached_goes_with_the_next_ones(void **state)
+{
+    (void)state;
+    must("DELETE FROM invalidations");
+    must(OLD_DEBTS);
+    must("INSERT INTO invalidations (target, made_at, due_at) "
+         "VALUES ('product:2', now() - interval '24 hours 59 minutes', now())");
+    must("UPDATE products SET description = 'new' WHERE id = 9001"); /* owes one, and takes ten */
+    assert_string_equal(value_of(EXPIRED), "20");
+    for (int i = 0; i < 3; i++)
+        must("UPDATE products SET description = 'newer' WHERE id = 9001");
+    assert_string_equal(value_of(EXPIRED), "0");
+    assert_string_equal(value_of("SELECT count(*) FROM invalidations"), "5");
+}
+
+/* Those that another transaction holds are passed over; one that cannot see what went since is not made to fail. */
+static void forgetting_waits_for_nobody_and_fails_nobody(void **state)
+{
+    (void)state;
+    PGconn *other = PQconnectdb(postgres.url);
+    must("ROLLBACK; DELETE FROM invalidations; " OLD_DEBTS);
+    PQclear(PQexec(other, "BEGIN; SELECT FROM invalidations FOR UPDATE"));
+    must("SET lock_timeout = '1s'");
+    must("UPDATE products SET description = 'new' WHERE id = 2");
+    assert_string_equal(value_of(EXPIRED), "30");
+    must("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    must("SELECT FROM products");
+    PQclear(PQexec(other, "DELETE FROM invalidations; COMMIT"));
+    must("UPDATE products SET description = 'newer' WHERE id = 2");
+    must("COMMIT; RESET lock_timeout");
+    PQfinish(other);
+}
+
+/* ---- who is given time ---- */
 
 static void who_pays_for_himself_is_given_time_and_everybody_else_is_not(void **state)
 {
@@ -194,19 +257,19 @@ static void a_writer_edits_products_and_empties_the_outbox_and_no_more(void **st
         "DELETE FROM purchases",
         "UPDATE invalidations SET due_at = now()",
         "DELETE FROM invalidations",
-        "SELECT id, key FROM invalidations FOR UPDATE SKIP LOCKED",
+        "SELECT id, target FROM invalidations FOR UPDATE SKIP LOCKED",
         "LISTEN invalidations",
     };
     static const char *const refused[] = {
-        "UPDATE products SET version = 1",
+        "UPDATE products SET edition = 1",
         "UPDATE products SET sku = 'X'",
         "UPDATE products SET id = 1",
         "INSERT INTO products (id) VALUES (1)",
         "DELETE FROM products",
         "TRUNCATE products",
         "UPDATE categories SET name = 'x'",
-        "INSERT INTO invalidations (key, due_at) VALUES ('catalog', now())",
-        "UPDATE invalidations SET key = 'catalog'",
+        "INSERT INTO invalidations (target, due_at) VALUES ('catalog', now())",
+        "UPDATE invalidations SET target = 'catalog'",
         "UPDATE purchases SET stock = 1",
         "SELECT owe_invalidations('{catalog}')",
         "CREATE TABLE mine ()",
@@ -228,7 +291,7 @@ static void a_temporary_table_does_not_catch_what_is_owed(void **state)
     (void)state;
     must("DELETE FROM invalidations");
     must("SET LOCAL ROLE catalog_writer");
-    must("CREATE TEMPORARY TABLE invalidations (key text, due_at timestamptz)");
+    must("CREATE TEMPORARY TABLE invalidations (target text, due_at timestamptz)");
     must("UPDATE products SET stock = 3 WHERE id = 9001");
     must("RESET ROLE");
     assert_string_equal(value_of("SELECT count(*) FROM public.invalidations"), "2");
@@ -260,8 +323,11 @@ int main(void)
         TEST(a_product_owes_what_shows_it),
         TEST(products_that_come_and_go_owe_the_tree_its_counts),
         TEST(a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing),
-        TEST(a_category_owes_itself_its_parent_what_is_below_it_and_the_tree),
-        TEST(everything_thrown_away_owes_everything),
+        TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree),
+        TEST(everything_thrown_away_owes_the_tree_and_every_root),
+        TEST(everything_is_not_thrown_away_by_who_may_not_see_it_all),
+        TEST(a_debt_older_than_anything_cached_goes_with_the_next_ones),
+        TEST(forgetting_waits_for_nobody_and_fails_nobody),
         TEST(who_pays_for_himself_is_given_time_and_everybody_else_is_not),
         TEST(a_reader_only_reads),
         TEST(a_writer_edits_products_and_empties_the_outbox_and_no_more),

@@ -434,9 +434,9 @@ static void the_catalog_is_loaded_to_scale_and_always_the_same(void **state)
         assert_true(stack_postgres_load(url, 300));
         assert_true(stack_postgres_query(url, "SELECT count(*) FROM products", value, sizeof value));
         assert_string_equal(value, "300");
-        assert_true(stack_postgres_query(url,
-                                         "SELECT md5(string_agg(p::text, '' ORDER BY id)) FROM products AS p",
-                                         digests[i], sizeof digests[i]));
+        assert_true(stack_postgres_query(
+            url, "SELECT md5(string_agg((to_jsonb(p) - 'stamp')::text, '' ORDER BY id)) FROM products AS p",
+            digests[i], sizeof digests[i]));
     }
     assert_string_equal(digests[0], digests[1]);
     assert_false(stack_postgres_load(url, 300)); /* there already: refused, and seen to be */
@@ -522,7 +522,7 @@ static void the_service_starts_gets_ready_and_ends_in_order(void **state)
         .host = "127.0.0.1", .port = one.port, .path = "/products/7", .deadline_ms = LIMIT_MS};
     assert_true(http_ask(&request, &answer));
     assert_int_equal(answer.status, 200);
-    assert_string_equal(http_header(&answer, "ETag", value, sizeof value), "\"1\"");
+    assert_memory_equal(http_header(&answer, "ETag", value, sizeof value), "\"1-", 3);
     http_answer_clear(&answer);
     request.port = two.port;
     assert_true(http_ask(&request, &answer));

@@ -130,11 +130,21 @@ size_t writes_count(const struct write_asked *asked, size_t count, unsigned stat
     return found;
 }
 
+void writes_condition(const struct fleet *fleet, uint32_t id, unsigned long version,
+                      char out[static WRITES_CONDITION_BYTES])
+{
+    char validator[WRITES_CONDITION_BYTES - 16] = "";
+    fleet_sql(fleet, validator, sizeof validator,
+              "SELECT product_validator_now(%lu, stamp, category_id) FROM products WHERE id = %u", version,
+              (unsigned)id);
+    snprintf(out, WRITES_CONDITION_BYTES, "If-Match: \"%s\"\r\n", validator);
+}
+
 unsigned writes_put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version, long stock)
 {
-    char path[64], headers[64], body[160];
+    char path[64], headers[WRITES_CONDITION_BYTES], body[160];
     snprintf(path, sizeof path, "/products/%u", (unsigned)id);
-    snprintf(headers, sizeof headers, "If-Match: \"%lu\"\r\n", version);
+    writes_condition(fleet, id, version, headers);
     snprintf(body, sizeof body, "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":%ld}",
              stock);
     struct write_asked asked = {

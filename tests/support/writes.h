@@ -34,7 +34,12 @@ void writes_ask(const struct fleet *fleet, struct write_asked *asked);
 void writes_at_once(const struct fleet *fleet, struct write_asked *asked, size_t count);
 size_t writes_count(const struct write_asked *asked, size_t count, unsigned status);
 
-/* PUT of this stock under the version; its status. */
+/* The line If-Match for the present document, if its row is of this version; another one matches nothing. */
+enum { WRITES_CONDITION_BYTES = 128 };
+void writes_condition(const struct fleet *fleet, uint32_t id, unsigned long version,
+                      char out[static WRITES_CONDITION_BYTES]);
+
+/* PUT of this stock under that condition; its status. */
 unsigned writes_put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version,
                     long stock);
 

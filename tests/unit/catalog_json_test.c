@@ -27,13 +27,13 @@ static void one_row(struct rows *rows, size_t column_count, const char *const *c
     add_row(rows, cells);
 }
 
-enum { PRODUCT_CELLS = 14, CATEGORY_CELLS = 13, TREE_CELLS = 4 };
+enum { PRODUCT_CELLS = 15, CATEGORY_CELLS = 13, TREE_CELLS = 4 };
 
 static const char *const product[PRODUCT_CELLS] = {
-    "7",  "AB-7", "Tee \"grün\"", "水\nx", "1999", "3",   "12", "2024-01-01T00:00:00.000000Z",
-    "30", "leaf", "20",           "mid",   "10",   "root"};
+    "7",  "AB-7", "Tee \"grün\"", "水\nx", "1999", "3",    "12",        "2024-01-01T00:00:00.000000Z",
+    "30", "leaf", "20",           "mid",   "10",   "root", "12-a.b.c.d"};
 
-static void a_product_has_its_path_and_its_version_as_validator(void **state)
+static void a_product_has_its_path_and_the_validator_of_its_row(void **state)
 {
     struct rows rows;
     struct catalog_document document;
@@ -46,36 +46,60 @@ static void a_product_has_its_path_and_its_version_as_validator(void **state)
                         "\"name\":\"Tee \\\"grün\\\"\",\"description\":\"水\\nx\",\"price_cents\":1999,"
                         "\"stock\":3,\"version\":12,\"updated_at\":\"2024-01-01T00:00:00.000000Z\"}");
     assert_int_equal(document.body_bytes, strlen(document.body));
-    assert_string_equal(document.validator, "12");
+    assert_string_equal(document.validator, "12-a.b.c.d");
     catalog_document_clear(&document);
     rows_clear(&rows);
 }
 
-static void a_product_is_unchanged_if_nothing_came_but_its_version(void **state)
+static void a_product_is_unchanged_if_nothing_came_but_its_validator(void **state)
 {
-    static const char *const known[PRODUCT_CELLS] = {[0] = "7", [6] = "12"};
+    static const char *const known[PRODUCT_CELLS] = {[0] = "7", [14] = "12-a.b.c.d"};
     static const char *const absent[PRODUCT_CELLS] = {NULL};
     struct rows rows;
     (void)state;
     one_row(&rows, PRODUCT_CELLS, known);
-    assert_true(catalog_json_product_unchanged(&rows, "12"));
-    assert_false(catalog_json_product_unchanged(&rows, "11"));
-    assert_false(catalog_json_product_unchanged(&rows, "0"));
+    assert_true(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
+    assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.e"));
+    assert_false(catalog_json_product_unchanged(&rows, ""));
     rows_clear(&rows);
-    one_row(&rows, PRODUCT_CELLS, product); /* a whole row, though its version is the known one */
-    assert_false(catalog_json_product_unchanged(&rows, "12"));
+    one_row(&rows, PRODUCT_CELLS, product); /* a whole row, though its validator is the known one */
+    assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
     rows_clear(&rows);
     one_row(&rows, PRODUCT_CELLS, absent);
-    assert_false(catalog_json_product_unchanged(&rows, "12"));
+    assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
     rows_clear(&rows);
     for (size_t column = 1; column < PRODUCT_CELLS; column++) {
         const char *cells[PRODUCT_CELLS];
         memcpy(cells, known, sizeof cells);
-        cells[column] = column == 6 ? NULL : "x";
+        cells[column] = column == 14 ? NULL : "x";
         one_row(&rows, PRODUCT_CELLS, cells);
-        assert_false(catalog_json_product_unchanged(&rows, "12"));
+        assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
         rows_clear(&rows);
     }
+}
+
+static void the_path_of_a_document_is_every_category_that_it_shows(void **state)
+{
+    static const char *const middle[CATEGORY_CELLS] = {"20", "mid", "2", "10", "root"};
+    static const char *const tree[TREE_CELLS] = {"1", "1", "a", "0"};
+    const char *ids[CATALOG_PATH_MAX];
+    struct rows rows;
+    (void)state;
+    one_row(&rows, PRODUCT_CELLS, product);
+    assert_int_equal(catalog_json_path(&rows, 0, ids), 3);
+    assert_string_equal(ids[0], "10");
+    assert_string_equal(ids[1], "20");
+    assert_string_equal(ids[2], "30");
+    assert_int_equal(catalog_json_path(&rows, 1, ids), 0);
+    rows_clear(&rows);
+    one_row(&rows, CATEGORY_CELLS, middle);
+    assert_int_equal(catalog_json_path(&rows, 0, ids), 2);
+    assert_string_equal(ids[0], "10");
+    assert_string_equal(ids[1], "20");
+    rows_clear(&rows);
+    one_row(&rows, TREE_CELLS, tree);
+    assert_int_equal(catalog_json_path(&rows, 0, ids), 0);
+    rows_clear(&rows);
 }
 
 static void a_null_id_is_an_absent_row(void **state)
@@ -280,8 +304,9 @@ static void the_same_rows_make_the_same_validator_and_others_another(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_product_has_its_path_and_its_version_as_validator),
-        cmocka_unit_test(a_product_is_unchanged_if_nothing_came_but_its_version),
+        cmocka_unit_test(a_product_has_its_path_and_the_validator_of_its_row),
+        cmocka_unit_test(a_product_is_unchanged_if_nothing_came_but_its_validator),
+        cmocka_unit_test(the_path_of_a_document_is_every_category_that_it_shows),
         cmocka_unit_test(a_null_id_is_an_absent_row),
         cmocka_unit_test(a_row_that_is_no_document_is_broken_whichever_column_it_is),
         cmocka_unit_test(rows_of_another_statement_are_broken),

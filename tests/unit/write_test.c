@@ -38,15 +38,16 @@ static void if_match_is_a_list_of_versions_or_a_star(void **state)
         {",,\"7\",", "{7}"},
         {"*", "*"},
         {" * ", "*"},
-        {"\"999999999999999999\"", "{999999999999999999}"},
+        {"\"7-0a1b2c3d4e5f.0.1.2\", \"8-0.0.0.0\"", "{7-0a1b2c3d4e5f.0.1.2,8-0.0.0.0}"},
         /* tags of something else match nothing */
         {"W/\"7\"", "{}"},
         {"\"\"", "{}"},
-        {"\"07\"", "{}"},
-        {"\"0\"", "{}"},
-        {"\"-7\"", "{}"},
-        {"\"1000000000000000000\"", "{}"},
-        {"\"0123456789abcdef\"", "{}"},
+        {"\"7-A\"", "{}"},
+        {"\"7 8\"", "{}"},
+        {"\"NULL\"", "{}"},
+        {"\"7\\\"", "{}"},
+        {"\"7}\"", "{}"},
+        {"\"g\xff\"", "{}"},
         {"\"a,b\", \"7\"", "{7}"},
         /* no lists of tags */
         {"", "wrong"},
@@ -71,14 +72,18 @@ static void if_match_is_a_list_of_versions_or_a_star(void **state)
 
 static void lines_of_if_match_add_up_to_sixteen_versions(void **state)
 {
+    enum { LONGEST = CATALOG_VALIDATOR_SIZE - 1 };
     struct write_versions versions = {.any = false};
-    char text[WRITE_VERSIONS_BYTES];
+    char text[WRITE_VERSIONS_BYTES], line[CATALOG_VALIDATOR_SIZE + 3];
 
     (void)state;
+    snprintf(line, sizeof(line), "\"%0*d\"", LONGEST + 1, 7);
+    assert_true(write_if_match(line, &versions)); /* longer than any: matches nothing */
+    snprintf(line, sizeof(line), "\"%0*d\"", LONGEST, 7);
     for (int i = 0; i < WRITE_VERSIONS_MAX; i++)
-        assert_true(write_if_match("\"999999999999999999\"", &versions));
+        assert_true(write_if_match(line, &versions));
     write_versions_text(&versions, text);
-    assert_int_equal(strlen(text), 16 * 19 + 1);
+    assert_int_equal(strlen(text), WRITE_VERSIONS_MAX * (LONGEST + 1) + 1);
     assert_true(write_if_match("\"x\"", &versions));
     assert_false(write_if_match("\"1\"", &versions));
 }
@@ -347,12 +352,12 @@ static void every_outcome_has_its_status(void **state)
 
 static void a_changed_product_is_answered_with_the_tag_that_get_will_give(void **state)
 {
-    const struct write_result result = {.outcome = WRITE_DONE, .version = 8};
+    const struct write_result result = {.outcome = WRITE_DONE, .version = 8, .validator = "8-a.b.c.d"};
     struct answer answer;
 
     (void)state;
     write_answer(&result, WRITE_PRODUCT, 7, "/products/7", &answer);
-    assert_string_equal(answer.etag, "\"8\"");
+    assert_string_equal(answer.etag, "\"8-a.b.c.d\"");
     assert_string_equal(answer.text, "{\"id\":7,\"version\":8,\"repeated\":false,\"visible\":false}\n");
     assert_string_equal(answer.cache_control, "no-store");
     assert_string_equal(answer_to(WRITE_DONE).etag, "");
