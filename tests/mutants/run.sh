@@ -105,8 +105,8 @@ sow() {
 }
 
 simulated() {
-    case $2 in
-    guard/flight*.c | guard/near*.c | guard/permits.c) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$folder/simulator.log" ;;
+    case $1:$2 in
+    *:guard/flight*.c | *:guard/near*.c | *:guard/permits.c | 'share '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$folder/simulator.log" ;;
     *) echo - ;;
     esac
 }
