@@ -308,17 +308,17 @@ struct guard_config {
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
     uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
     uint32_t load_workers;     /* B: loads at a time in this process; 1..1024 */
-    uint32_t load_queue;  /* further loads that may queue for a worker; requests beyond are shed, see below */
-    uint32_t max_waiters; /* requests at a time on each loop, and waiting in this process; likewise */
-    uint32_t max_value_bytes; /* larger bodies are answered but not cached */
-    uint32_t max_lease_ms;    /* the same in the whole namespace; policies above it are refused */
-    uint32_t max_value_ms;    /* likewise, for fresh_ms + stale_ms and absent_ms */
-    guard_log *log;           /* NULL: silent */
-    void *log_context;        /* lent until guard_close() has returned */
-    uint32_t near_bytes;      /* bound of the near cache, its overhead included; 0 = there is none */
-    uint32_t push_bytes;      /* entries up to this size travel with wake-ups, see below; 0 = none */
-    uint32_t load_permits;    /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
-    uint32_t permit_ms;       /* a dead process keeps its permits for so long; likewise the same for all */
+    uint32_t load_queue;       /* further loads that may queue for a worker; shed beyond; see below */
+    uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process; likewise */
+    uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
+    uint32_t max_lease_ms;     /* the same in the whole namespace; policies above it are refused */
+    uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
+    guard_log *log;            /* NULL: silent */
+    void *log_context;         /* lent until guard_close() has returned */
+    uint32_t near_bytes;       /* bound of the near cache, its overhead included; 0 = there is none */
+    uint32_t push_bytes;       /* entries up to this size travel with wake-ups, see below; 0 = none */
+    uint32_t load_permits;     /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
+    uint32_t permit_ms;        /* a dead process keeps its permits for so long; likewise the same for all */
 };
 
 /*
