@@ -25,7 +25,7 @@
  * users of both wait, one that is free goes to the share that has fewer queries running, in turn if they have as many.
  * So whoever waits gets half of the workers as they become free (with one worker every other query), and a worker is
  * never idle while anybody waits. The same among refreshes, and for permits, which are given to whom a worker is.
- * A key of both is loaded alone, as if nobody had asked for it together.
+ * A key of both is loaded alone, as if nobody had asked for it together, unless it is queued and there is no place for it.
  */
 #include "flight.h"
 #include <assert.h>
