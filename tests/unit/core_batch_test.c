@@ -256,6 +256,13 @@ static struct seen *expect_load(struct bench *bench, const char *key)
     return load;
 }
 
+/* The values that they have got. */
+static void drop_values(struct caller *callers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        guard_value_unref(&callers[i].waiter.result.value);
+}
+
 static const char *const singles[KEYS] = {"s0", "s1", "s2", "s3"};
 
 /* Nor do they wait for the end of a turn, at which no worker would ever be free. */
@@ -274,6 +281,8 @@ static void with_one_worker_batches_and_single_loads_take_turns(void **state)
         load = expect_load(bench, order[i]);
     }
     bench_close(bench);
+    drop_values(&first, 1);
+    drop_values(callers, sizeof callers / sizeof *callers);
 }
 
 /* What began before the others came runs on; then each has half, however long its loads take. */
@@ -305,6 +314,7 @@ static void who_waits_gets_half_of_the_workers_as_they_become_free(void **state)
     finish_load(bench, alone[2], "v"); /* none of them waits any more */
     expect_load(bench, more[1]);
     bench_close(bench);
+    drop_values(callers, sizeof callers / sizeof *callers);
 }
 
 static void what_batches_hold_refuses_nobody_who_asks_alone(void **state)
@@ -385,6 +395,8 @@ static void a_queued_key_that_is_asked_for_alone_too_leaves_its_batch(void **sta
     answered_value(&callers[1], "v", GUARD_FROM_LOAD);
     answered_value(&last, "v", GUARD_FROM_FLIGHT);
     bench_close(bench);
+    drop_values(&first, 1);
+    drop_values(callers, KEYS);
 }
 
 static void each_has_as_many_waiters_as_are_allowed(void **state)
@@ -429,6 +441,7 @@ static void without_a_batch_loader_many_keys_are_many_queries_of_their_own_share
     finish_load(bench, load, "v");
     expect_load(bench, "alone");
     bench_close(bench);
+    drop_values(callers, KEYS);
 }
 
 int main(void)
