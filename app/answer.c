@@ -42,6 +42,8 @@ static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
                         "The database did not answer this request; ask again after Retry-After."},
     [PROBLEM_SHED] = {503, false, "shed", "Too many requests are waiting",
                       "Refused to protect the database; ask again after Retry-After."},
+    [PROBLEM_UNREAD] = {503, false, "unread", "Too many large answers are being read",
+                        "Others have not read theirs yet; ask again after Retry-After, or for fewer ids."},
     [PROBLEM_TIMEOUT] = {504, false, "timeout", "The catalog took too long",
                          "The deadline of this request passed; the answer will be cached when it comes."},
     [PROBLEM_CLOSING] = {503, true, "closing", "This server is shutting down",

@@ -38,6 +38,7 @@ enum problem {
     PROBLEM_ABSENT,
     PROBLEM_FAILED,
     PROBLEM_SHED,
+    PROBLEM_UNREAD, /* no room for one more large answer */
     PROBLEM_TIMEOUT,
     PROBLEM_CLOSING,
     PROBLEM_INTERNAL,

@@ -105,10 +105,17 @@ static void drop_result(struct client *client)
     client->job = NULL;
 }
 
+static void answer_over(struct client *client)
+{
+    client->loop->answer_bytes -= client->answer_bytes;
+    client->answer_bytes = 0;
+}
+
 static void client_free(struct client *client)
 {
     list_out(client);
     drop_result(client);
+    answer_over(client);
     free(client);
 }
 
@@ -204,6 +211,35 @@ void client_sweep(struct server_loop *loop)
     }
 }
 
+/* ---- room for answers ---- */
+
+static bool is_in_the_way(const struct client *client, size_t bytes)
+{
+    const uint64_t age_ms = uv_now(&client->loop->uv) - client->since_ms;
+
+    return client->answer_bytes > bytes || (client->answer_bytes > 0 && age_ms >= CLIENT_SLOW_MS);
+}
+
+static bool has_room(const struct server_loop *loop, size_t bytes)
+{
+    return loop->answer_bytes == 0 || loop->answer_bytes + bytes <= CLIENT_ANSWERS_BYTES_MAX;
+}
+
+/* False: too many others are quicker. Whoever makes room is gone in the next MHD_run(). */
+static bool make_room(struct server_loop *loop, size_t bytes)
+{
+    struct client *client = loop->clients.list[CLIENT_SENDING];
+
+    for (; client != NULL && !has_room(loop, bytes); client = client->next) {
+        if (!is_in_the_way(client, bytes))
+            continue;
+        end(client);
+        answer_over(client);
+        add_u64(&loop->counters.expired);
+    }
+    return has_room(loop, bytes);
+}
+
 /* ---- answering ---- */
 
 static enum MHD_Result finish(struct client *client, bool queued, unsigned status)
@@ -240,7 +276,7 @@ static enum MHD_Result send_problem(struct client *client, enum problem problem,
     answer.close = answer.close || close;
     if (problem == PROBLEM_METHOD)
         answer.allow = upload_allowed(&client->route, writer_of(client) != NULL);
-    if (problem == PROBLEM_SHED)
+    if (problem == PROBLEM_SHED || problem == PROBLEM_UNREAD)
         answer_retry_after(RETRY_SHED_MS, &answer);
     return send_answer(client, &answer);
 }
@@ -272,7 +308,11 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
 {
     struct answer answer;
 
+    if (!make_room(client->loop, selection_bytes(client->selection)))
+        return send_problem(client, PROBLEM_UNREAD, path, false);
     selection_answer(client->selection, path, client->loop->shared->fresh_ms, &answer);
+    client->answer_bytes = answer.body_bytes;
+    client->loop->answer_bytes += answer.body_bytes;
     return send_answer(client, &answer);
 }
 
@@ -582,6 +622,7 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
     (void)connection, (void)code;
     if (client == NULL)
         return;
+    answer_over(client);
     if (client->state != CLIENT_ASKED) {
         drop_result(client);
         move(client, CLIENT_IDLE);

@@ -23,6 +23,10 @@
  * once, and so does the writer, so a waiter is resumed exactly once.
  * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in
  * ASKED and PARKED that is the guard's own deadline.
+ * Memory: a document made of many products is kept until its reader has it, so all of one loop share a budget
+ * (CLIENT_ANSWERS_BYTES_MAX). One that does not fit takes the place of those that are larger, or have been read for
+ * longer than CLIENT_SLOW_MS, oldest first: their readers are hung up on. If that is not enough it is refused. Alone
+ * it may be larger than the budget. So nobody who does not read keeps the others from reading.
  */
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H
@@ -40,8 +44,10 @@ struct write_job;
 
 enum {
     CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* bodies of writes at a time, on one loop */
-    CLIENT_LOOK_MS = 2,                  /* how long a request stays ASKED */
-    CLIENT_LOOK_MAX = 512,               /* and how many may at a time */
+    CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* likewise, of answers to /products?ids= that are being sent */
+    CLIENT_SLOW_MS = 1000, /* whoever reads such an answer for longer may be hung up on for another */
+    CLIENT_LOOK_MS = 2,    /* how long a request stays ASKED */
+    CLIENT_LOOK_MAX = 512, /* and how many may at a time */
 };
 
 enum client_state {
@@ -68,6 +74,7 @@ struct client {
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
     struct write_job *job;             /* from BODY on; ours, but for the writer's while PARKED */
+    size_t answer_bytes;               /* SENDING: of a document made for this answer alone; else 0 */
     struct route route;
     const char *uri_end; /* HEAD: libmicrohttpd's, the NUL behind the URI */
     uint8_t state;       /* enum client_state */
@@ -87,7 +94,7 @@ struct clients {
 enum { CLIENT_STATUS_CLASSES = 6 };
 struct client_counters {
     _Atomic uint64_t answers[ROUTE_TARGET_COUNT][CLIENT_STATUS_CLASSES];
-    _Atomic uint64_t expired; /* connections ended for their limit */
+    _Atomic uint64_t expired; /* connections ended for their limit, or to make room */
 };
 
 /* Callbacks for libmicrohttpd; their context is the loop, the slot is where it keeps the client. */

@@ -74,6 +74,7 @@ struct server_loop {
     enum loop_phase phase;
     uint64_t phase_ends_ms;
     size_t upload_bytes; /* of all jobs that clients hold */
+    size_t answer_bytes; /* of all their documents */
     uint64_t asked_ms;   /* when requests were last ASKED while others were to be woken */
     bool lookups_leave;  /* in the latest turn that had somebody to wake */
     bool due;

@@ -108,7 +108,8 @@ static const struct row COUNTERS[] = {
     {"guard_redis_errors", NULL, "Error replies of Redis.", U64, GUARD(redis_errors)},
     {"guard_redis_connects", NULL, "Connections made to Redis.", U64, GUARD(redis_connects)},
     {"guard_breaker_opened", NULL, "Times the breaker opened.", U64, GUARD(breaker_opened)},
-    {"catalogd_connections_expired", NULL, "Connections ended for sending or reading too slowly.", U64,
+    {"catalogd_connections_expired", NULL,
+     "Connections ended for sending or reading too slowly, or for another's large answer.", U64,
      SERVER(connections_expired)},
 };
 

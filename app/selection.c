@@ -123,7 +123,7 @@ static struct guard_result sum_up(const struct selection *selection)
     return sum;
 }
 
-static size_t document_size(const struct selection *selection)
+size_t selection_bytes(const struct selection *selection)
 {
     size_t size = 64;
 
@@ -175,7 +175,7 @@ static char *put_absent(char *at, const struct selection *selection)
 static char *document_of(const struct selection *selection, size_t *bytes)
 {
     static const char HEAD[] = "{\"products\":[", MIDDLE[] = "],\"absent\":[", TAIL[] = "]}";
-    char *document = malloc(document_size(selection));
+    char *document = malloc(selection_bytes(selection));
 
     if (document == NULL)
         return NULL;

@@ -48,7 +48,7 @@ const char *server_address(const struct server *server);
 
 struct server_stats {
     uint64_t answers[ROUTE_TARGET_COUNT][CLIENT_STATUS_CLASSES];
-    uint64_t connections_expired; /* ended for dripping or for reading too slowly */
+    uint64_t connections_expired; /* ended for dripping, for reading too slowly, or to make room */
     uint32_t connections, connections_busy, connections_parked;
     uint32_t loops;
     uint32_t beat_age_ms; /* of the loop that has not turned for longest */

@@ -255,7 +255,9 @@ static const struct setting table[] = {
     {"LOAD_WORKERS", &number, offsetof(struct settings, load_workers), "8", 1, 1024, "threads",
      "loads at a time in this process, each with a database connection", false},
     {"LOAD_QUEUE", &number, offsetof(struct settings, load_queue), "1000", 0, 1000000, "loads",
-     "loads that may wait for a worker; beyond it requests are shed (503)", false},
+     "loads that may wait for a worker, and as many queries for several products; beyond it requests are "
+     "shed (503)",
+     false},
     {"LOAD_PERMITS", &number, offsetof(struct settings, load_permits), "0", 0, 100000, "loads",
      "loads at a time over all processes of the namespace; 0: no such limit, only LOAD_WORKERS in each; the "
      "same in all of them",
@@ -273,7 +275,9 @@ static const struct setting table[] = {
     {"OUTBOX_POLL_MS", &number, offsetof(struct settings, outbox_poll_ms), "1000", 1, HOUR_MS, "ms",
      "invalidations nobody was told of are looked for this often", false},
     {"MAX_WAITERS", &number, offsetof(struct settings, max_waiters), "20000", 1, 1000000, "requests",
-     "requests that may wait at a time; beyond it they are shed (503)", false},
+     "requests that may wait at a time, and as many products that are asked for together; beyond it they are "
+     "shed (503)",
+     false},
     {"MAX_CONNECTIONS", &number, offsetof(struct settings, max_connections), "16000", 1, 1000000, "sockets",
      "client connections at a time", false},
     {"MAX_VALUE_BYTES", &number, offsetof(struct settings, max_value_bytes), "1048576", 1, 64 << 20, "bytes",

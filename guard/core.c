@@ -171,17 +171,35 @@ static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *w
     alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
 }
 
+static void choose_share(struct flight *flight, bool together)
+{
+    flight->share = together ? SHARE_TOGETHER : SHARE_ALONE;
+    flight->gathers = together && flight->policy->batch_loader != NULL;
+    flight->alone = !together;
+}
+
+/* The first one chooses. A refresh stays where it is queued until it is waited for. */
+static void share_with(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+{
+    bool refresh = flight->state == FLIGHT_QUEUED && flight->line == LINE_REFRESHES;
+    if (flight->first == NULL && flight->place_parts == 0)
+        choose_share(flight, waiter->together);
+    flight->alone = flight->alone || !waiter->together;
+    if (flight->alone && !refresh)
+        loads_single_out(core, flight);
+}
+
 static void attach(struct core *core, struct flight *flight, struct core_waiter *waiter)
 {
+    share_with(core, flight, waiter);
     waiter->flight = flight;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
-    flight->gathers = flight->gathers || (waiter->together && flight->policy->batch_loader != NULL &&
-                                          flight->state != FLIGHT_QUEUED);
     waiter->deadline.owner = ALARM_WAITER;
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
     core->stats.waiters++;
+    core->waiters[waiter->together ? SHARE_TOGETHER : SHARE_ALONE]++;
     if (waiter->asker != 0)
         loads_remember_asker(core, flight, waiter);
 }
@@ -200,7 +218,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     core_begin(core);
     if (core->closed)
         return GUARD_CLOSING;
-    if (core->stats.waiters >= core->config.max_waiters) {
+    if (core->waiters[waiter->together ? SHARE_TOGETHER : SHARE_ALONE] >= core->config.max_waiters) {
         core->stats.shed++;
         return GUARD_SHED;
     }
@@ -230,7 +248,7 @@ static void refresh_key(struct core *core, uint64_t now_us, const struct core_ke
         return;
     struct flight *flight = flight_new(core, key, policy);
     if (flight != NULL) {
-        flight->gathers = together && policy->batch_loader != NULL;
+        choose_share(flight, together);
         flight_refresh(core, now_us, flight, filler);
     }
     end_event(core, now_us);

@@ -257,10 +257,10 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct
  * ---- batches ----
  *
  * Keys that were asked for together, of a policy with a batch loader, are loaded together if they get their leases
- * together. A load of theirs does not start before the turn of the owner's loop is over, nor while the answer to an
- * acquire is outstanding that was sent in the same turn as its own: those are one write, so the answers are about to
- * come. That is all it waits for; never for a lease that another process holds, nor for a load. Nobody else waits for
- * a turn to be over.
+ * together. A load of theirs does not start before the turn of the owner's loop is over in which it was queued, nor while
+ * the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write, so the answers
+ * are about to come. That is all it waits for; never for a lease that another process holds, nor for a load. Nobody else
+ * waits for a turn to be over, nor do they once they have.
  */
 /* Something happened in this turn that makes its end worth an event. */
 bool core_turn_due(const struct core *core);

@@ -86,6 +86,7 @@ void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
     if (result->value != NULL)
         guard_value_ref(result->value);
     core->stats.waiters--;
+    core->waiters[waiter->together ? SHARE_TOGETHER : SHARE_ALONE]--;
     (*count_of(&core->stats, result))++;
     core_histogram_add(&core->stats.get_duration, now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);

@@ -78,8 +78,9 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
 /* Who is loaded with others waits for the answers that are about to come with its own: see loads.c. */
 static void count_asking(struct core *core, struct flight *flight, enum flight_state state)
 {
-    if (flight->counted)
-        core->asking[flight->asked_turn % CORE_TURNS]--;
+    uint64_t slot = flight->asked_turn % CORE_TURNS;
+    if (flight->counted && --core->asking[slot] == 0)
+        core->answered_turn[slot] = core->turn;
     flight->counted = state == FLIGHT_ASKING && flight->gathers;
     if (!flight->counted)
         return;
@@ -138,7 +139,7 @@ bool flight_take_place(struct core *core, uint64_t now_us, struct flight *flight
     if (loads_take_place(core, flight))
         return true;
     if (flight->first != NULL)
-        refresh = loads_last_refresh(core);
+        refresh = loads_last_refresh(core, flight->share);
     if (refresh == NULL)
         return false;
     flight_yield(core, now_us, refresh);

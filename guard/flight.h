@@ -38,6 +38,19 @@ enum line {
     LINES,
 };
 
+/*
+ * How it was asked for: what is not asked for alone has its own places and waiters and half of the workers, so that
+ * neither keeps the other from being loaded. See loads.c.
+ */
+enum share {
+    SHARE_ALONE,    /* somebody asked for it alone */
+    SHARE_TOGETHER, /* everybody asked for it with others */
+    SHARES,
+};
+
+/* A place in parts: a flight that gathers has one of batch_max, for as many of them are one query. */
+enum { PLACE_PARTS = 1 << 20 };
+
 /* A load outlives its flight when the flight had to give it up. */
 struct load {
     uint64_t id;
@@ -45,6 +58,8 @@ struct load {
     struct load *prev, *next;
     uint64_t deadline_us;
     uint64_t batch; /* one query with those of the same; 0: alone */
+    enum share share;
+    uint32_t place_parts; /* 0: nested, it has no place */
     struct permit
         *permit; /* of its query; NULL: it runs without, or on the thread of one that may have one */
     bool cancelled;
@@ -120,13 +135,16 @@ struct flight {
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
     /* the batch */
-    bool gathers;        /* loaded with others, if others are */
+    enum share share;
+    bool alone;          /* somebody joined who asked for it alone */
+    bool gathers;        /* loaded with others, if others are; only in SHARE_TOGETHER */
     bool counted;        /* in core->asking */
     uint64_t asked_turn; /* of its last acquire */
+    uint64_t queued_turn;
 
     /* the load */
-    bool has_place; /* counted in core->places_used */
-    enum line line; /* QUEUED: where */
+    uint32_t place_parts; /* counted in core->parts_used; 0: it has no place */
+    enum line line;       /* QUEUED: where */
     struct flight *line_prev, *line_next;
     struct load *load;
     struct value *value; /* owned: the result while it is being filled */
@@ -159,16 +177,19 @@ struct core {
     struct flight *dead;
 
     /* the bulkhead (loads.c) */
-    struct flight *queue[LINES]; /* oldest first */
-    uint32_t places_used;        /* <= load_workers + load_queue */
-    struct load *loads;          /* running, given-up ones too */
-    uint32_t asker_count;        /* waiters that are nested */
-    uint32_t queries;            /* running: a batch is one; <= load_workers */
-    uint32_t gathering;          /* queued flights that gather */
-    uint32_t users_queued;       /* flights in LINE_USERS */
-    uint32_t users_gathering;    /* of those, that gather */
-    uint64_t turn, batch;        /* batch: of the loads that are being started; 0: none */
-    uint32_t asking[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
+    struct flight *queue[LINES][SHARES]; /* oldest first */
+    uint64_t parts_used[SHARES];         /* of places, each <= load_workers + load_queue */
+    uint32_t waiters[SHARES];            /* each <= max_waiters */
+    uint32_t queries[SHARES];            /* running: a batch is one; together <= load_workers */
+    enum share served;                   /* whose query began last */
+    struct load *loads;                  /* running, given-up ones too */
+    uint32_t asker_count;                /* waiters that are nested */
+    uint32_t gathering;                  /* queued flights that gather */
+    uint32_t users_queued;               /* flights in LINE_USERS */
+    uint32_t users_gathering;            /* of those, that gather */
+    uint64_t turn, batch;                /* batch: of the loads that are being started; 0: none */
+    uint32_t asking[CORE_TURNS];         /* outstanding acquires of flights that gather, by their turn */
+    uint64_t answered_turn[CORE_TURNS];  /* in which the last of those was answered */
     bool turn_due;
 
     struct permits permits; /* permits.c */
@@ -244,20 +265,22 @@ void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight
 
 /* ---- loads.c: the bulkhead ---- */
 
-/* A place among workers and queue, taken before anything that may lead to a load. False: full. */
+/* Now it is also asked for alone: it leaves those that are asked for together, if its new share has a place for it. */
+void loads_single_out(struct core *core, struct flight *flight);
+/* A place of its share, among workers and queue, taken before anything that may lead to a load. False: full. */
 bool loads_take_place(struct core *core, struct flight *flight);
 void loads_give_place(struct core *core, struct flight *flight);
 void loads_enqueue(struct core *core, struct flight *flight);
 /* Somebody waits for a queued flight that was a refresh nobody waited for: from here on it is a user's. */
 void loads_raise(struct core *core, struct flight *flight);
-/* The refresh that has queued for the shortest time; NULL: none is queued. */
-struct flight *loads_last_refresh(const struct core *core);
+/* The refresh of this share that has queued for the shortest time; NULL: none is queued. */
+struct flight *loads_last_refresh(const struct core *core, enum share share);
 /* Queries that workers are free for, and that only wait for permits. */
 uint32_t loads_wanted(const struct core *core);
 /* Those of them that somebody waits for, as if no refresh were queued. */
 uint32_t loads_wanted_by_users(const struct core *core);
 void loads_dequeue(struct core *core, struct flight *flight);
-/* Starts what can be started; flights that gather only when the turn is over. Called at the end of every event. */
+/* Starts what can be started; flights that gather only when the turn is over in which they were queued. Called at the end of every event. */
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
 /* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
 void loads_remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter);

@@ -138,7 +138,8 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
  * reaches it only after its lookup. */
 static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
 {
-    if (loop->tickets.used - loop->many_count >= loop->guard->config.max_waiters) {
+    uint32_t alone = loop->tickets.used - loop->many_count - loop->together_count;
+    if (alone >= loop->guard->config.max_waiters) {
         atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
         return GUARD_SHED;
     }

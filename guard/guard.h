@@ -309,8 +309,8 @@ struct guard_config {
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
     uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
     uint32_t load_workers;     /* B: loads at a time in this process; 1..1024 */
-    uint32_t load_queue;       /* further loads that may queue for a worker; beyond it requests are shed */
-    uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process; shed beyond */
+    uint32_t load_queue;       /* further loads that may queue for a worker; shed beyond; see below */
+    uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process; likewise */
     uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
     uint32_t max_lease_ms;     /* the same in the whole namespace; policies above it are refused */
     uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
@@ -321,6 +321,21 @@ struct guard_config {
     uint32_t load_permits;     /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
     uint32_t permit_ms;        /* a dead process keeps its permits for so long; likewise the same for all */
 };
+
+/*
+ * Shares. What is asked for alone (guard_get) and what is asked for together (guard_get_many) cannot keep each other from
+ * being loaded:
+ *
+ * Places     Each has load_workers + load_queue of its own. A place is one query: of keys that were asked for together and
+ *            have a batch loader, batch_max take one. So who asks alone is shed only for others who do, and likewise.
+ * Waiters    Each has max_waiters of its own, keys counted.
+ * Workers    While both wait, a worker that becomes free goes to the one with fewer queries running, in turn if they have
+ *            as many: what waits gets half of the workers as they come back, with one worker every other query. While only
+ *            one waits it may use them all. With load_permits the same decides who gets the next permit of this process.
+ * Keys       that somebody asks for alone count there, although others ask for them together; if there is no place for
+ *            one it stays where it is queued. A refresh nobody waits for takes a whole place; it gives it to a user of its
+ *            share who would be shed.
+ */
 
 /*
  * Fleet-wide permits. B bounds what one process does to the source; B times the number of processes is what an
@@ -440,8 +455,8 @@ struct guard_many_request {
     void *context;
 };
 
-/* All or nothing is accepted. Counts as `count` gets, in max_waiters and in the statistics. guard_cancel() with its
- * ticket answers every key with CANCELLED that has no answer yet. Errors as guard_get(). */
+/* All or nothing is accepted. Counts as `count` gets, in its share of max_waiters and in the statistics. guard_cancel()
+ * with its ticket answers every key with CANCELLED that has no answer yet. Errors as guard_get(). */
 GUARD_API enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
                                            guard_ticket *ticket);
 /* The same for a thread that can block; looks into the near cache first. results[0..count) are set if it returns OK,

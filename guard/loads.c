@@ -16,8 +16,16 @@
  * over; one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for
  * when a worker is free (permits.h): before that nothing is held that others wait for but the lease.
  *
- * Flights that gather are started in batches, at the end of a turn and when no answer is outstanding to an acquire
- * that was sent in the same turn as theirs. A batch is one query: it occupies one worker until its last load is over.
+ * Flights that gather are started in batches, once the turn is over in which they were queued and no answer is
+ * outstanding to an acquire that was sent in the same turn as theirs. A batch is one query: it occupies one worker until
+ * its last load is over, and batch_max of them, queued, are one place.
+ *
+ * Two shares, what is asked for alone and what is only asked for together. Places and waiters: each share has as many
+ * as the configuration says, whatever the other does, so none is ever refused for what the other holds. Workers: while
+ * users of both wait, one that is free goes to the share that has fewer queries running, in turn if they have as many.
+ * So whoever waits gets half of the workers as they become free (with one worker every other query), and a worker is
+ * never idle while anybody waits. The same among refreshes, and for permits, which are given to whom a worker is.
+ * A key of both is loaded alone, as if nobody had asked for it together, unless it is queued and there is no place for it.
  */
 #include "flight.h"
 #include <assert.h>
@@ -25,62 +33,115 @@
 #include <string.h>
 #include <utlist.h>
 
+static bool has_room(const struct core *core, enum share share, uint32_t parts)
+{
+    uint64_t places = (uint64_t)core->config.load_workers + core->config.load_queue;
+    return core->parts_used[share] + parts <= places * PLACE_PARTS;
+}
+
+/* A refresh that nobody waits for has a whole one: nothing else bounds how many there are. */
+static uint32_t parts_of(const struct flight *flight)
+{
+    return flight->gathers && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
+}
+
 bool loads_take_place(struct core *core, struct flight *flight)
 {
-    if (flight->has_place)
+    if (flight->place_parts > 0)
         return true;
-    if (core->places_used >= core->config.load_workers + core->config.load_queue)
+    if (!has_room(core, flight->share, parts_of(flight)))
         return false;
-    core->places_used++;
-    flight->has_place = true;
+    flight->place_parts = parts_of(flight);
+    core->parts_used[flight->share] += flight->place_parts;
     return true;
+}
+
+static void free_parts(struct core *core, enum share share, uint32_t parts)
+{
+    assert(core->parts_used[share] >= parts);
+    core->parts_used[share] -= parts;
 }
 
 void loads_give_place(struct core *core, struct flight *flight)
 {
-    if (!flight->has_place)
-        return;
-    assert(core->places_used > 0);
-    core->places_used--;
-    flight->has_place = false;
+    free_parts(core, flight->share, flight->place_parts);
+    flight->place_parts = 0;
 }
 
 static void join_line(struct core *core, struct flight *flight, enum line line)
 {
     flight->line = line;
-    DL_APPEND2(core->queue[line], flight, line_prev, line_next);
+    DL_APPEND2(core->queue[line][flight->share], flight, line_prev, line_next);
     core->users_queued += line == LINE_USERS;
     core->users_gathering += line == LINE_USERS && flight->gathers;
+    core->gathering += flight->gathers;
+}
+
+static void leave_line(struct core *core, struct flight *flight)
+{
+    DL_DELETE2(core->queue[flight->line][flight->share], flight, line_prev, line_next);
+    core->users_queued -= flight->line == LINE_USERS;
+    core->users_gathering -= flight->line == LINE_USERS && flight->gathers;
+    core->gathering -= flight->gathers;
 }
 
 void loads_enqueue(struct core *core, struct flight *flight)
 {
-    assert(flight->has_place);
+    assert(flight->place_parts > 0);
+    flight->queued_turn = core->turn;
     join_line(core, flight, flight->first != NULL ? LINE_USERS : LINE_REFRESHES);
-    core->gathering += flight->gathers;
     core->stats.loads_queued++;
+}
+
+void loads_dequeue(struct core *core, struct flight *flight)
+{
+    leave_line(core, flight);
+    core->stats.loads_queued--;
+}
+
+void loads_single_out(struct core *core, struct flight *flight)
+{
+    bool queued = flight->state == FLIGHT_QUEUED, placed = flight->place_parts > 0;
+    if (flight->share == SHARE_ALONE || (placed && !has_room(core, SHARE_ALONE, PLACE_PARTS)))
+        return;
+    if (queued)
+        leave_line(core, flight);
+    loads_give_place(core, flight);
+    flight->share = SHARE_ALONE;
+    flight->gathers = false;
+    if (placed)
+        loads_take_place(core, flight);
+    if (queued)
+        join_line(core, flight, flight->line);
 }
 
 void loads_raise(struct core *core, struct flight *flight)
 {
     if (flight->state != FLIGHT_QUEUED || flight->line == LINE_USERS)
         return;
-    DL_DELETE2(core->queue[LINE_REFRESHES], flight, line_prev, line_next);
+    leave_line(core, flight);
     join_line(core, flight, LINE_USERS);
+    if (flight->alone)
+        loads_single_out(core, flight);
 }
 
-struct flight *loads_last_refresh(const struct core *core)
+struct flight *loads_last_refresh(const struct core *core, enum share share)
 {
-    const struct flight *first = core->queue[LINE_REFRESHES];
+    const struct flight *first = core->queue[LINE_REFRESHES][share];
     struct flight *last = first != NULL ? first->line_prev : NULL;
     while (last != NULL && last->first != NULL) /* who joined it would take the place again */
         last = last != first ? last->line_prev : NULL;
     return last;
 }
 
+static uint32_t workers_free(const struct core *core)
+{
+    return core->config.load_workers - core->queries[SHARE_ALONE] - core->queries[SHARE_TOGETHER];
+}
+
 static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t gathering)
 {
-    uint32_t workers = core->config.load_workers - core->queries;
+    uint32_t workers = workers_free(core);
     uint32_t queries = queued - gathering + (gathering > 0); /* a batch at a time */
     return workers < queries ? workers : queries;
 }
@@ -93,15 +154,6 @@ uint32_t loads_wanted(const struct core *core)
 uint32_t loads_wanted_by_users(const struct core *core)
 {
     return queries_wanted(core, core->users_queued, core->users_gathering);
-}
-
-void loads_dequeue(struct core *core, struct flight *flight)
-{
-    DL_DELETE2(core->queue[flight->line], flight, line_prev, line_next);
-    core->users_queued -= flight->line == LINE_USERS;
-    core->users_gathering -= flight->line == LINE_USERS && flight->gathers;
-    core->gathering -= flight->gathers;
-    core->stats.loads_queued--;
 }
 
 struct load *loads_lender(const struct core *core, const struct flight *flight)
@@ -166,12 +218,36 @@ static bool is_gathered(const struct core *core, const struct flight *flight)
            core->turn - flight->asked_turn >= CORE_TURNS;
 }
 
-static struct flight *next_in_line(const struct core *core, enum line line, bool turn_over)
+static bool can_start(const struct core *core, const struct flight *flight, bool turn_over)
 {
-    struct flight *flight = core->queue[line];
-    while (flight != NULL && flight->gathers && !(turn_over && is_gathered(core, flight)))
+    uint64_t answered_turn = core->answered_turn[flight->asked_turn % CORE_TURNS];
+    bool in_time = turn_over || (flight->queued_turn != core->turn && answered_turn != core->turn);
+    return !flight->gathers || (in_time && is_gathered(core, flight));
+}
+
+static struct flight *next_of_share(const struct core *core, enum line line, enum share share, bool turn_over)
+{
+    struct flight *flight = core->queue[line][share];
+    while (flight != NULL && !can_start(core, flight, turn_over))
         flight = flight->line_next;
     return flight;
+}
+
+static enum share share_to_serve(const struct core *core)
+{
+    uint32_t alone = core->queries[SHARE_ALONE], together = core->queries[SHARE_TOGETHER];
+    if (alone != together)
+        return alone < together ? SHARE_ALONE : SHARE_TOGETHER;
+    return core->served == SHARE_ALONE ? SHARE_TOGETHER : SHARE_ALONE;
+}
+
+static struct flight *next_in_line(const struct core *core, enum line line, bool turn_over)
+{
+    struct flight *alone = next_of_share(core, line, SHARE_ALONE, turn_over);
+    struct flight *together = next_of_share(core, line, SHARE_TOGETHER, turn_over);
+    if (alone == NULL || together == NULL)
+        return alone != NULL ? alone : together;
+    return share_to_serve(core) == SHARE_ALONE ? alone : together;
 }
 
 /* Users before refreshes. */
@@ -188,9 +264,9 @@ static void start_queued(struct core *core, uint64_t now_us, struct flight *flig
 }
 
 /* Somebody whose thread is free has joined a queued flight. */
-static void start_lent(struct core *core, uint64_t now_us, enum line line)
+static void start_lent(struct core *core, uint64_t now_us, struct flight *first)
 {
-    struct flight *flight = core->asker_count > 0 ? core->queue[line] : NULL;
+    struct flight *flight = core->asker_count > 0 ? first : NULL;
     while (flight != NULL) {
         struct flight *next = flight->line_next;
         if (loads_lender(core, flight) != NULL)
@@ -206,7 +282,7 @@ static uint32_t start_mates(struct core *core, uint64_t now_us, const struct gua
 {
     uint32_t count = 0;
     struct flight *next = NULL;
-    for (struct flight *at = core->queue[line]; at != NULL && count < most; at = next) {
+    for (struct flight *at = core->queue[line][SHARE_TOGETHER]; at != NULL && count < most; at = next) {
         next = at->line_next;
         if (!at->gathers || at->policy != policy || !is_gathered(core, at))
             continue;
@@ -226,7 +302,7 @@ static void start_batch(struct core *core, uint64_t now_us, const struct guard_p
 
 static void start_queries(struct core *core, uint64_t now_us, bool turn_over)
 {
-    while (core->queries < core->config.load_workers) {
+    while (workers_free(core) > 0) {
         struct flight *flight = next_to_start(core, turn_over);
         if (flight == NULL || !permits_allow(core, now_us))
             return;
@@ -239,8 +315,10 @@ static void start_queries(struct core *core, uint64_t now_us, bool turn_over)
 
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
 {
-    start_lent(core, now_us, LINE_USERS);
-    start_lent(core, now_us, LINE_REFRESHES);
+    for (int share = 0; share < SHARES; share++) {
+        start_lent(core, now_us, core->queue[LINE_USERS][share]);
+        start_lent(core, now_us, core->queue[LINE_REFRESHES][share]);
+    }
     start_queries(core, now_us, turn_over);
     permits_balance(core, now_us);
 }
@@ -275,10 +353,12 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
         loads_give_place(core, flight);
         return load;
     }
-    core->queries += mate == NULL;
+    load->share = core->served = flight->share;
+    core->queries[load->share] += mate == NULL;
     load->permit = mate != NULL ? mate->permit : permits_use(core);
     core->stats.loads_running++;
-    flight->has_place = false; /* the load's from here on */
+    load->place_parts = flight->place_parts; /* from here on its own */
+    flight->place_parts = 0;
     return load;
 }
 
@@ -292,7 +372,7 @@ struct load *loads_find(const struct core *core, uint64_t id)
 
 static void end_query(struct core *core, uint64_t now_us, const struct load *load)
 {
-    core->queries--;
+    core->queries[load->share]--;
     if (load->permit != NULL)
         permits_give_back(core, now_us, load->permit);
 }
@@ -307,7 +387,7 @@ void loads_free(struct core *core, uint64_t now_us, struct load *load)
         if (mate_of(core, load) == NULL)
             end_query(core, now_us, load);
         core->stats.loads_running--;
-        core->places_used--;
+        free_parts(core, load->share, load->place_parts);
     }
     free(load);
 }

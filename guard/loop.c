@@ -93,8 +93,10 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
         pthread_mutex_lock(&loop->guard->mutex);
     shell_forget_cancel(loop->guard, get);
     tickets_remove(&loop->tickets, get->ticket);
-    if (get->many != NULL)
+    if (get->many != NULL) {
+        loop->together_count--;
         many_forget(get);
+    }
     if (lock)
         pthread_mutex_unlock(&loop->guard->mutex);
 }

@@ -55,6 +55,7 @@ struct guard_loop {
     struct tag_memory *tag_memory; /* NULL until an entry with tags has been seen */
     struct tickets tickets;        /* the guard's own loop: under the guard's mutex */
     uint32_t many_count;           /* of those, no requests but the stand-ins of many */
+    uint32_t together_count;       /* of those, gets that stand-ins stand for */
     uint32_t count;                /* accepted and not yet called back */
     bool attached;                 /* by a host; what was not may outlive the guard while its handles close */
     bool detaching, handles_closed;

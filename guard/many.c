@@ -212,8 +212,7 @@ static enum guard_status take_one_ticket(struct guard_loop *loop, struct get *ge
 static enum guard_status take_tickets(struct many *many)
 {
     struct guard_loop *loop = many->loop;
-    uint32_t used = loop->tickets.used - loop->many_count, most = loop->guard->config.max_waiters;
-    if (used >= most || many->count > most - used) {
+    if (many->count + loop->together_count > loop->guard->config.max_waiters) {
         atomic_fetch_add_explicit(&loop->guard->shed, many->count, memory_order_relaxed);
         return GUARD_SHED;
     }
@@ -223,9 +222,11 @@ static enum guard_status take_tickets(struct many *many)
         status = take_one_ticket(loop, many->parts[taken].get);
         taken += status == GUARD_OK;
     }
-    loop->many_count += status == GUARD_OK;
-    if (status == GUARD_OK)
+    if (status == GUARD_OK) {
+        loop->many_count++;
+        loop->together_count += (uint32_t)many->count;
         return status;
+    }
     while (taken > 0)
         tickets_remove(&loop->tickets, many->parts[--taken].get->ticket);
     if (many->stand_in->ticket != 0)

@@ -10,7 +10,8 @@
  *
  * One permit is one query: that of a load, or of a batch. Asked for once a worker is free and a load is queued, so that
  * neither a worker nor a permit waits for the other; the loads stay queued meanwhile, with leases that go on being
- * renewed. Permits are alike: who gets one is decided when it comes, users before refreshes.
+ * renewed. Permits are alike: who gets one is decided when it comes, users before refreshes, the two shares
+ * as they get workers (loads.c).
  *
  * Waiting    A refusal has put this process into Redis's queue. It asks again when a message names it, when it has given
  *            a permit back itself, or when the poll says so; then for as many as the reply says are free.

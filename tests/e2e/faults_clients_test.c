@@ -243,6 +243,93 @@ static void waiters_of_the_burst_itself_may_read_as_late_as_they_like(void **sta
     }
 }
 
+/* ---- large documents that nobody reads ---- */
+
+enum {
+    LARGE_IDS = 100,
+    LARGE_BYTES = 5 << 20, /* each document is larger */
+    UNREAD = 60,
+    UNREAD_KIB =
+        96 << 10, /* the budget of a loop, what one answer is made of, and what malloc() keeps of them */
+};
+
+/* A hundred products as large as they may be, and what a document of them looks like. */
+static void ask_for_large(struct fleet *fleet, char path[BURST_PATH_BYTES], struct http_answer *first)
+{
+    uint32_t product = fleet->next_product;
+    fleet->next_product += LARGE_IDS;
+    assert_true(
+        fleet_sql(fleet, NULL, 0,
+                  "UPDATE products SET description = repeat(U&'\\20AC', 20000) WHERE id >= %u AND id < %u",
+                  product, product + LARGE_IDS));
+    size_t used = (size_t)snprintf(path, BURST_PATH_BYTES, "/products?ids=%u", product);
+    for (uint32_t i = 1; i < LARGE_IDS; i++)
+        used += (size_t)snprintf(path + used, BURST_PATH_BYTES - used, ",%u", product + i);
+    assert_true(used < BURST_PATH_BYTES);
+    assert_true(fleet_ask(fleet, 0, NULL, path, first));
+    assert_int_equal(first->status, 200);
+    assert_true(first->body_bytes > LARGE_BYTES);
+}
+
+/* Who is told to come back later does. */
+static void ask_until_served(struct fleet *fleet, const char *path, struct http_answer *out)
+{
+    char retry[16];
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    assert_true(fleet_ask(fleet, 0, NULL, path, out));
+    while (out->status == 503 && net_now_us() < end_us) {
+        assert_non_null(strstr(out->body, "/problems/unread"));
+        assert_string_equal(http_header(out, "Retry-After", retry, sizeof retry), "1");
+        http_answer_clear(out);
+        poll(NULL, 0, 10);
+        assert_true(fleet_ask(fleet, 0, NULL, path, out));
+    }
+    assert_int_equal(out->status, 200);
+}
+
+static bool is_served(const struct lone *lone)
+{
+    static const char served[] = "HTTP/1.1 200";
+    char text[sizeof served - 1];
+    assert_true(net_wait(lone->fd, POLLIN, net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000));
+    ssize_t got = recv(lone->fd, text, sizeof text, MSG_PEEK | MSG_WAITALL);
+    return got == (ssize_t)sizeof text && memcmp(text, served, sizeof text) == 0;
+}
+
+static void documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs(void **state)
+{
+    enum { RECEIVE_BYTES = 2048 };
+    struct fleet *fleet = *state;
+    struct lone unread[UNREAD];
+    char path[BURST_PATH_BYTES], small[64];
+    struct http_answer first, last;
+    size_t served = 0;
+    const char *const one_loop[] = {"SERVER_LOOPS=1", NULL};
+    assert_true(fleet_start(fleet, 1, one_loop));
+    ask_for_large(fleet, path, &first);
+    uint64_t resident_kib = proc_status(fleet->catalogd[0].pid, "VmRSS"), most_kib = resident_kib;
+    for (size_t i = 0; i < UNREAD; i++) {
+        unread[i] = lone_connect(fleet, 0, RECEIVE_BYTES);
+        lone_ask(&unread[i], path);
+        served += is_served(&unread[i]);
+        uint64_t now_kib = proc_status(fleet->catalogd[0].pid, "VmRSS");
+        most_kib = now_kib > most_kib ? now_kib : most_kib;
+    }
+    print_message("%d unread answers of %zu bytes, %zu served: %" PRIu64 " KiB more\n", UNREAD,
+                  first.body_bytes, served, most_kib - resident_kib);
+    assert_true(SANITIZED || most_kib - resident_kib <= UNREAD_KIB);
+    snprintf(small, sizeof small, "/products?ids=%u", fleet->next_product);
+    assert_int_equal(fleet_ask_status(fleet, 0, small), 200); /* takes the place of a larger one */
+    ask_until_served(fleet, path, &last);
+    assert_int_equal(last.body_bytes, first.body_bytes);
+    assert_memory_equal(last.body, first.body, first.body_bytes);
+    http_answer_clear(&first);
+    http_answer_clear(&last);
+    for (size_t i = 0; i < UNREAD; i++)
+        lone_hang_up(&unread[i]);
+    assert_true(probe_wait_quiet(fleet, 0));
+}
+
 /* ---- a crowd on one key ---- */
 
 struct crowd {
@@ -356,6 +443,8 @@ int main(void)
         cmocka_unit_test_teardown(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end,
                                   fleet_end),
         cmocka_unit_test_teardown(waiters_of_the_burst_itself_may_read_as_late_as_they_like, fleet_end),
+        cmocka_unit_test_teardown(
+            documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs, fleet_end),
         cmocka_unit_test_teardown(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread,
                                   fleet_end),
     };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, and what clients get, also when two
- * processes are asked for overlapping sets at the same instant.
+ * processes are asked for overlapping sets at the same instant; and what is left to others while some ask for very many.
  */
-#include "tests/support/fleet.h"
+#include "tests/support/probe.h"
 
 #include <jansson.h>
 
@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,6 +354,138 @@ static void clients_who_leave_are_forgotten(void **state)
     assert_true(fleet_metric(fleet, 0, "guard_waiters") == 0);
 }
 
+/* ---- many who ask for many, beside those who ask for one ---- */
+
+enum { CROWD = 12, CROWD_IDS = 100, CROWD_WARM = 2 * CROWD, SINGLES = 50, FLOOD = 300, BURSTS = 4 };
+
+/* Clients that ask for random ids, again and again. */
+struct crowd {
+    struct fleet *fleet;
+    pthread_t threads[CROWD];
+    size_t count;
+    atomic_bool over;
+    atomic_uint seed, served, refused; /* answers: 200, others */
+};
+
+static void path_of_random_ids(char path[PATH_BYTES], unsigned *seed)
+{
+    size_t used = (size_t)snprintf(path, PATH_BYTES, "/products?ids=");
+    for (int i = 0; i < CROWD_IDS; i++)
+        used += (size_t)snprintf(path + used, PATH_BYTES - used, "%s%d", i > 0 ? "," : "",
+                                 10000000 + i * 900000 + rand_r(seed) % 900000);
+}
+
+static void *run_crowd(void *context)
+{
+    struct crowd *crowd = context;
+    unsigned seed = atomic_fetch_add(&crowd->seed, 1);
+    char path[PATH_BYTES];
+    while (!atomic_load(&crowd->over)) {
+        path_of_random_ids(path, &seed);
+        atomic_fetch_add(fleet_ask_status(crowd->fleet, 0, path) == 200 ? &crowd->served : &crowd->refused,
+                         1);
+    }
+    return NULL;
+}
+
+static bool is_warm(void *context)
+{
+    struct crowd *crowd = context;
+    return atomic_load(&crowd->served) + atomic_load(&crowd->refused) >= CROWD_WARM;
+}
+
+static void crowd_start(struct crowd *crowd, struct fleet *fleet, size_t count)
+{
+    *crowd = (struct crowd){.fleet = fleet, .count = count};
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&crowd->threads[i], NULL, run_crowd, crowd), 0);
+    assert_true(probe_wait("the crowd is answered", is_warm, crowd));
+}
+
+static void crowd_stop(struct crowd *crowd)
+{
+    atomic_store(&crowd->over, true);
+    for (size_t i = 0; i < crowd->count; i++)
+        pthread_join(crowd->threads[i], NULL);
+}
+
+static void path_of_single(void *context, uint32_t index, char *path)
+{
+    const uint32_t *first = context;
+    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, *first + index);
+}
+
+/* So many cold products at once, each asked for alone; returns how many were served. */
+static uint32_t ask_for_singles(struct fleet *fleet, uint32_t count)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct probe_burst burst;
+    uint32_t first = cold_products(fleet, count);
+    struct burst_options options = fleet_options(fleet, targets, NULL, count);
+    options.path_of = path_of_single;
+    options.path_context = &first;
+    assert_true(probe_burst(&options, &burst));
+    assert_int_equal(burst.summary.statuses[200] + burst.summary.statuses[503], count);
+    assert_int_equal(burst.unadvised, 0);
+    return burst.summary.statuses[200];
+}
+
+static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
+{
+    uint32_t served = 0;
+    for (int i = 0; i < BURSTS; i++)
+        served += ask_for_singles(crowd->fleet, count);
+    crowd_stop(crowd);
+    print_message("%d asked for alone, %" PRIu32 " served; for %d at a time %u, %u refused\n",
+                  BURSTS * (int)count, served, CROWD_IDS, atomic_load(&crowd->served),
+                  atomic_load(&crowd->refused));
+    return served;
+}
+
+static void who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one(void **state)
+{
+    struct fleet *fleet = *state;
+    struct crowd crowd;
+    const char *const settings[] = {"LOAD_WORKERS=2", "LOAD_QUEUE=50",     "LOAD_DELAY_MS=20",
+                                    FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
+    assert_true(fleet_start(fleet, 1, settings));
+    crowd_start(&crowd, fleet, CROWD);
+    assert_int_equal(ask_beside(&crowd, SINGLES), BURSTS * SINGLES);
+    assert_int_equal(atomic_load(&crowd.refused), 0);
+}
+
+static void who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred(void **state)
+{
+    enum { FEW = 4, PLACES = 2 + 10 };
+    struct fleet *fleet = *state;
+    struct crowd crowd;
+    const char *const settings[] = {"LOAD_WORKERS=2", "LOAD_QUEUE=10",     "LOAD_DELAY_MS=20",
+                                    FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
+    assert_true(fleet_start(fleet, 1, settings));
+    crowd_start(&crowd, fleet, FEW);
+    assert_in_range(ask_beside(&crowd, FLOOD), BURSTS * PLACES,
+                    BURSTS * FLOOD - 1); /* more than there are places */
+    assert_int_equal(atomic_load(&crowd.refused), 0);
+}
+
+/* One worker, one permit: the two take turns, or one of them would never be served. */
+static void with_one_worker_and_one_permit_both_are_served(void **state)
+{
+    struct fleet *fleet = *state;
+    struct crowd crowd;
+    const char *const settings[] = {"LOAD_WORKERS=1",
+                                    "LOAD_PERMITS=1",
+                                    "PERMIT_MS=15000",
+                                    "LOAD_DELAY_MS=20",
+                                    FLEET_PATIENT,
+                                    "DEADLINE_MS=28000",
+                                    NULL};
+    assert_true(fleet_start(fleet, 1, settings));
+    crowd_start(&crowd, fleet, CROWD);
+    assert_int_equal(ask_beside(&crowd, SINGLES), BURSTS * SINGLES);
+    assert_int_equal(atomic_load(&crowd.refused), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +496,9 @@ int main(void)
         cmocka_unit_test_teardown(who_holds_the_document_is_told_so, fleet_end),
         cmocka_unit_test_teardown(overlapping_sets_asked_in_opposite_orders_load_each_id_once, fleet_end),
         cmocka_unit_test_teardown(clients_who_leave_are_forgotten, fleet_end),
+        cmocka_unit_test_teardown(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one, fleet_end),
+        cmocka_unit_test_teardown(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred, fleet_end),
+        cmocka_unit_test_teardown(with_one_worker_and_one_permit_both_are_served, fleet_end),
         cmocka_unit_test_teardown(a_database_that_is_away_is_one_problem_for_all, fleet_end),
     };
     return cmocka_run_group_tests(tests, fleet_up, fleet_down);

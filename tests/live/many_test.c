@@ -258,6 +258,48 @@ static void a_batch_counts_as_one_of_the_workers(void **state)
     fleet_close(&fleet);
 }
 
+/* Three places of either kind, and two workers: as many batches, and as many single loads. */
+static void batches_and_single_gets_have_places_of_their_own(void **state)
+{
+    enum { PLACES = 3, SET = 60 };
+    struct fleet fleet;
+    static struct keys keys[PLACES + 1];
+    static struct many_ask many[PLACES + 1];
+    struct ask singles[PLACES + 1];
+    static const char *const names[] = {"s0", "s1", "s2", "s3"};
+    static const char *const rows[] = {"s0 v1", "s1 v1", "s2 v1"};
+    (void)state;
+    many_init(&fleet);
+    fleet.policy.batch_max = SET;
+    fleet.config.load_workers = 2;
+    fleet.config.load_queue = PLACES - 2;
+    fleet_open(&fleet, 1);
+    source_shut(&fleet.source);
+    for (size_t i = 0; i <= PLACES; i++) {
+        keys_of(&keys[i], i * 100, SET, false);
+        many_start(&fleet, 0, &many[i], &keys[i]);
+        WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == (i < PLACES ? i + 1 : i) * SET);
+    }
+    many_wait(&many[PLACES]);
+    for (size_t i = 0; i <= PLACES; i++) {
+        ask_start(&fleet, 0, &singles[i], names[i]);
+        WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == PLACES * SET + (i < PLACES ? i + 1 : i));
+    }
+    ask_wait(&singles[PLACES]);
+    assert_int_equal(many[PLACES].results[SET - 1].status, GUARD_SHED);
+    assert_int_equal(singles[PLACES].result.status, GUARD_SHED);
+    assert_int_equal(atomic_load(&batch.batches), 2);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < PLACES; i++) {
+        many_wait(&many[i]);
+        assert_rows(&many[i], &keys[i]);
+        many_clear(&many[i]);
+        expect_answer(&singles[i], rows[i]);
+    }
+    assert_int_equal(atomic_load(&fleet.source.most), 2);
+    fleet_close(&fleet);
+}
+
 static void without_a_batch_loader_every_key_is_loaded_by_itself(void **state)
 {
     struct fleet fleet;
@@ -674,6 +716,7 @@ int main(void)
         cmocka_unit_test(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one),
         cmocka_unit_test(a_batch_is_no_larger_than_its_policy_says),
         cmocka_unit_test(a_batch_counts_as_one_of_the_workers),
+        cmocka_unit_test(batches_and_single_gets_have_places_of_their_own),
         cmocka_unit_test(without_a_batch_loader_every_key_is_loaded_by_itself),
         cmocka_unit_test(a_single_get_is_never_held_for_a_batch),
         cmocka_unit_test(without_redis_many_keys_are_one_batch_too),

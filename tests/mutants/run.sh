@@ -105,7 +105,7 @@ sow() {
 
 simulated() {
     case $2 in
-    guard/flight*.c | guard/near*.c | guard/permits.c) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
+    'sim '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
     *) echo - ;;
     esac
 }
@@ -161,7 +161,6 @@ judge_mutant() {
     build "$@" || { cat "$folder/make.log"; echo "$name: does not build"; return 1; }
     judge "$@"
     cp "$folder/unmutated" "$tree/$file"
-    simulator=$(simulated "$name" "$file")
     verdict=${found:-${late:+TIMED OUT in $late}}
     row "$name" "${simulator:-NOT RUN}" "${verdict:-SURVIVED}"
     if is_found "$name" && { [ "$simulator" = found ] || [ "$simulator" = - ]; }; then
@@ -174,7 +173,8 @@ judge_mutant() {
 judge_share() {
     share "$1" <"$top/mutants" >"$folder/mutants"
     while IFS='|' read -r name file programs <&3; do
-        judge_mutant "$name" "$file" $programs || return 1
+        simulator=$(simulated "$name" "$programs")
+        judge_mutant "$name" "$file" ${programs#sim } || return 1
     done 3<"$folder/mutants"
 }
 
@@ -186,7 +186,7 @@ count() {
 rm -rf "$top"
 mkdir -p "$top"
 mutants >"$top/mutants"
-cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | sort -u >"$top/programs"
+cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx sim | sort -u >"$top/programs"
 in_lanes copy_tree || exit 2
 echo "== the simulator"
 (cd "$top/0/tree" && CC=$CC sh tests/sim/mutants.sh) >"$top/simulator.log" 2>&1

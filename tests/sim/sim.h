@@ -153,6 +153,8 @@ enum seen {
     SEEN_REFUSED,   /* permits refused */
     SEEN_NAMED,     /* messages that one is free */
     SEEN_REENTERED, /* permits that were lost, and counted again */
+    SEEN_SHED,      /* gets that found no place among those that are asked for alone */
+    SEEN_SHED_TOGETHER,
     SEENS,
 };
 
@@ -369,6 +371,7 @@ struct request {
     bool looking;                   /* its lookup is under way: the core does not know of it yet */
     bool open;
     unsigned answers;
+    uint64_t over_us; /* answered */
     bool probe;
     uint32_t asker; /* nested: 1 + the load whose loader asks; 0: none */
 };
@@ -664,6 +667,8 @@ void fault_heal(struct sim *sim);
 
 void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lease_end end, const char *by);
 void check_answer(struct sim *sim, const struct request *request);
+/* Because too many wait. */
+void check_refused(struct sim *sim, const struct request *request);
 /* A renewal is sent. */
 void check_hold(struct sim *sim, const struct command *renewal);
 void check_lost(struct sim *sim, const struct command *renewal);

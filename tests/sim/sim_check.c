@@ -8,6 +8,8 @@
  *              begins over a fresh value but the early refresh of that very value; one process never runs two
  *              loads of a key that it still wants
  * Bulkhead     a process never runs more loads than it has workers
+ * Shares       who asks alone is never refused while those who do hold fewer places, or waiters, than there are, nor who
+ *              asks together: whatever the others hold
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
  * Pushed       what a message has brought is at least as old as it says, and still fresh
@@ -312,6 +314,64 @@ static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
     return false;
 }
 
+/* ---- shares ---- */
+
+static bool is_of_share(const struct sim *sim, uint32_t index, const struct request *request)
+{
+    const struct request *other = &sim->request[index];
+    return other != request && other->life == request->life &&
+           other->waiter.together == request->waiter.together;
+}
+
+void check_refused(struct sim *sim, const struct request *request)
+{
+    uint32_t waiters = 0;
+    for (uint32_t i = 0; i < sim->requests; i++)
+        waiters += is_of_share(sim, i, request) && sim->request[i].open;
+    if (waiters < sim->params.max_waiters)
+        sim_fail(sim, "p%u refuses #%u for %u who wait%s", request->process,
+                 (uint32_t)(request - sim->request), waiters, request->waiter.together ? " together" : "");
+}
+
+/* No more than so many, in parts of which `whole` are one: of who waits; of loads, which may have outlived who asked for
+ * them; and of questions, likewise. Only where everybody has a flight of his own. */
+static uint32_t count_places(const struct sim *sim, const struct request *request, uint32_t whole)
+{
+    uint32_t parts = 0;
+    for (uint32_t i = 0; i < sim->requests; i++)
+        parts +=
+            is_of_share(sim, i, request) && (sim->request[i].open || sim->request[i].over_us == sim->now_us);
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        bool counts = load->life == request->life && (load->batch != 0) == request->waiter.together;
+        parts += counts && (!load->ended || load->ended_us == sim->now_us) ? whole : 0;
+    }
+    for (uint32_t i = 0; i < sim->commands; i++) {
+        const struct command *command = &sim->command[i];
+        parts += command->life == request->life && command->action.kind == CORE_ACQUIRE && !command->answered
+                     ? whole
+                     : 0;
+    }
+    return parts;
+}
+
+static void check_shed(struct sim *sim, const struct request *request)
+{
+    const struct params *params = &sim->params;
+    uint32_t whole = request->waiter.together ? params->policy.batch_max : 1;
+    uint32_t places = (params->workers + params->queue) * whole;
+    bool applies = request->waiter.result.status == GUARD_SHED && params->mode == GUARD_MODE_OFF;
+    bool queued_for_long = sim->now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
+    if (!applies || queued_for_long)
+        return;
+    uint32_t used = count_places(sim, request, whole);
+    sim->seen[request->waiter.together ? SEEN_SHED_TOGETHER : SEEN_SHED]++;
+    if (used < places)
+        sim_fail(sim, "#%u%s is shed, and of %u parts of places of its share %u are used at most",
+                 (uint32_t)(request - sim->request), request->waiter.together ? " of many" : "", places,
+                 used);
+}
+
 void check_answer(struct sim *sim, const struct request *request)
 {
     enum guard_status status = request->waiter.result.status;
@@ -329,6 +389,7 @@ void check_answer(struct sim *sim, const struct request *request)
     check_stale(sim, request);
     check_pushed(sim, request);
     check_refreshed(sim, request);
+    check_shed(sim, request);
     if (status == GUARD_OK)
         check_value(sim, request);
     if (status == GUARD_ABSENT && !was_absent(&sim->row[request->key], request->floor))

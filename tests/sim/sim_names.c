@@ -62,6 +62,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_REFUSED] = "permits refused",
     [SEEN_NAMED] = "permits announced",
     [SEEN_REENTERED] = "lost permits counted again",
+    [SEEN_SHED] = "gets shed that were asked for alone",
+    [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
 };
 
 const char *const fault_names[FAULTS] = {

@@ -482,6 +482,7 @@ void process_answered(struct sim *sim, struct request *request)
 {
     request->answers++;
     request->open = false;
+    request->over_us = sim->now_us;
     check_answer(sim, request);
     if (request->asker != 0) {
         sim->seen[SEEN_CIRCLES] += request->waiter.result.failure == GUARD_FAILURE_CYCLE;
@@ -516,6 +517,8 @@ static void process_get_nested(struct sim *sim, struct process *process, uint32_
     request->open = load->asking = status == GUARD_OK;
     process->accepted += request->open;
     process->refused += status == GUARD_SHED;
+    if (status == GUARD_SHED)
+        check_refused(sim, request);
     sim->seen[SEEN_NESTED]++;
     sim_trace(sim, "p%u  nested get #%u k%u%s", process->index, index, key, request->open ? "" : " refused");
     process_drain(sim, process);
@@ -533,6 +536,8 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     request->open = status == GUARD_OK;
     process->accepted += request->open;
     process->refused += status == GUARD_SHED;
+    if (status == GUARD_SHED)
+        check_refused(sim, request);
     sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, request->key, request->floor,
               request->open ? "" : " refused");
     if (request->probe && !request->open)

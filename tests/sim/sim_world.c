@@ -170,7 +170,20 @@ static void choose_room(struct params *params)
         params->workers = SIM_REQUESTS;
 }
 
-/* No dice: the other worlds stay what they are. */
+/* Many who ask for many and few places, and nobody shares a load. No dice here, and below: the other worlds stay what
+ * they are. */
+static void choose_crowd(struct sim *sim)
+{
+    enum { WORLDS = 30, CROWDED = 6 };
+    struct params *params = &sim->params;
+    uint64_t number = sim->seed / WORLDS;
+    if (sim->seed % WORLDS != CROWDED || params->calm)
+        return;
+    params->mode = GUARD_MODE_OFF;
+    params->workers = (uint32_t)(1 + number % 2);
+    params->queue = (uint32_t)(number / 2 % 4);
+}
+
 static void choose_near(struct sim *sim)
 {
     enum { WORLDS = 4, NEAR_MOST_MS = 1500, TIGHT_BYTES = 65536 };
@@ -206,6 +219,7 @@ static void choose_params(struct sim *sim)
     if (sim_one_in(sim, 10))
         choose_calm(sim);
     choose_room(params);
+    choose_crowd(sim);
     choose_near(sim);
 }
 

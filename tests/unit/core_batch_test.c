@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* core_batch_test.c - keys that were asked for together: when their loads begin, and as which queries. */
+/* core_batch_test.c - keys that were asked for together: when their loads begin, as which queries, and what is theirs
+ * beside those that are asked for alone. */
 #include "core_bench.h"
 
 enum { KEYS = 4 };
@@ -11,14 +12,20 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     (void)loads, (void)count, (void)context;
 }
 
-static int set_up(void **state)
+static int prepare(void **state)
 {
     bench_up(state);
     struct bench *bench = *state;
     bench->policy.batch_loader = load_batch;
     bench->config.load_workers = 1;
     bench->config.load_queue = 10;
-    bench_open(bench);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    prepare(state);
+    bench_open(*state);
     return 0;
 }
 
@@ -204,9 +211,243 @@ static void closing_ends_what_gathers(void **state)
         answered(&callers[i], GUARD_CLOSING);
 }
 
+/* ---- shares ---- */
+
+/* So many workers and further places; of the keys that are asked for together so many are one query. */
+static struct bench *open_shares(void **state, uint32_t workers, uint32_t queue, uint32_t batch_max)
+{
+    struct bench *bench = *state;
+    bench->config.load_workers = workers;
+    bench->config.load_queue = queue;
+    bench->policy.batch_max = batch_max;
+    bench_open(bench);
+    return bench;
+}
+
+/* Its lease is granted; it starts if a worker is free. */
+static void line_up_alone(struct bench *bench, const char *key, struct caller *caller)
+{
+    get(bench, key, caller);
+    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+}
+
+static void line_up_together(struct bench *bench, const char *key, struct caller *caller)
+{
+    get_together(bench, key, caller);
+    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE); /* it has a place */
+    turn_over(bench);
+    reply_kind(bench, acquire, REPLY_LEASE);
+    turn_over(bench);
+}
+
+static void is_shed(struct bench *bench, const struct caller *caller)
+{
+    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_PEEK);
+    reply_kind(bench, acquire, REPLY_FREE);
+    answered(caller, GUARD_SHED);
+}
+
+static struct seen *expect_load(struct bench *bench, const char *key)
+{
+    struct seen *load = expect(bench, CORE_LOAD);
+    assert_string_equal(load->key, key);
+    return load;
+}
+
+/* The values that they have got. */
+static void drop_values(struct caller *callers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        guard_value_unref(&callers[i].waiter.result.value);
+}
+
+static const char *const singles[KEYS] = {"s0", "s1", "s2", "s3"};
+
+/* Nor do they wait for the end of a turn, at which no worker would ever be free. */
+static void with_one_worker_batches_and_single_loads_take_turns(void **state)
+{
+    struct bench *bench = open_shares(state, 1, 10, 1);
+    static const char *const order[] = {"k0", "s0", "k1", "s1", "k2", "s2", "k3", "s3"};
+    struct caller first, callers[2 * KEYS];
+    struct seen *load = begin_load(bench, "first", &first);
+    for (size_t i = 0; i < KEYS; i++)
+        line_up_together(bench, keys[i], &callers[i]);
+    for (size_t i = 0; i < KEYS; i++)
+        line_up_alone(bench, singles[i], &callers[KEYS + i]);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        finish_load(bench, load, "v");
+        load = expect_load(bench, order[i]);
+    }
+    bench_close(bench);
+    drop_values(&first, 1);
+    drop_values(callers, sizeof callers / sizeof *callers);
+}
+
+/* What began before the others came runs on; then each has half, however long its loads take. */
+static void who_waits_gets_half_of_the_workers_as_they_become_free(void **state)
+{
+    struct bench *bench = open_shares(state, 4, 10, 1);
+    static const char *const more[] = {"m0", "m1", "m2", "m3"};
+    struct caller callers[3 * KEYS];
+    struct seen *batches[KEYS], *alone[KEYS];
+    for (size_t i = 0; i < KEYS; i++) {
+        line_up_together(bench, keys[i], &callers[i]);
+        batches[i] = expect_load(bench, keys[i]); /* nobody else waits */
+    }
+    for (size_t i = 0; i < KEYS; i++)
+        line_up_together(bench, more[i], &callers[KEYS + i]);
+    for (size_t i = 0; i < KEYS; i++)
+        line_up_alone(bench, singles[i], &callers[2 * KEYS + i]);
+    sent_nothing(bench);
+    for (size_t i = 0; i < 2; i++) {
+        finish_load(bench, batches[i], "v");
+        alone[i] = expect_load(bench, singles[i]);
+    }
+    finish_load(bench, alone[0], "v"); /* two batches and one of these run */
+    alone[2] = expect_load(bench, singles[2]);
+    finish_load(bench, batches[2], "v");
+    expect_load(bench, more[0]);
+    finish_load(bench, alone[1], "v");
+    expect_load(bench, singles[3]);
+    finish_load(bench, alone[2], "v"); /* none of them waits any more */
+    expect_load(bench, more[1]);
+    bench_close(bench);
+    drop_values(callers, sizeof callers / sizeof *callers);
+}
+
+static void what_batches_hold_refuses_nobody_who_asks_alone(void **state)
+{
+    struct bench *bench = open_shares(state, 1, 1, 1);
+    struct caller callers[3], alone[3];
+    line_up_together(bench, keys[0], &callers[0]);
+    expect_load(bench, keys[0]);
+    line_up_together(bench, keys[1], &callers[1]);
+    get_together(bench, keys[2], &callers[2]);
+    is_shed(bench, &callers[2]);
+    for (size_t i = 0; i < 2; i++)
+        line_up_alone(bench, singles[i], &alone[i]);
+    get(bench, singles[2], &alone[2]);
+    is_shed(bench, &alone[2]);
+    bench_close(bench);
+}
+
+static void what_single_loads_hold_refuses_no_batch(void **state)
+{
+    struct bench *bench = open_shares(state, 1, 1, 1);
+    struct caller callers[3], alone[3];
+    line_up_alone(bench, singles[0], &alone[0]);
+    expect_load(bench, singles[0]);
+    line_up_alone(bench, singles[1], &alone[1]);
+    get(bench, singles[2], &alone[2]);
+    is_shed(bench, &alone[2]);
+    for (size_t i = 0; i < 2; i++)
+        line_up_together(bench, keys[i], &callers[i]);
+    get_together(bench, keys[2], &callers[2]);
+    is_shed(bench, &callers[2]);
+    bench_close(bench);
+}
+
+static void keys_that_are_one_query_take_one_place(void **state)
+{
+    struct bench *bench = open_shares(state, 1, 1, KEYS);
+    struct caller first, callers[KEYS], further[KEYS + 1];
+    static const char *const more[] = {"m0", "m1", "m2", "m3"};
+    struct seen *acquires[KEYS];
+    get_all(bench, callers, acquires);
+    for (int i = 0; i < KEYS; i++)
+        reply_kind(bench, acquires[i], REPLY_LEASE);
+    turn_over(bench);
+    for (int i = 0; i < KEYS; i++)
+        expect_load(bench, keys[i]);
+    for (int i = 0; i < KEYS; i++)
+        line_up_together(bench, more[i], &further[i]);
+    get_together(bench, "one more", &further[KEYS]);
+    is_shed(bench, &further[KEYS]);
+    line_up_alone(bench, "alone", &first);
+    still_waits(&first);
+    bench_close(bench);
+}
+
+static void a_queued_key_that_is_asked_for_alone_too_leaves_its_batch(void **state)
+{
+    struct bench *bench = open_shares(state, 1, 1, KEYS);
+    struct caller first, callers[KEYS], alone, last;
+    struct seen *acquires[KEYS], *load = begin_load(bench, "first", &first);
+    get_all(bench, callers, acquires);
+    for (int i = 0; i < KEYS; i++)
+        reply_kind(bench, acquires[i], REPLY_LEASE);
+    turn_over(bench);
+    get(bench, keys[1], &alone); /* takes the other place of those */
+    sent_nothing(bench);
+    get(bench, keys[2], &last); /* there is none left: this one waits with the batch */
+    sent_nothing(bench);
+    finish_load(bench, load, "v");
+    struct seen *loads[] = {expect_load(bench, keys[0]), expect_load(bench, keys[2]),
+                            expect_load(bench, keys[3])};
+    for (size_t i = 0; i < 3; i++)
+        finish_load(bench, loads[i], "v");
+    load = expect_load(bench, keys[1]);
+    assert_int_equal(load->action.batch, 0);
+    finish_load(bench, load, "v");
+    answered_value(&alone, "v", GUARD_FROM_FLIGHT);
+    answered_value(&callers[1], "v", GUARD_FROM_LOAD);
+    answered_value(&last, "v", GUARD_FROM_FLIGHT);
+    bench_close(bench);
+    drop_values(&first, 1);
+    drop_values(callers, KEYS);
+}
+
+static void each_has_as_many_waiters_as_are_allowed(void **state)
+{
+    struct bench *bench = *state;
+    struct caller callers[3], alone[3];
+    bench->config.max_waiters = 2;
+    bench_open(bench);
+    for (int i = 0; i < 3; i++)
+        get_together(bench, keys[i], &callers[i]);
+    for (int i = 0; i < 3; i++)
+        get(bench, singles[i], &alone[i]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(callers[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
+        assert_int_equal(alone[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
+    }
+    cancel(bench, &callers[0]);
+    get_together(bench, keys[3], &callers[2]);
+    assert_int_equal(callers[2].accepted, GUARD_OK);
+    bench_close(bench);
+}
+
+/* Without a batch loader each key is a query, and yet not one of those that are asked for alone. */
+static void without_a_batch_loader_many_keys_are_many_queries_of_their_own_share(void **state)
+{
+    struct bench *bench = *state;
+    bench->policy.batch_loader = NULL;
+    open_shares(state, 2, 1, 1);
+    struct caller callers[KEYS], alone;
+    struct seen *acquires[KEYS], *load = NULL;
+    for (int i = 0; i < KEYS - 1; i++) {
+        get_together(bench, keys[i], &callers[i]);
+        acquires[i] = expect(bench, CORE_ACQUIRE);
+    }
+    for (int i = 0; i < KEYS - 1; i++) {
+        reply_kind(bench, acquires[i], REPLY_LEASE);
+        load = i < 2 ? expect_load(bench, keys[i]) : load;
+    }
+    get_together(bench, keys[3], &callers[3]);
+    is_shed(bench, &callers[3]);
+    line_up_alone(bench, "alone", &alone);
+    finish_load(bench, load, "v");
+    expect_load(bench, "alone");
+    bench_close(bench);
+    drop_values(callers, KEYS);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
+#define TEST_OF_SHARES(name) cmocka_unit_test_setup(name, prepare)
     const struct CMUnitTest tests[] = {
         TEST(what_was_asked_in_one_turn_is_one_query),
         TEST(who_must_wait_for_another_process_holds_nobody_up),
@@ -216,6 +457,14 @@ int main(void)
         TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed),
         TEST(a_key_asked_for_alone_waits_for_no_turn),
         TEST(closing_ends_what_gathers),
+        TEST_OF_SHARES(with_one_worker_batches_and_single_loads_take_turns),
+        TEST_OF_SHARES(who_waits_gets_half_of_the_workers_as_they_become_free),
+        TEST_OF_SHARES(what_batches_hold_refuses_nobody_who_asks_alone),
+        TEST_OF_SHARES(what_single_loads_hold_refuses_no_batch),
+        TEST_OF_SHARES(keys_that_are_one_query_take_one_place),
+        TEST_OF_SHARES(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch),
+        TEST_OF_SHARES(each_has_as_many_waiters_as_are_allowed),
+        TEST_OF_SHARES(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share),
     };
     return cmocka_run_group_tests_name("core: batches", tests, NULL, NULL);
 }

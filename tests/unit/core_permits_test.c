@@ -218,6 +218,49 @@ static void a_batch_takes_one_permit_and_keeps_it_to_its_last_load(void **state)
         guard_value_unref(&callers[i].waiter.result.value);
 }
 
+/* Redis has one permit. The next load, or NULL; *out: the permit is. */
+static struct seen *next_load(struct bench *bench, bool *out)
+{
+    for (struct seen *seen = next_seen(bench); seen != NULL; seen = next_seen(bench)) {
+        if (seen->action.kind == CORE_LOAD)
+            return seen;
+        bool asks = seen->action.kind == CORE_PERMIT_ACQUIRE, refused = asks && *out;
+        *out = asks || (*out && seen->action.kind != CORE_PERMIT_RELEASE);
+        reply_code(bench, seen, refused ? -PERMIT_MS : 1);
+    }
+    return NULL;
+}
+
+static void who_gets_the_next_permit_is_who_would_get_the_worker(void **state)
+{
+    static const char *const order[] = {"t0", "s0", "t1", "s1"};
+    struct bench *bench = with_permits(state, 1);
+    struct caller first, callers[4];
+    bool out = true;
+    bench->config.load_queue = 10;
+    bench->policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
+    bench->policy.batch_max = 1;
+    bench_open(bench);
+    struct seen *load = load_with_permit(bench, "first", &first);
+    for (int i = 0; i < 4; i++) {
+        (i < 2 ? get : get_together)(bench, order[i < 2 ? 2 * i + 1 : 2 * i - 4], &callers[i]);
+        reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+        assert_null(next_load(bench, &out));
+        if (i >= 2)
+            turn_over(bench);
+    }
+    for (int i = 0; i < 4; i++) {
+        loaded(bench, load, "row");
+        load = next_load(bench, &out);
+        assert_non_null(load);
+        assert_string_equal(load->key, order[i]);
+    }
+    bench_close(bench);
+    guard_value_unref(&first.waiter.result.value);
+    for (int i = 0; i < 4; i++)
+        guard_value_unref(&callers[i].waiter.result.value);
+}
+
 static void a_nested_load_needs_no_permit(void **state)
 {
     struct bench *bench = open_with_permits(state);
@@ -837,6 +880,7 @@ int main(void)
         TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit),
         TEST(a_permit_that_nobody_needs_any_more_goes_back),
         TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load),
+        TEST(who_gets_the_next_permit_is_who_would_get_the_worker),
         TEST(a_nested_load_needs_no_permit),
         TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process),
         TEST(who_was_refused_asks_again_when_a_message_names_him),
