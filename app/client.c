@@ -5,6 +5,7 @@
 #include "app/client.h"
 
 #include "app/answer.h"
+#include "app/head.h"
 #include "app/loop.h"
 #include "app/reply.h"
 #include "app/selection.h"
@@ -455,13 +456,28 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     (void)context;
     if (client != NULL) {
         client->verdict = (uint8_t)route_parse(uri, &client->route);
-        client->uri_end = uri + strlen(uri);
+        client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
             (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
             client->selection = selection_new(uri); /* later the URI is no more what it was */
         move(client, CLIENT_HEAD);
     }
     return client;
+}
+
+void client_complained(void *context, const char *format, va_list arguments)
+{
+    struct server_loop *loop = context;
+
+    reply_log(format, arguments);
+    if (!reply_complains_of_length(format))
+        return;
+    for (struct client *client = loop->clients.list[CLIENT_HEAD]; client != NULL; client = client->next) {
+        if (client->ended || !reply_refuse_length(client->connection))
+            continue;
+        client->ended = true;
+        add_u64(&loop->counters.answers[client->route.target][4]);
+    }
 }
 
 static bool method_is_known(const char *method)
@@ -479,23 +495,15 @@ static enum problem refusal(const struct client *client, const char *method)
     return method_is_known(method) && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
-/* libmicrohttpd cuts the request line where its spaces are, so the version follows the URI. If it does not,
- * the URI has a NUL within, and would be taken for a shorter one than its sender wrote. */
-static bool uri_has_nul(const struct client *client, const char *version)
-{
-    return version != client->uri_end + 1;
-}
-
 /* First call: only what cannot be kept open is answered here, for an answer given here closes the
  * connection. */
 static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
                                    const char *version)
 {
+    const struct reply_line line = {method, path, version, client->uri_end};
     enum problem problem;
 
-    if (uri_has_nul(client, version))
-        return send_problem(client, PROBLEM_FRAMING, NULL, true);
-    const bool refused = reply_refuses_head(client->connection, version, &problem);
+    const bool refused = reply_refuses_head(client->connection, &line, &problem);
     const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
     if (writes && (!refused || problem == PROBLEM_BODY))
         return start_upload(client, path);

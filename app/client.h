@@ -31,6 +31,7 @@
 #include "guard/guard.h"
 
 #include <microhttpd.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 struct server_loop;
@@ -69,7 +70,7 @@ struct client {
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
     struct write_job *job;             /* from BODY on; ours, but for the writer's while PARKED */
     struct route route;
-    const char *uri_end; /* HEAD: libmicrohttpd's, the NUL behind the URI */
+    const char *uri_end; /* HEAD: see struct reply_line */
     uint8_t state;       /* enum client_state */
     uint8_t verdict;     /* enum route_verdict of the request line */
     bool looked_at;      /* in its present state, for a lost FIN */
@@ -97,6 +98,9 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
 enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body, size_t *body_bytes,
                               void **client_slot);
+/* The logger of libmicrohttpd. */
+void client_complained(void *context, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
                       enum MHD_RequestTerminationCode code);
 

@@ -238,7 +238,7 @@ static struct MHD_Daemon *daemon_start(struct server_loop *loop)
 {
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, admit, loop->shared, client_handle,
-        loop, MHD_OPTION_EXTERNAL_LOGGER, reply_log, NULL,          /* first, to hear of the rest */
+        loop, MHD_OPTION_EXTERNAL_LOGGER, client_complained, loop,  /* first, to hear of the rest */
         MHD_OPTION_LISTEN_SOCKET, loop->listen_fd,                  /* stays ours */
         MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)LISTENER_BACKLOG, /* unused for such a socket */
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)loop->shared->connections_max + 1, /* admit() refuses before */
