@@ -8,6 +8,7 @@
 #include "app/listener.h"
 #include "app/log.h"
 #include "app/metrics.h"
+#include "app/places.h"
 #include "app/reply.h"
 #include "app/route.h"
 #include "app/tag.h"
@@ -45,6 +46,7 @@ struct ops {
     atomic_bool draining;
     struct listener listener;
     struct MHD_Daemon *daemon;
+    struct places places;
 };
 
 /* ---- answers ---- */
@@ -333,6 +335,32 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
     return TABLE[row].answer(ops, connection);
 }
 
+static struct place *place_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* On the thread that accepts, at both ends: nobody is accepted while one waits for a place. */
+static void notified(void *context, struct MHD_Connection *connection, void **slot,
+                     enum MHD_ConnectionNotificationCode code)
+{
+    struct ops *ops = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *slot = places_take(
+            &ops->places, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else if (*slot != NULL)
+        places_leave(*slot);
+}
+
+static void completed(void *context, struct MHD_Connection *connection, void **seen,
+                      enum MHD_RequestTerminationCode code)
+{
+    (void)context, (void)seen, (void)code;
+    if (place_of(connection) != NULL)
+        places_answered(place_of(connection));
+}
+
 /* A thread has one connection: what is said on it is about that one. */
 static _Thread_local struct MHD_Connection *heard;
 
@@ -364,6 +392,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (*seen != context) {
         const struct reply_line line = {method, path, version, *seen};
         *seen = context;
+        if (place_of(connection) == NULL)
+            return MHD_NO;
+        places_heard(place_of(connection));
         if (reply_refuses_head(connection, &line, &problem))
             return refuse(connection, &BAD_HEAD) ? MHD_YES : MHD_NO;
         return MHD_YES;
@@ -383,7 +414,8 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
         (unsigned)IDLE_LIMIT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
         MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL, MHD_OPTION_URI_LOG_CALLBACK, hear_request_line,
-        NULL, MHD_OPTION_END);
+        NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
+        MHD_OPTION_END);
 }
 
 static bool ops_start(struct ops *ops, const struct settings *settings)
@@ -437,6 +469,7 @@ void ops_close(struct ops **ops_slot)
     if (ops == NULL)
         return;
     listener_unlink(&ops->listener);
+    atomic_store(&ops->places.closing, true);
     if (ops->daemon != NULL)
         MHD_stop_daemon(ops->daemon);
     listener_clear(&ops->listener);
