@@ -101,7 +101,7 @@ static void drop_result(struct client *client)
     guard_value_unref(&client->result.value);
     selection_free(&client->selection);
     if (client->job != NULL)
-        client->loop->upload_bytes -= client->job->body_size;
+        client->loop->upload_bytes -= client->job->body_room;
     free(client->job);
     client->job = NULL;
 }
@@ -177,6 +177,17 @@ static void look_for_fin(struct client *client)
         end(client);
 }
 
+static uint32_t limit_ms(const struct client *client)
+{
+    const uint32_t most_ms = LIMIT_MS[client->state];
+
+    if (client->state != CLIENT_BODY)
+        return most_ms;
+    const uint32_t earned_ms =
+        CLIENT_BODY_LEAST_MS + (uint32_t)(client->job->body_bytes / CLIENT_BODY_BYTES_A_MS);
+    return earned_ms < most_ms ? earned_ms : most_ms;
+}
+
 static void sweep_state(struct server_loop *loop, enum client_state state)
 {
     const uint64_t now_ms = uv_now(&loop->uv);
@@ -188,13 +199,23 @@ static void sweep_state(struct server_loop *loop, enum client_state state)
             return; /* the rest came later */
         if (client->ended)
             continue;
-        if (age_ms >= LIMIT_MS[state]) {
+        if (age_ms >= limit_ms(client)) {
             end(client);
             add_u64(&loop->counters.expired);
         } else if (!client->looked_at && fin_means_gone(state)) {
             look_for_fin(client);
         }
     }
+}
+
+/* Of those in this state that were not hung up on. */
+static struct client *oldest(const struct server_loop *loop, enum client_state state)
+{
+    struct client *client = loop->clients.list[state];
+
+    while (client != NULL && client->ended)
+        client = client->next;
+    return client;
 }
 
 void client_sweep(struct server_loop *loop)
@@ -433,17 +454,48 @@ static enum MHD_Result submit(struct client *client, const char *path)
     return send_written(client, path);
 }
 
+/* For a client that wants so much more; whose body has been coming for longest makes way. False: that is itself, or all
+ * is taken by bodies that have come. */
+static bool make_room(const struct client *client, size_t more_bytes)
+{
+    struct server_loop *loop = client->loop;
+
+    while (loop->upload_bytes + more_bytes > CLIENT_UPLOADS_BYTES_MAX) {
+        struct client *first = oldest(loop, CLIENT_BODY);
+
+        if (first == NULL || first == client)
+            return false;
+        end(first);
+        add_u64(&loop->counters.expired);
+        drop_result(first);
+    }
+    return true;
+}
+
 static enum MHD_Result start_upload(struct client *client, const char *path)
 {
     struct server_loop *loop = client->loop;
-    const enum problem problem = upload_open(client->connection, &client->route,
-                                             CLIENT_UPLOADS_BYTES_MAX - loop->upload_bytes, &client->job);
+    enum problem problem = PROBLEM_SHED;
 
+    if (make_room(client, WRITE_ROOM_BYTES))
+        problem = upload_open(client->connection, &client->route, &client->job);
     if (problem != PROBLEM_COUNT)
         return send_problem(client, problem, path, true);
-    loop->upload_bytes += client->job->body_size;
+    loop->upload_bytes += client->job->body_room;
     move(client, CLIENT_BODY);
     return MHD_YES;
+}
+
+static bool grow_upload(struct client *client, size_t bytes)
+{
+    const size_t old_room = client->job->body_room, room = write_job_room(client->job, bytes);
+
+    if (room == old_room)
+        return true;
+    if (!make_room(client, room - old_room) || !write_job_grow(&client->job, room))
+        return false;
+    client->loop->upload_bytes += room - old_room;
+    return true;
 }
 
 /* ---- requests ---- */
@@ -532,11 +584,14 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
 static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,
                                    const char *body, size_t *body_bytes)
 {
+    if (client->ended)
+        return MHD_NO; /* it made way */
     if (*body_bytes == 0) {
         move(client, CLIENT_READY);
         return handle_ready(client, path, method);
     }
-    const bool taken = upload_take(client->job, body, *body_bytes);
+    const bool taken = grow_upload(client, client->job->body_bytes + *body_bytes) &&
+                       upload_take(client->job, body, *body_bytes);
     *body_bytes = 0;
     return taken ? MHD_YES : MHD_NO;
 }

@@ -21,8 +21,10 @@
  * Threads: all on the thread of the loop, except the counters, which anyone may read.
  * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly
  * once, and so does the writer, so a waiter is resumed exactly once.
- * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in
- * ASKED and PARKED that is the guard's own deadline.
+ * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in BODY it
+ * grows with what has come, in ASKED and PARKED it is the guard's own deadline.
+ * Memory: what has come of bodies is bounded for all clients of a loop. When it is full, the body that has been coming
+ * for longest makes way, for whoever sends his at once has been in nobody's way.
  */
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H
@@ -40,7 +42,9 @@ struct selection;
 struct write_job;
 
 enum {
-    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* bodies of writes at a time, on one loop */
+    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* for bodies of writes at a time, on one loop */
+    CLIENT_BODY_BYTES_A_MS = 8,          /* for so many bytes of a body it has a millisecond, */
+    CLIENT_BODY_LEAST_MS = 5000,         /* and so long beside */
     CLIENT_LOOK_MS = 2,                  /* how long a request stays ASKED */
     CLIENT_LOOK_MAX = 512,               /* and how many may at a time */
 };
