@@ -218,6 +218,23 @@ static struct client *oldest(const struct server_loop *loop, enum client_state s
     return client;
 }
 
+void client_make_way(struct server_loop *loop)
+{
+    static const enum client_state asking_nothing[] = {CLIENT_FRESH, CLIENT_HEAD, CLIENT_IDLE};
+    struct client *first = NULL;
+
+    for (size_t i = 0; i < sizeof(asking_nothing) / sizeof(asking_nothing[0]); i++) {
+        struct client *client = oldest(loop, asking_nothing[i]);
+
+        if (client != NULL && (first == NULL || client->since_ms < first->since_ms))
+            first = client;
+    }
+    if (first == NULL)
+        return;
+    end(first);
+    add_u64(&loop->counters.expired);
+}
+
 void client_sweep(struct server_loop *loop)
 {
     for (enum client_state state = 0; state < CLIENT_STATE_COUNT; state++) {

@@ -113,6 +113,8 @@ void client_take_written(struct server_loop *loop);
 
 /* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
 unsigned client_wake(struct server_loop *loop, unsigned count_max);
+/* Shuts down the socket of the client that has asked for nothing, or not wholly, for longest; if there is one. */
+void client_make_way(struct server_loop *loop);
 /* Shuts down the sockets of clients whose limit has passed, or who have left unnoticed. Every
  * LOOP_TICK_MS. */
 void client_sweep(struct server_loop *loop);

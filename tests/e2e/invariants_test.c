@@ -284,6 +284,31 @@ static void forty_who_drip_do_not_keep_a_probe_from_its_answer(void **state)
     assert_true(prompt > PROBES / 2); /* but for when the machine stands still */
 }
 
+/* They have asked for nothing, for half of something, or for something and then no more. */
+static void whoever_holds_every_connection_keeps_nobody_out(void **state)
+{
+    enum { ROUNDS = 10, HOLDERS = DRIPS_MAX };
+    static const char *const begun[] = {"G", "GET /ping HTTP/1.1\r\nHost: sh",
+                                        "GET /ping HTTP/1.1\r\nHost: shop\r\n\r\n"};
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_CONNECTIONS=256", "SERVER_LOOPS=1", NULL}));
+    for (size_t kind = 0; kind < sizeof begun / sizeof *begun; kind++) {
+        struct drips *drips = NULL;
+        const struct drips_options options = {.host = "127.0.0.1",
+                                              .port = fleet->catalogd[0].port,
+                                              .count = HOLDERS,
+                                              .begun = begun[kind],
+                                              .begun_bytes = strlen(begun[kind])};
+        unsigned answered = 0;
+        assert_true(drips_open(&options, &drips));
+        for (int i = 0; i < ROUNDS; i++)
+            answered += fleet_ask_status(fleet, 0, "/products/7") == 200;
+        drips_close(&drips);
+        assert_true(answered >
+                    ROUNDS / 2); /* but for those whose request leaves them too late on a busy machine */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +319,7 @@ int main(void)
         cmocka_unit_test_teardown(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after,
                                   fleet_end),
         cmocka_unit_test_teardown(who_drips_his_headers_is_hung_up_on_after_ten_seconds, fleet_end),
+        cmocka_unit_test_teardown(whoever_holds_every_connection_keeps_nobody_out, fleet_end),
         cmocka_unit_test_teardown(forty_who_drip_do_not_keep_a_probe_from_its_answer, fleet_end),
     };
     return cmocka_run_group_tests_name("invariants", tests, fleet_up, fleet_down);
