@@ -35,7 +35,8 @@ static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
     [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "The Allow header names those that are."},
     [PROBLEM_BODY] = {413, true, "body", "Request body not accepted", "Send this request without a body."},
     [PROBLEM_FRAMING] = {400, true, "framing", "Ambiguous message framing",
-                         "Transfer-Encoding, repeated Content-Length and NUL in the URI are refused."},
+                         "Names that are no tokens, folded lines, control characters, bare CR or LF, "
+                         "Transfer-Encoding and any but one plain Content-Length are refused."},
     [PROBLEM_HOST] = {400, true, "host", "One Host header is required", "HTTP/1.1 asks for exactly one."},
     [PROBLEM_ABSENT] = {404, false, "absent", "No such row", "The catalog has nothing with this id."},
     [PROBLEM_FAILED] = {503, false, "load-failed", "The catalog cannot be read right now",

@@ -33,7 +33,7 @@ enum problem {
     PROBLEM_BAD_IDS, /* the list of /products?ids= */
     PROBLEM_METHOD,
     PROBLEM_BODY,    /* a body where none is taken */
-    PROBLEM_FRAMING, /* Transfer-Encoding, or more than one Content-Length */
+    PROBLEM_FRAMING, /* a head that two parsers could read differently */
     PROBLEM_HOST,    /* HTTP/1.1 without exactly one Host */
     PROBLEM_ABSENT,
     PROBLEM_FAILED,

@@ -5,6 +5,7 @@
 #include "app/client.h"
 
 #include "app/answer.h"
+#include "app/head.h"
 #include "app/loop.h"
 #include "app/reply.h"
 #include "app/selection.h"
@@ -100,7 +101,7 @@ static void drop_result(struct client *client)
     guard_value_unref(&client->result.value);
     selection_free(&client->selection);
     if (client->job != NULL)
-        client->loop->upload_bytes -= client->job->body_size;
+        client->loop->upload_bytes -= client->job->body_room;
     free(client->job);
     client->job = NULL;
 }
@@ -183,6 +184,17 @@ static void look_for_fin(struct client *client)
         end(client);
 }
 
+static uint32_t limit_ms(const struct client *client)
+{
+    const uint32_t most_ms = LIMIT_MS[client->state];
+
+    if (client->state != CLIENT_BODY)
+        return most_ms;
+    const uint32_t earned_ms =
+        CLIENT_BODY_LEAST_MS + (uint32_t)(client->job->body_bytes / CLIENT_BODY_BYTES_A_MS);
+    return earned_ms < most_ms ? earned_ms : most_ms;
+}
+
 static void sweep_state(struct server_loop *loop, enum client_state state)
 {
     const uint64_t now_ms = uv_now(&loop->uv);
@@ -194,13 +206,40 @@ static void sweep_state(struct server_loop *loop, enum client_state state)
             return; /* the rest came later */
         if (client->ended)
             continue;
-        if (age_ms >= LIMIT_MS[state]) {
+        if (age_ms >= limit_ms(client)) {
             end(client);
             add_u64(&loop->counters.expired);
         } else if (!client->looked_at && fin_means_gone(state)) {
             look_for_fin(client);
         }
     }
+}
+
+/* Of those in this state that were not hung up on. */
+static struct client *oldest(const struct server_loop *loop, enum client_state state)
+{
+    struct client *client = loop->clients.list[state];
+
+    while (client != NULL && client->ended)
+        client = client->next;
+    return client;
+}
+
+void client_make_way(struct server_loop *loop)
+{
+    static const enum client_state asking_nothing[] = {CLIENT_FRESH, CLIENT_HEAD, CLIENT_IDLE};
+    struct client *first = NULL;
+
+    for (size_t i = 0; i < sizeof(asking_nothing) / sizeof(asking_nothing[0]); i++) {
+        struct client *client = oldest(loop, asking_nothing[i]);
+
+        if (client != NULL && (first == NULL || client->since_ms < first->since_ms))
+            first = client;
+    }
+    if (first == NULL)
+        return;
+    end(first);
+    add_u64(&loop->counters.expired);
 }
 
 void client_sweep(struct server_loop *loop)
@@ -472,17 +511,48 @@ static enum MHD_Result submit(struct client *client, const char *path)
     return send_written(client, path);
 }
 
+/* For a client that wants so much more; whose body has been coming for longest makes way. False: that is itself, or all
+ * is taken by bodies that have come. */
+static bool make_room(const struct client *client, size_t more_bytes)
+{
+    struct server_loop *loop = client->loop;
+
+    while (loop->upload_bytes + more_bytes > CLIENT_UPLOADS_BYTES_MAX) {
+        struct client *first = oldest(loop, CLIENT_BODY);
+
+        if (first == NULL || first == client)
+            return false;
+        end(first);
+        add_u64(&loop->counters.expired);
+        drop_result(first);
+    }
+    return true;
+}
+
 static enum MHD_Result start_upload(struct client *client, const char *path)
 {
     struct server_loop *loop = client->loop;
-    const enum problem problem = upload_open(client->connection, &client->route,
-                                             CLIENT_UPLOADS_BYTES_MAX - loop->upload_bytes, &client->job);
+    enum problem problem = PROBLEM_SHED;
 
+    if (make_room(client, WRITE_ROOM_BYTES))
+        problem = upload_open(client->connection, &client->route, &client->job);
     if (problem != PROBLEM_COUNT)
         return send_problem(client, problem, path, true);
-    loop->upload_bytes += client->job->body_size;
+    loop->upload_bytes += client->job->body_room;
     move(client, CLIENT_BODY);
     return MHD_YES;
+}
+
+static bool grow_upload(struct client *client, size_t bytes)
+{
+    const size_t old_room = client->job->body_room, room = write_job_room(client->job, bytes);
+
+    if (room == old_room)
+        return true;
+    if (!make_room(client, room - old_room) || !write_job_grow(&client->job, room))
+        return false;
+    client->loop->upload_bytes += room - old_room;
+    return true;
 }
 
 /* ---- requests ---- */
@@ -495,13 +565,28 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     (void)context;
     if (client != NULL) {
         client->verdict = (uint8_t)route_parse(uri, &client->route);
-        client->uri_end = uri + strlen(uri);
+        client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
             (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
             client->selection = selection_new(uri); /* later the URI is no more what it was */
         move(client, CLIENT_HEAD);
     }
     return client;
+}
+
+void client_complained(void *context, const char *format, va_list arguments)
+{
+    struct server_loop *loop = context;
+
+    reply_log(format, arguments);
+    if (!reply_complains_of_length(format))
+        return;
+    for (struct client *client = loop->clients.list[CLIENT_HEAD]; client != NULL; client = client->next) {
+        if (client->ended || !reply_refuse_length(client->connection))
+            continue;
+        client->ended = true;
+        add_u64(&loop->counters.answers[client->route.target][4]);
+    }
 }
 
 static bool method_is_known(const char *method)
@@ -519,23 +604,15 @@ static enum problem refusal(const struct client *client, const char *method)
     return method_is_known(method) && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
-/* libmicrohttpd cuts the request line where its spaces are, so the version follows the URI. If it does not,
- * the URI has a NUL within, and would be taken for a shorter one than its sender wrote. */
-static bool uri_has_nul(const struct client *client, const char *version)
-{
-    return version != client->uri_end + 1;
-}
-
 /* First call: only what cannot be kept open is answered here, for an answer given here closes the
  * connection. */
 static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
                                    const char *version)
 {
+    const struct reply_line line = {method, path, version, client->uri_end};
     enum problem problem;
 
-    if (uri_has_nul(client, version))
-        return send_problem(client, PROBLEM_FRAMING, NULL, true);
-    const bool refused = reply_refuses_head(client->connection, version, &problem);
+    const bool refused = reply_refuses_head(client->connection, &line, &problem);
     const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
     if (writes && (!refused || problem == PROBLEM_BODY))
         return start_upload(client, path);
@@ -564,11 +641,14 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
 static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,
                                    const char *body, size_t *body_bytes)
 {
+    if (client->ended)
+        return MHD_NO; /* it made way */
     if (*body_bytes == 0) {
         move(client, CLIENT_READY);
         return handle_ready(client, path, method);
     }
-    const bool taken = upload_take(client->job, body, *body_bytes);
+    const bool taken = grow_upload(client, client->job->body_bytes + *body_bytes) &&
+                       upload_take(client->job, body, *body_bytes);
     *body_bytes = 0;
     return taken ? MHD_YES : MHD_NO;
 }

@@ -21,12 +21,14 @@
  * Threads: all on the thread of the loop, except the counters, which anyone may read.
  * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly
  * once, and so does the writer, so a waiter is resumed exactly once.
- * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in
- * ASKED and PARKED that is the guard's own deadline.
- * Memory: a document made of many products is kept until its reader has it, so all of one loop share a budget
- * (CLIENT_ANSWERS_BYTES_MAX). One that does not fit takes the place of those that are larger, or have been read for
- * longer than CLIENT_SLOW_MS, oldest first: their readers are hung up on. If that is not enough it is refused. Alone
- * it may be larger than the budget. So nobody who does not read keeps the others from reading.
+ * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in BODY it
+ * grows with what has come, in ASKED and PARKED it is the guard's own deadline.
+ * Memory: what has come of bodies is bounded for all clients of a loop. When it is full, the body that has been coming
+ * for longest makes way, for whoever sends his at once has been in nobody's way. A document made of many products is
+ * kept until its reader has it, so all of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit takes
+ * the place of those that are larger, or have been read for longer than CLIENT_SLOW_MS, oldest first: their readers are
+ * hung up on. If that is not enough it is refused. Alone it may be larger than the budget. So nobody who does not read
+ * keeps the others from reading.
  */
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H
@@ -35,6 +37,7 @@
 #include "guard/guard.h"
 
 #include <microhttpd.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 struct server_loop;
@@ -43,11 +46,13 @@ struct selection;
 struct write_job;
 
 enum {
-    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* bodies of writes at a time, on one loop */
-    CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* likewise, of answers to /products?ids= that are being sent */
-    CLIENT_SLOW_MS = 1000, /* whoever reads such an answer for longer may be hung up on for another */
-    CLIENT_LOOK_MS = 2,    /* how long a request stays ASKED */
-    CLIENT_LOOK_MAX = 512, /* and how many may at a time */
+    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* for bodies of writes at a time, on one loop */
+    CLIENT_BODY_BYTES_A_MS = 8,          /* for so many bytes of a body it has a millisecond, */
+    CLIENT_BODY_LEAST_MS = 5000,         /* and so long beside */
+    CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* for answers to /products?ids= that are being sent, on one loop */
+    CLIENT_SLOW_MS = 1000,               /* whoever reads such an answer for longer makes way for another */
+    CLIENT_LOOK_MS = 2,                  /* how long a request stays ASKED */
+    CLIENT_LOOK_MAX = 512,               /* and how many may at a time */
 };
 
 enum client_state {
@@ -76,7 +81,7 @@ struct client {
     struct write_job *job;             /* from BODY on; ours, but for the writer's while PARKED */
     size_t answer_bytes;               /* SENDING: of a document made for this answer alone; else 0 */
     struct route route;
-    const char *uri_end; /* HEAD: libmicrohttpd's, the NUL behind the URI */
+    const char *uri_end; /* HEAD: see struct reply_line */
     uint8_t state;       /* enum client_state */
     uint8_t verdict;     /* enum route_verdict of the request line */
     bool looked_at;      /* in its present state, for a lost FIN */
@@ -104,6 +109,9 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
 enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body, size_t *body_bytes,
                               void **client_slot);
+/* The logger of libmicrohttpd. */
+void client_complained(void *context, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
                       enum MHD_RequestTerminationCode code);
 
@@ -112,6 +120,8 @@ void client_take_written(struct server_loop *loop);
 
 /* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
 unsigned client_wake(struct server_loop *loop, unsigned count_max);
+/* Shuts down the socket of the client that has asked for nothing, or not wholly, for longest; if there is one. */
+void client_make_way(struct server_loop *loop);
 /* Shuts down the sockets of clients whose limit has passed, or who have left unnoticed. Every
  * LOOP_TICK_MS. */
 void client_sweep(struct server_loop *loop);

@@ -16,6 +16,7 @@ enum {
     CONNECTION_POOL_BYTES =
         8192, /* bounds the request head too; the 32 KiB default is zeroed every request */
     LOOK_AGAIN_MS = 1,
+    ACCEPTED_A_TURN = 10,    /* by libmicrohttpd, at most */
     ACCEPT_TURNS_MAX = 1000, /* of the turns that empty the backlog before it is closed */
 };
 
@@ -222,14 +223,26 @@ static void ticked(uv_timer_t *timer)
 
 /* ---- opening and closing ---- */
 
+/* So near to the limit idle connections make way for new ones: more than libmicrohttpd accepts before it closes those. */
+static uint32_t spare_connections(uint32_t connections_max)
+{
+    const uint32_t wanted = ACCEPTED_A_TURN + connections_max / 16;
+
+    return wanted < connections_max / 4 ? wanted : connections_max / 4;
+}
+
 static enum MHD_Result admit(void *context, const struct sockaddr *address, socklen_t address_bytes)
 {
-    struct loop_shared *shared = context;
+    struct server_loop *loop = context;
+    const uint32_t most = loop->shared->connections_max;
+    const uint32_t count = atomic_load_explicit(&loop->shared->connection_count, memory_order_relaxed);
 
     (void)address, (void)address_bytes;
-    if (atomic_load_explicit(&shared->connection_count, memory_order_relaxed) < shared->connections_max)
+    if (count >= most - spare_connections(most))
+        client_make_way(loop);
+    if (count < most)
         return MHD_YES;
-    log_event(LOG_LEVEL_WARNING, "connections_full", "max_connections=%u", shared->connections_max);
+    log_event(LOG_LEVEL_WARNING, "connections_full", "max_connections=%u", most);
     return MHD_NO;
 }
 
@@ -237,8 +250,8 @@ static enum MHD_Result admit(void *context, const struct sockaddr *address, sock
 static struct MHD_Daemon *daemon_start(struct server_loop *loop)
 {
     return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, admit, loop->shared, client_handle,
-        loop, MHD_OPTION_EXTERNAL_LOGGER, reply_log, NULL,          /* first, to hear of the rest */
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, admit, loop, client_handle, loop,
+        MHD_OPTION_EXTERNAL_LOGGER, client_complained, loop,        /* first, to hear of the rest */
         MHD_OPTION_LISTEN_SOCKET, loop->listen_fd,                  /* stays ours */
         MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)LISTENER_BACKLOG, /* unused for such a socket */
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)loop->shared->connections_max + 1, /* admit() refuses before */

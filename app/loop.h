@@ -73,7 +73,7 @@ struct server_loop {
     struct reply_memo memo;
     enum loop_phase phase;
     uint64_t phase_ends_ms;
-    size_t upload_bytes; /* of all jobs that clients hold */
+    size_t upload_bytes; /* room for bodies in all jobs that clients hold */
     size_t answer_bytes; /* of all their documents */
     uint64_t asked_ms;   /* when requests were last ASKED while others were to be woken */
     bool lookups_leave;  /* in the latest turn that had somebody to wake */

@@ -4,9 +4,11 @@
  */
 #include "app/ops.h"
 
+#include "app/head.h"
 #include "app/listener.h"
 #include "app/log.h"
 #include "app/metrics.h"
+#include "app/places.h"
 #include "app/reply.h"
 #include "app/route.h"
 #include "app/tag.h"
@@ -44,6 +46,7 @@ struct ops {
     atomic_bool draining;
     struct listener listener;
     struct MHD_Daemon *daemon;
+    struct places places;
 };
 
 /* ---- answers ---- */
@@ -108,9 +111,9 @@ static const struct refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
 static const struct refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                         "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
                                         MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
-static const struct refusal BAD_HEAD = {MHD_HTTP_BAD_REQUEST, "Request refused",
-                                        "It has a body, a length in doubt, or not exactly one Host.", NULL,
-                                        NULL};
+static const struct refusal BAD_HEAD = {
+    MHD_HTTP_BAD_REQUEST, "Request refused",
+    "Its head is not that of one HTTP request without a body for exactly one Host.", NULL, NULL};
 
 /* ---- paths ---- */
 
@@ -332,6 +335,52 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
     return TABLE[row].answer(ops, connection);
 }
 
+static struct place *place_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* On the thread that accepts, at both ends: nobody is accepted while one waits for a place. */
+static void notified(void *context, struct MHD_Connection *connection, void **slot,
+                     enum MHD_ConnectionNotificationCode code)
+{
+    struct ops *ops = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *slot = places_take(
+            &ops->places, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else if (*slot != NULL)
+        places_leave(*slot);
+}
+
+static void completed(void *context, struct MHD_Connection *connection, void **seen,
+                      enum MHD_RequestTerminationCode code)
+{
+    (void)context, (void)seen, (void)code;
+    if (place_of(connection) != NULL)
+        places_answered(place_of(connection));
+}
+
+/* A thread has one connection: what is said on it is about that one. */
+static _Thread_local struct MHD_Connection *heard;
+
+__attribute__((format(printf, 2, 0))) static void complained(void *nothing, const char *format,
+                                                             va_list arguments)
+{
+    (void)nothing;
+    reply_log(format, arguments);
+    if (heard != NULL && reply_complains_of_length(format))
+        reply_refuse_length(heard);
+}
+
+/* What it returns is *seen at the first call of handle(). */
+static void *hear_request_line(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    (void)context;
+    heard = connection;
+    return (void *)(uintptr_t)head_target_end(uri);
+}
+
 /* Called once when the head is there and again when all is: an answer at the first call closes. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body, size_t *body_bytes,
@@ -340,10 +389,14 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     enum problem problem;
 
     (void)body, (void)body_bytes;
-    if (*seen == NULL && reply_refuses_head(connection, version, &problem))
-        return refuse(connection, &BAD_HEAD) ? MHD_YES : MHD_NO;
-    if (*seen == NULL) {
+    if (*seen != context) {
+        const struct reply_line line = {method, path, version, *seen};
         *seen = context;
+        if (place_of(connection) == NULL)
+            return MHD_NO;
+        places_heard(place_of(connection));
+        if (reply_refuses_head(connection, &line, &problem))
+            return refuse(connection, &BAD_HEAD) ? MHD_YES : MHD_NO;
         return MHD_YES;
     }
     return answer(context, connection, method, path) ? MHD_YES : MHD_NO;
@@ -356,11 +409,13 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
     return MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
             MHD_USE_ERROR_LOG,
-        0, NULL, NULL, handle, ops, MHD_OPTION_EXTERNAL_LOGGER, reply_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+        0, NULL, NULL, handle, ops, MHD_OPTION_EXTERNAL_LOGGER, complained, NULL, MHD_OPTION_LISTEN_SOCKET,
         listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)OPS_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_LIMIT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL, MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL, MHD_OPTION_URI_LOG_CALLBACK, hear_request_line,
+        NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
+        MHD_OPTION_END);
 }
 
 static bool ops_start(struct ops *ops, const struct settings *settings)
@@ -414,6 +469,7 @@ void ops_close(struct ops **ops_slot)
     if (ops == NULL)
         return;
     listener_unlink(&ops->listener);
+    atomic_store(&ops->places.closing, true);
     if (ops->daemon != NULL)
         MHD_stop_daemon(ops->daemon);
     listener_clear(&ops->listener);

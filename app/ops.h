@@ -16,8 +16,8 @@
  *                                      then on, and so does what loads of them that run will have stored. Says
  *                                      whether any may have been there, not whether a load ran
  *
- * A thread per connection, at most OPS_CONNECTIONS: an invalidation blocks while Redis is slow, and a stuck
- * server loop must not take this listener with it.
+ * A thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take this
+ * listener with it. They are few; who makes way when all are taken is said in places.h.
  *
  * Threads: open, close and drain on one thread.
  */
@@ -25,11 +25,12 @@
 #define APP_OPS_H
 
 #include "app/catalog.h"
+#include "app/places.h"
 #include "app/server.h"
 #include "app/settings.h"
 #include "guard/guard.h"
 
-enum { OPS_CONNECTIONS = 32 };
+enum { OPS_CONNECTIONS = PLACES_SOCKETS };
 
 struct ops;
 

@@ -5,12 +5,15 @@
  */
 #include "app/reply.h"
 
+#include "app/head.h"
 #include "app/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
 
 /* ---- out ---- */
 
@@ -181,42 +184,86 @@ bool reply_document(struct MHD_Connection *connection, const struct reply_docume
 
 /* ---- in ---- */
 
-struct head {
-    unsigned length_count, encoding_count, host_count;
-    bool has_body;
-};
-
-static enum MHD_Result look_at_header(void *context, enum MHD_ValueKind kind, const char *name,
-                                      const char *value)
+static bool line_is_sound(const struct reply_line *line)
 {
-    struct head *head = context;
+    const size_t method_bytes = strlen(line->method);
 
+    return head_is_token(line->method, method_bytes) && line->uri == line->method + method_bytes + 1 &&
+           line->uri_end != NULL && line->version == line->uri_end + 1;
+}
+
+static enum MHD_Result judge_line(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
     (void)kind;
-    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0)
-        head->encoding_count++;
-    if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0)
-        head->host_count++;
-    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
-        head->length_count++;
-        head->has_body = value == NULL || strspn(value, "0") != strlen(value);
-    }
+    head_line(context, name, value);
     return MHD_YES;
 }
 
-bool reply_refuses_head(struct MHD_Connection *connection, const char *version, enum problem *problem)
+static bool head_is_sound(struct MHD_Connection *connection, const struct reply_line *line, struct head *out)
 {
-    const unsigned hosts_needed = strcmp(version, MHD_HTTP_VERSION_1_0) == 0 ? 0 : 1;
-    struct head head = {0};
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const char *left = line->version + sizeof(MHD_HTTP_VERSION_1_1) - 1;
 
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_header, &head);
-    if (head.encoding_count != 0 || head.length_count > 1)
+    head_begin(out, left, (size_t)(line->method + info->header_size - left));
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, judge_line, out);
+    return line_is_sound(line) && head_end(out);
+}
+
+bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
+                        enum problem *problem)
+{
+    const unsigned hosts_needed = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0 ? 0 : 1;
+    struct head head;
+
+    if (!head_is_sound(connection, line, &head) || head.encodings != 0 || head.lengths > 1 ||
+        head.length_is_wrong)
         *problem = PROBLEM_FRAMING;
-    else if (head.host_count < hosts_needed || head.host_count > 1)
+    else if (head.hosts < hosts_needed || head.hosts > 1)
         *problem = PROBLEM_HOST;
     else if (head.has_body)
         *problem = PROBLEM_BODY;
     else
         return false;
+    return true;
+}
+
+/* ---- what libmicrohttpd would refuse itself ---- */
+
+bool reply_complains_of_length(const char *format)
+{
+    return strstr(format, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL;
+}
+
+/* Past libmicrohttpd, which has sent all that it was to send before. What the socket does not take is lost. */
+static void send_past(int fd, const struct answer *answer)
+{
+    char text[sizeof(answer->text) + 512], date[40];
+    struct tm now;
+    const time_t seconds = time(NULL);
+
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&seconds, &now));
+    const int bytes =
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
+                 "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\nContent-Length: %zu\r\n\r\n%.*s",
+                 answer->status, MHD_get_reason_phrase_for(answer->status), date, answer->content_type,
+                 answer->cache_control, answer->text_bytes, (int)answer->text_bytes, answer->text);
+    (void)!send(fd, text, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_RDWR);
+}
+
+bool reply_refuse_length(struct MHD_Connection *connection)
+{
+    const char *length =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const size_t digits = length != NULL ? strspn(length, "0123456789") : 0;
+    struct answer answer;
+
+    if (length == NULL || (digits > 0 && digits <= HEAD_LENGTH_DIGITS_MAX && length[digits] == '\0'))
+        return false;
+    answer_problem(digits > 0 && length[digits] == '\0' ? PROBLEM_TOO_LARGE : PROBLEM_FRAMING, NULL, &answer);
+    send_past(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, &answer);
     return true;
 }
 
@@ -227,11 +274,10 @@ size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *te
     return strlen(text);
 }
 
-void reply_log(void *nothing, const char *format, va_list arguments)
+void reply_log(const char *format, va_list arguments)
 {
     char text[256];
 
-    (void)nothing;
     vsnprintf(text, sizeof(text), format, arguments);
     text[strcspn(text, "\n")] = '\0';
     log_event(LOG_LEVEL_INFO, "http", "text=\"%s\"", text);

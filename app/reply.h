@@ -39,19 +39,34 @@ struct reply_document {
 };
 bool reply_document(struct MHD_Connection *connection, const struct reply_document *document);
 
+/* Where libmicrohttpd has left the parts of the request line. */
+struct reply_line {
+    const char *method, *uri, *version;
+    const char *uri_end; /* head_target_end(), of the URI while it was still as it came */
+};
+
 /*
- * True if the head announces a body, frames one in a way that two parsers could read differently, or lacks
- * what its version demands; then *problem says which. To be asked before anything is answered, and refused
- * with a closed connection. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the
+ * True if the head is none of HTTP/1.1 (head.h), announces a body, frames one in a way that two parsers could read
+ * differently, or lacks what its version demands; then *problem says which. To be asked before anything is answered,
+ * and refused with a closed connection. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the
  * head of its answer twice.)
  */
-bool reply_refuses_head(struct MHD_Connection *connection, const char *version, enum problem *problem);
+bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
+                        enum problem *problem);
+
+/*
+ * libmicrohttpd 0.9.75 answers a Content-Length that is no number by itself, and writes the head of that answer twice;
+ * but before, it complains. To be called from MHD_OPTION_EXTERNAL_LOGGER, if the complaint is one of these, for each
+ * connection that it may be about. True: it was about this one, which was answered, and shut down so that nothing more
+ * can be sent.
+ */
+bool reply_complains_of_length(const char *format);
+bool reply_refuse_length(struct MHD_Connection *connection);
 
 /* For MHD_OPTION_UNESCAPE_CALLBACK: leaves every byte as it came, so that what is encoded can be refused. */
 size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *text);
 
-/* For MHD_OPTION_EXTERNAL_LOGGER: libmicrohttpd's own complaints are about clients; nobody needs them
- * twice. */
-void reply_log(void *nothing, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
+/* The rest of that logger: libmicrohttpd's own complaints are about clients; nobody needs them twice. */
+void reply_log(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 #endif

@@ -209,7 +209,7 @@ static const struct setting table[] = {
     {"OPS_LISTEN", &listen_at_or_off, offsetof(struct settings, ops_listen), "127.0.0.1:8081", 0, 0,
      "address", "where /healthz, /readyz, /metrics and /invalidate are served", false},
     {"OPS_TOKEN_FILE", &file, offsetof(struct settings, ops_token_file), "", 0, 0, "path",
-     "file with the bearer token that /metrics and POST /invalidate ask for", false},
+     "file with the bearer token that /metrics, /hot and POST /invalidate ask for", false},
     {"REDIS_URL", &redis_url, offsetof(struct settings, redis_url), "redis://127.0.0.1:6379/0", 0, 0, "URL",
      "the cache all processes share", true},
     {"DATABASE_URL", &database_url, offsetof(struct settings, database_url), "postgresql:///catalog", 0, 0,
@@ -382,6 +382,24 @@ static bool listeners_differ(const struct settings *s)
     return strcmp(main.host, ops.host) != 0 && !host_is_any(&main) && !host_is_any(&ops);
 }
 
+static bool host_is_loopback(const char *host)
+{
+    struct in6_addr v6;
+    struct in_addr v4;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    return strcmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+static bool operations_are_guarded(const struct settings *s)
+{
+    struct settings_address ops;
+    return *s->ops_token_file != '\0' || !settings_address_parse(s->ops_listen, &ops) || ops.is_unix ||
+           host_is_loopback(ops.host);
+}
+
 static const struct rule rules[] = {
     {"REDIS_LIMIT_MS", "LEASE_MS", redis_limit_fits_lease,
      "at most a third of LEASE_MS, or a lease runs out while one renewal is awaited", false},
@@ -402,6 +420,8 @@ static const struct rule rules[] = {
     {"NEAR_BYTES", "NEAR_MS", near_is_useful, "0 (no near cache) or at least 65536", false},
     {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", lock_limit_fits_write,
      "at most WRITE_LIMIT_MS, which ends every write", true},
+    {"OPS_LISTEN", "OPS_TOKEN_FILE", operations_are_guarded,
+     "off, unix:PATH or on 127.0.0.0/8, [::1] or localhost unless OPS_TOKEN_FILE names a token", false},
     {"OPS_LISTEN", "LISTEN", listeners_differ, "an address of its own, not the one of LISTEN", false},
 };
 
@@ -630,7 +650,8 @@ static void check_rules(struct collected *collected, const struct settings *sett
                        (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
         if (applies && !rule->holds(settings)) {
             char must_be[ALLOWED_BYTES];
-            const char *value = table[right].secret ? "(not shown)" : collected->text[right];
+            const char *text = *collected->text[right] != '\0' ? collected->text[right] : "nothing";
+            const char *value = table[right].secret ? "(not shown)" : text;
             snprintf(must_be, sizeof must_be, "%s; %s is %s", rule->text, rule->right, value);
             complain(collected, left, must_be);
         }

@@ -2,11 +2,11 @@
 /* upload.c - see upload.h. */
 #include "app/upload.h"
 
+#include "app/head.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-enum { LENGTH_DIGITS_MAX = 18 };
 
 bool upload_is_write(const struct route *route, const char *method)
 {
@@ -72,11 +72,10 @@ static size_t length_of(struct MHD_Connection *connection)
 
     if (text == NULL)
         return 0;
-    return strlen(text) <= LENGTH_DIGITS_MAX ? (size_t)strtoull(text, NULL, 10) : SIZE_MAX;
+    return strlen(text) <= HEAD_LENGTH_DIGITS_MAX ? (size_t)strtoull(text, NULL, 10) : SIZE_MAX;
 }
 
-enum problem upload_open(struct MHD_Connection *connection, const struct route *route, size_t budget_bytes,
-                         struct write_job **out)
+enum problem upload_open(struct MHD_Connection *connection, const struct route *route, struct write_job **out)
 {
     const bool is_product = route->target == ROUTE_PRODUCT;
     const char *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
@@ -86,8 +85,6 @@ enum problem upload_open(struct MHD_Connection *connection, const struct route *
         return PROBLEM_MEDIA_TYPE;
     if (bytes > WRITE_BODY_BYTES_MAX)
         return PROBLEM_TOO_LARGE;
-    if (bytes > budget_bytes)
-        return PROBLEM_SHED;
     struct write_job *job = write_job_new(is_product ? WRITE_PRODUCT : WRITE_PURCHASE, route->id, bytes);
     if (job == NULL)
         return PROBLEM_SHED;
@@ -101,7 +98,7 @@ enum problem upload_open(struct MHD_Connection *connection, const struct route *
 
 bool upload_take(struct write_job *job, const char *bytes, size_t count)
 {
-    if (count > job->body_size - job->body_bytes)
+    if (count > job->body_room - job->body_bytes)
         return false;
     memcpy(job->body + job->body_bytes, bytes, count);
     job->body_bytes += count;

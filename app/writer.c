@@ -52,15 +52,37 @@ static uint64_t now_ms(void)
 
 struct write_job *write_job_new(enum write_kind kind, uint64_t id, size_t body_size)
 {
-    struct write_job *job = malloc(sizeof(*job) + body_size);
+    const size_t room = body_size < WRITE_ROOM_BYTES ? body_size : WRITE_ROOM_BYTES;
+    struct write_job *job = malloc(sizeof(*job) + room);
 
     if (job == NULL)
         return NULL;
     memset(job, 0, sizeof(*job));
     job->kind = kind;
     job->id = id;
+    job->body_room = room;
     job->body_size = body_size;
     return job;
+}
+
+size_t write_job_room(const struct write_job *job, size_t bytes)
+{
+    size_t room = job->body_room;
+
+    while (room < bytes && room < job->body_size)
+        room *= 2;
+    return room < job->body_size ? room : job->body_size;
+}
+
+bool write_job_grow(struct write_job **job, size_t room)
+{
+    struct write_job *grown = realloc(*job, sizeof(**job) + room);
+
+    if (grown == NULL)
+        return false;
+    grown->body_room = room;
+    *job = grown;
+    return true;
 }
 
 /* ---- the end of a job ---- */

@@ -40,8 +40,8 @@ struct write_job {
     char key[WRITE_KEY_SIZE];            /* WRITE_PURCHASE: "" for none */
     write_done *done;
     void *context;
-    size_t body_bytes, body_size;
-    struct write_result result; /* valid from done() on */
+    size_t body_bytes, body_room, body_size; /* what has come, what fits, what was announced */
+    struct write_result result;              /* valid from done() on */
 
     /* the writer's */
     struct writer *writer;
@@ -50,11 +50,17 @@ struct write_job {
     atomic_uint unconfirmed; /* invalidations to come, and one while they are being asked for */
     atomic_bool missed;
 
-    char body[]; /* body_size of them */
+    char body[]; /* body_room of them */
 };
 
-/* NULL: no memory. free() frees it. */
+enum { WRITE_ROOM_BYTES = 512 }; /* to begin with: most bodies fit */
+
+/* NULL: no memory. free() frees it. There is room for WRITE_ROOM_BYTES, or for all that was announced. */
 struct write_job *write_job_new(enum write_kind kind, uint64_t id, size_t body_size);
+/* The room that a job needs for so many bytes in all; at least what it has, never more than was announced. */
+size_t write_job_room(const struct write_job *job, size_t bytes);
+/* Moves the job before it is submitted. False: no memory, and it stays where it is. */
+bool write_job_grow(struct write_job **job, size_t room);
 
 struct writer;
 

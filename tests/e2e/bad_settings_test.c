@@ -184,6 +184,7 @@ static void settings_that_contradict_each_other_are_refused(void **state)
         {"WRITE_LOCK_MS=1001", "WRITE_LIMIT_MS=1000", "WRITE_LOCK_MS"},
         {"MAX_WAITERS=101", "MAX_CONNECTIONS=100", "MAX_WAITERS"},
         {"OPS_LISTEN=127.0.0.1:8080", "LISTEN=127.0.0.1:8080", "OPS_LISTEN"},
+        {"OPS_LISTEN=0.0.0.0:8081", "LISTEN=127.0.0.1:8080", "OPS_TOKEN_FILE is nothing"},
     };
     struct start start;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {

@@ -3,6 +3,7 @@
  * invariants_test.c - promises of the whole service that belong to no single fault: what a child would
  * inherit, what an outage writes into the log, what a storm of kills leaves in PostgreSQL, who dawdles.
  */
+#include "tests/support/drips.h"
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
@@ -256,6 +257,58 @@ static void who_drips_his_headers_is_hung_up_on_after_ten_seconds(void **state)
     close(fd);
 }
 
+/* At the operations listener. */
+static void forty_who_drip_do_not_keep_a_probe_from_its_answer(void **state)
+{
+    enum { DRIPPERS = 40, PROBES = 20, PROMPT_MS = 1000 };
+    static const char begun[] = "GET /healthz HTTP/1.1\r\nHost: shop\r\nX: ";
+    struct fleet *fleet = *state;
+    struct drips *drips = NULL;
+    unsigned prompt = 0;
+    assert_true(fleet_start(fleet, 1, NULL));
+    const struct drips_options options = {.host = "127.0.0.1",
+                                          .port = fleet->catalogd[0].ops_port,
+                                          .count = DRIPPERS,
+                                          .begun = begun,
+                                          .begun_bytes = sizeof begun - 1,
+                                          .drips = true};
+    assert_true(drips_open(&options, &drips));
+    for (int i = 0; i < PROBES; i++) {
+        struct http_answer answer;
+        assert_true(fleet_ask_ops(fleet, 0, NULL, "/healthz", &answer));
+        assert_int_equal(answer.status, 200);
+        prompt += answer.total_us < (uint64_t)PROMPT_MS * 1000;
+        http_answer_clear(&answer);
+    }
+    drips_close(&drips);
+    assert_true(prompt > PROBES / 2); /* but for when the machine stands still */
+}
+
+/* They have asked for nothing, for half of something, or for something and then no more. */
+static void whoever_holds_every_connection_keeps_nobody_out(void **state)
+{
+    enum { ROUNDS = 10, HOLDERS = DRIPS_MAX };
+    static const char *const begun[] = {"G", "GET /ping HTTP/1.1\r\nHost: sh",
+                                        "GET /ping HTTP/1.1\r\nHost: shop\r\n\r\n"};
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_CONNECTIONS=256", "SERVER_LOOPS=1", NULL}));
+    for (size_t kind = 0; kind < sizeof begun / sizeof *begun; kind++) {
+        struct drips *drips = NULL;
+        const struct drips_options options = {.host = "127.0.0.1",
+                                              .port = fleet->catalogd[0].port,
+                                              .count = HOLDERS,
+                                              .begun = begun[kind],
+                                              .begun_bytes = strlen(begun[kind])};
+        unsigned answered = 0;
+        assert_true(drips_open(&options, &drips));
+        for (int i = 0; i < ROUNDS; i++)
+            answered += fleet_ask_status(fleet, 0, "/products/7") == 200;
+        drips_close(&drips);
+        assert_true(answered >
+                    ROUNDS / 2); /* but for those whose request leaves them too late on a busy machine */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +319,8 @@ int main(void)
         cmocka_unit_test_teardown(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after,
                                   fleet_end),
         cmocka_unit_test_teardown(who_drips_his_headers_is_hung_up_on_after_ten_seconds, fleet_end),
+        cmocka_unit_test_teardown(whoever_holds_every_connection_keeps_nobody_out, fleet_end),
+        cmocka_unit_test_teardown(forty_who_drip_do_not_keep_a_probe_from_its_answer, fleet_end),
     };
     return cmocka_run_group_tests_name("invariants", tests, fleet_up, fleet_down);
 }

@@ -7,9 +7,16 @@
 #include <string.h>
 
 const struct fuzz_target fuzz_targets[] = {
-    {"reply", fuzz_reply}, {"message", fuzz_message},   {"envelope", fuzz_envelope},
-    {"key", fuzz_key},     {"address", fuzz_address},   {"core", fuzz_core},
-    {"route", fuzz_route}, {"settings", fuzz_settings}, {"http", fuzz_http},
+    {"reply", fuzz_reply},
+    {"message", fuzz_message},
+    {"envelope", fuzz_envelope},
+    {"key", fuzz_key},
+    {"address", fuzz_address},
+    {"core", fuzz_core},
+    {"route", fuzz_route},
+    {"settings", fuzz_settings},
+    {"http", fuzz_http},
+    {"head", fuzz_head},
     {NULL, NULL},
 };
 

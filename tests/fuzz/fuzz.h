@@ -26,6 +26,7 @@ fuzz_run fuzz_address;  /* Redis URLs */
 fuzz_run fuzz_core;     /* sequences of events into the core */
 fuzz_run fuzz_route;    /* request targets and keys */
 fuzz_run fuzz_settings; /* flags and environment */
+fuzz_run fuzz_head;     /* heads of requests, as libmicrohttpd leaves them */
 fuzz_run fuzz_http;     /* responses, as the load tool reads them */
 
 struct fuzz_target {

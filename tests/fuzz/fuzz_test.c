@@ -157,6 +157,12 @@ static void a_response_is_read_the_same_however_it_is_cut(void **state)
     survives_its_corpus("http");
 }
 
+static void a_head_is_accepted_if_it_is_one_of_rfc_9112(void **state)
+{
+    (void)state;
+    survives_its_corpus("head");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +175,7 @@ int main(void)
         cmocka_unit_test(a_row_has_one_target_and_one_key),
         cmocka_unit_test(settings_are_sound_or_refused_with_a_reason),
         cmocka_unit_test(a_response_is_read_the_same_however_it_is_cut),
+        cmocka_unit_test(a_head_is_accepted_if_it_is_one_of_rfc_9112),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ops_test.c - what the operations listener says of a guard whose own thread is stuck: in one process,
- * because only a callback can hold that thread and nothing else.
+ * ops_test.c - the operations listener by itself: what it says of a guard whose own thread is stuck, in one process
+ * because only a callback can hold that thread and nothing else; and who keeps others from asking it.
  */
 #include "app/ops.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
+#include "tests/support/drips.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,9 @@
 
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LIMIT_MS = 20000, ASK_LIMIT_MS = 5000, PAUSE_MS = 10, STUCK_MS = 5000 };
 
@@ -26,6 +29,7 @@ struct service {
     struct guard_kind *kind;
     struct server *server;
     struct ops *ops;
+    char host[64]; /* of the operations listener */
     uint16_t ops_port;
 };
 
@@ -35,11 +39,12 @@ static void load_nothing(struct guard_load *load, void *context)
     guard_load_absent(load);
 }
 
-static void service_open(struct service *service)
+/* `path`: of a unix listener; NULL: TCP. */
+static void service_open(struct service *service, const char *path)
 {
     struct guard_config config = GUARD_CONFIG_DEFAULTS;
     struct guard_policy policy = GUARD_POLICY_DEFAULTS;
-    char ops_listen[40];
+    char ops_listen[80];
 
     *service = (struct service){.ops_port = net_free_port()};
     config.redis_url = "unix:///nonexistent/redis";
@@ -54,7 +59,9 @@ static void service_open(struct service *service)
                                          .category = service->kind,
                                          .product = service->kind};
     assert_true(server_open(&server, &service->server));
-    snprintf(ops_listen, sizeof ops_listen, "127.0.0.1:%u", (unsigned)service->ops_port);
+    snprintf(service->host, sizeof service->host, path != NULL ? "unix:%s" : "127.0.0.1", path);
+    snprintf(ops_listen, sizeof ops_listen, path != NULL ? "%s" : "%s:%u", service->host,
+             (unsigned)service->ops_port);
     const struct settings settings = {.ops_listen = ops_listen, .ops_token_file = ""};
     assert_true(ops_open(&settings, service->guard, NULL, service->server, &service->ops));
 }
@@ -72,7 +79,7 @@ static unsigned health(const struct service *service)
 {
     struct http_answer answer;
     const struct http_request request = {
-        .host = "127.0.0.1", .port = service->ops_port, .path = "/healthz", .deadline_ms = ASK_LIMIT_MS};
+        .host = service->host, .port = service->ops_port, .path = "/healthz", .deadline_ms = ASK_LIMIT_MS};
     const unsigned status = http_ask(&request, &answer) ? answer.status : 0;
 
     http_answer_clear(&answer);
@@ -110,7 +117,7 @@ static void a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again(vo
     (void)state;
     sem_init(&hold.held, 0, 0);
     sem_init(&hold.released, 0, 0);
-    service_open(&service);
+    service_open(&service, NULL);
     assert_true(becomes(&service, 200));
     const struct guard_request request = {
         .kind = service.kind, .key = "k", .answered = hold_the_guards_thread, .context = &hold};
@@ -130,10 +137,53 @@ static void a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again(vo
     sem_destroy(&hold.released);
 }
 
+/* ---- those who keep others out ---- */
+
+/* They come back as often as they are hung up on, and all the while it is asked. */
+static void assert_healthy_among(struct service *service, const char *begun)
+{
+    enum { ASKED = 10, PROMPT_MS = 1000 };
+    const struct drips_options options = {.host = service->host,
+                                          .port = service->ops_port,
+                                          .count = 3 * PLACES_MAX,
+                                          .begun = begun,
+                                          .begun_bytes = strlen(begun),
+                                          .drips = true};
+    struct drips *drips = NULL;
+    unsigned prompt = 0;
+    assert_true(drips_open(&options, &drips));
+    for (int i = 0; i < ASKED; i++) {
+        uint64_t asked_us = net_now_us();
+        assert_int_equal(health(service), 200);
+        prompt += net_now_us() - asked_us < (uint64_t)PROMPT_MS * 1000;
+    }
+    assert_true(drips_hung_up(drips) > options.count);
+    drips_close(&drips);
+    assert_true(prompt > ASKED / 2); /* but for when the machine stands still */
+}
+
+static void whoever_drips_into_it_keeps_nobody_from_asking(void **state)
+{
+    char folder[] = "/tmp/ops_test.XXXXXX", path[sizeof folder + 8];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/ops", folder);
+    for (int i = 0; i < 2; i++) {
+        struct service service;
+        service_open(&service, i == 0 ? NULL : path);
+        assert_true(becomes(&service, 200));
+        assert_healthy_among(&service, "GET /healthz HTTP/1.1\r\nHost: a\r\nX: ");
+        assert_healthy_among(&service, "G");
+        service_close(&service);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again),
+        cmocka_unit_test(whoever_drips_into_it_keeps_nobody_from_asking),
     };
     return cmocka_run_group_tests_name("operations listener", tests, NULL, NULL);
 }

@@ -268,6 +268,16 @@ static void settings_that_contradict_each_other_are_refused(void **state)
         {"LISTEN=0.0.0.0:9", "OPS_LISTEN=127.0.0.1:9", "OPS_LISTEN (environment)"},
         {"LISTEN=[::]:9", "OPS_LISTEN=127.0.0.1:9", "OPS_LISTEN (environment)"},
         {"LISTEN=unix:/a", "OPS_LISTEN=unix:/a", "OPS_LISTEN (environment)"},
+        {"OPS_LISTEN=0.0.0.0:9", "DRAIN_MS=1",
+         "OPS_LISTEN (environment): \"0.0.0.0:9\" is wrong; must be off, unix:PATH or on 127.0.0.0/8, [::1] "
+         "or "
+         "localhost unless OPS_TOKEN_FILE names a token; OPS_TOKEN_FILE is nothing\n"},
+        {"OPS_LISTEN=[::]:9", "OPS_TOKEN_FILE=", "OPS_LISTEN (environment)"},
+        {"OPS_LISTEN=10.0.0.1:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
+        {"OPS_LISTEN=128.0.0.1:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
+        {"OPS_LISTEN=[::ffff:127.0.0.1]:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
+        {"OPS_LISTEN=127.example.org:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
+        {"OPS_LISTEN=localhost.example.org:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -293,6 +303,10 @@ static void settings_at_their_common_limit_are_accepted(void **state)
         {"LISTEN=unix:/a", "OPS_LISTEN=unix:/b"},
         {"LISTEN=127.0.0.1:9", "OPS_LISTEN=127.0.0.2:9"},
         {"LISTEN=127.0.0.1:9", "OPS_LISTEN=off"},
+        {"LISTEN=0.0.0.0:9", "OPS_LISTEN=127.255.0.1:10"},
+        {"LISTEN=127.0.0.1:9", "OPS_LISTEN=[::1]:9"},
+        {"LISTEN=127.0.0.1:9", "OPS_LISTEN=localhost:10"},
+        {"OPS_LISTEN=0.0.0.0:9", "OPS_TOKEN_FILE=/dev/null"},
         {"REDIS_URL=unix:///run/redis.sock?db=2", "DATABASE_URL=host=/run dbname=x options='-c a=b'"},
         {"DATABASE_URL=postgres://u:p@h1,h2:5433/db?sslmode=require", "LISTEN=[::1]:80"},
     };

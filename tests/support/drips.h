@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * drips.h - clients who begin a request, send the rest of it a byte at a time, and come back as soon as they are hung
+ * up on.
+ *
+ * Threads: one of its own for all of them, from open to close; the rest on the test's.
+ */
+#ifndef TESTS_SUPPORT_DRIPS_H
+#define TESTS_SUPPORT_DRIPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DRIPS_MAX = 512, DRIPS_EVERY_MS = 100 };
+
+struct drips_options {
+    const char *host; /* see net.h */
+    uint16_t port;
+    size_t count;
+    const char *begun; /* what each sends at once */
+    size_t begun_bytes;
+    bool drips; /* false: and nothing more */
+};
+
+struct drips;
+
+/* Returns when all have sent what they begin with, once. `options` and its texts are lent until drips_close(). */
+bool drips_open(const struct drips_options *options, struct drips **out);
+/* How often the server has hung up on one of them. */
+uint64_t drips_hung_up(const struct drips *drips);
+void drips_close(struct drips **drips);
+
+#endif
