@@ -265,7 +265,7 @@ static bool has_room(const struct server_loop *loop, size_t bytes)
 }
 
 /* False: too many others are quicker. Whoever makes room is gone in the next MHD_run(). */
-static bool make_room(struct server_loop *loop, size_t bytes)
+static bool make_room_for_answer(struct server_loop *loop, size_t bytes)
 {
     struct client *client = loop->clients.list[CLIENT_SENDING];
 
@@ -347,7 +347,7 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
 {
     struct answer answer;
 
-    if (!make_room(client->loop, selection_bytes(client->selection)))
+    if (!make_room_for_answer(client->loop, selection_bytes(client->selection)))
         return send_problem(client, PROBLEM_UNREAD, path, false);
     selection_answer(client->selection, path, client->loop->shared->fresh_ms, &answer);
     client->answer_bytes = answer.body_bytes;
@@ -513,7 +513,7 @@ static enum MHD_Result submit(struct client *client, const char *path)
 
 /* For a client that wants so much more; whose body has been coming for longest makes way. False: that is itself, or all
  * is taken by bodies that have come. */
-static bool make_room(const struct client *client, size_t more_bytes)
+static bool make_room_for_body(const struct client *client, size_t more_bytes)
 {
     struct server_loop *loop = client->loop;
 
@@ -534,7 +534,7 @@ static enum MHD_Result start_upload(struct client *client, const char *path)
     struct server_loop *loop = client->loop;
     enum problem problem = PROBLEM_SHED;
 
-    if (make_room(client, WRITE_ROOM_BYTES))
+    if (make_room_for_body(client, WRITE_ROOM_BYTES))
         problem = upload_open(client->connection, &client->route, &client->job);
     if (problem != PROBLEM_COUNT)
         return send_problem(client, problem, path, true);
@@ -549,7 +549,7 @@ static bool grow_upload(struct client *client, size_t bytes)
 
     if (room == old_room)
         return true;
-    if (!make_room(client, room - old_room) || !write_job_grow(&client->job, room))
+    if (!make_room_for_body(client, room - old_room) || !write_job_grow(&client->job, room))
         return false;
     client->loop->upload_bytes += room - old_room;
     return true;
