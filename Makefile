@@ -23,6 +23,7 @@
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
+#   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
 #   make amalgamation build/amalgamation/guard.c and guard.h: the guard as one file
 #   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
@@ -60,7 +61,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format install amalgamation clean help
+.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -88,7 +89,7 @@ PACKAGES := libuv hiredis libmicrohttpd jansson libpq cmocka
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
-ifneq ($(filter-out help clean db format fuzz coverage,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean db format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
 
@@ -325,12 +326,16 @@ lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
 	@sh load/deps.sh lint
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
-	cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
+	cppcheck --quiet -j $(LINT_JOBS) --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
 	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE \
 	    -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(CHECKED)
-	clang-tidy --quiet --warnings-as-errors='*' --checks='$(TIDY_CHECKS)' $(CHECKED) -- \
-	    -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2> $(BUILD)/tidy.log
+	@rm -f $(BUILD)/tidy.*
+	@echo "  clang-tidy, $(LINT_JOBS) at a time"
+	@echo $(CHECKED) | xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
+	    -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
+	    { cat $(BUILD)/tidy.$$$$ >&2; exit 1; }' tidy
 
+LINT_JOBS = $(shell nproc)
 CHECKED = $(filter-out tests/%,$(SOURCES))
 # Left out: what -Wconversion judges better, advice that does not fit C11, and the path-sensitive checks that
 # stumble over the list macros of uthash.
@@ -344,6 +349,11 @@ format:
 	@sh load/deps.sh lint
 	clang-format -i $(SOURCES) $(HEADERS)
 
+empty-root:
+	@sh load/deps.sh empty-root
+	@mkdir -p build
+	@sh tests/support/empty_root.sh build/empty_root
+
 install: all $(GUARD_LIB)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include)
 	install -m 755 $(BUILD)/catalogd $(DESTDIR)$(PREFIX)/bin/catalogd
@@ -353,8 +363,8 @@ install: all $(GUARD_LIB)
 		guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 
-amalgamation: $(GUARD_BUILD)/guard_scripts.h
-	sh guard/amalgamate.sh build/amalgamation $<
+amalgamation:
+	sh guard/amalgamate.sh build/amalgamation
 
 clean:
 	rm -rf build

@@ -463,7 +463,7 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         .deadline_ms = settings->deadline_ms,
         .soft_ms = settings->soft_ms,
         .early_percent = settings->early_percent,
-        .near_ms = settings->near_ms,
+        .near_ms = settings->near_bytes > 0 ? settings->near_ms : 0,
     };
     for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
         policy.batch_loader = i == CATALOG_PRODUCT ? load_products : NULL;

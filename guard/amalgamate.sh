@@ -1,17 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# amalgamate.sh FOLDER GUARD_SCRIPTS_H - the whole guard as FOLDER/guard.c and FOLDER/guard.h.
+# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c and FOLDER/guard.h.
 #
-# Every .c file in turn, each header of ours where it is first included. A name may have only one meaning in all
-# files; the compiler tells of a second one. guard_scripts.h is what scripts/embed.sh made.
+# Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
+# meaning in all files; the compiler tells of a second one.
 #
 #     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -luv -pthread
 set -eu
 
-out=$1
-scripts=$2
+out=${1:?the folder is missing: amalgamate.sh FOLDER}
 here=$(dirname "$0")
 mkdir -p "$out"
+scripts=$out/guard_scripts.h
+trap 'rm -f "$scripts"' EXIT
+sh "$here/scripts/embed.sh" "$scripts" "$here"/scripts/*.lua
 cp "$here/guard.h" "$out/guard.h"
 version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
 awk -v here="$here" -v scripts="$scripts" -v version="$version" '
@@ -38,7 +40,10 @@ function emit(path, name,    line, header) {
 }
 BEGIN {
     print "/* SPDX-License-Identifier: MIT */"
-    printf "/* stampede-guard %s in one file, made by amalgamate.sh; guard.h is its contract. */\n", version
+    printf "/*\n * stampede-guard %s in one file, made by amalgamate.sh; guard.h is its contract.\n *\n", version
+    while ((getline line < (here "/LICENSE")) > 0)
+        print line == "" ? " *" : " * " line
+    print " */"
     print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"guard.h\""
     for (i = 1; i < ARGC; i++) {
         name = ARGV[i]

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     LEASE_MAX_MS = 3600000, /* seven digits in a token */
@@ -108,9 +109,31 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
          "at most deadline_ms, and 0 without stale_ms: there is nothing to answer with"},
         {"early_percent", policy->early_percent, 0, EARLY_MAX_PERCENT, "100 is the beta of the paper, 1"},
         {"batch_max", policy->batch_max, policy->batch_loader != NULL ? 1 : 0, GUARD_MANY_MAX, ""},
-        {"near_ms", policy->near_ms, 0, NEAR_MAX_MS,
-         "its end is the bound of what other processes may see late"},
+        {"near_ms", policy->near_ms, 0, config->near_bytes > 0 ? NEAR_MAX_MS : 0,
+         config->near_bytes > 0 ? "its end is the bound of what other processes may see late"
+                                : "guard_config.near_bytes is 0, so there is no near cache"},
         {"reserved", policy->reserved, 0, 0, "a later field may stand there"},
     };
     return check_ranges("guard_policy", ranges, sizeof ranges / sizeof *ranges, error);
+}
+
+const char *check_key(const char *key)
+{
+    if (key == NULL)
+        return "the key is NULL";
+    if (key[0] == '\0')
+        return "the key is empty";
+    _Static_assert(KEY_BYTES_MAX == 4096, "as in the text");
+    return strnlen(key, KEY_BYTES_MAX + 1) > KEY_BYTES_MAX ? "the key is longer than 4096 bytes" : NULL;
+}
+
+const char *check_tag(const char *tag)
+{
+    if (tag == NULL)
+        return "the tag is NULL";
+    if (tag[0] == '\0')
+        return "the tag is empty";
+    _Static_assert(GUARD_TAG_BYTES_MAX == 64, "as in the text");
+    return strnlen(tag, GUARD_TAG_BYTES_MAX + 1) > GUARD_TAG_BYTES_MAX ? "the tag is longer than 64 bytes"
+                                                                       : NULL;
 }

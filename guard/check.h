@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h - refuses settings that cannot work, naming the field, its value and what would be right. Pure.
+ * check.h - refuses settings and arguments that cannot work, naming what is wrong and what would be right. Pure.
  */
 #ifndef GUARD_CHECK_H
 #define GUARD_CHECK_H
@@ -17,5 +17,8 @@ enum guard_status check_failed(struct guard_error *error, enum guard_status stat
 enum guard_status check_config(const struct guard_config *config, struct guard_error *error);
 enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
                                struct guard_error *error);
+/* What is wrong with it; NULL: nothing. */
+const char *check_key(const char *key);
+const char *check_tag(const char *tag);
 
 #endif

@@ -29,6 +29,7 @@ static void free_guard(struct guard *guard)
     }
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
+    say_clear(&guard->say);
     near_free(&guard->near);
     free((char *)(uintptr_t)guard->config.name_space);
     redis_address_clear(&guard->address);
@@ -53,13 +54,16 @@ static struct guard *new_guard(const struct guard_config *config)
     guard->config = *config;
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
     guard->config.name_space = copy_name(config);
+    guard->forks = forked_count();
+    say_init(&guard->say, &guard->config);
     return guard;
 }
 
 static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
                                      struct guard_error *error)
 {
-    if (guard->config.name_space == NULL || !clock_random(guard->hash_key, sizeof guard->hash_key))
+    if (guard->config.name_space == NULL || !forked_watch() ||
+        !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (!redis_address_parse(config->redis_url, &guard->address, error))
         return GUARD_INVALID;
@@ -95,6 +99,8 @@ enum guard_status guard_open(const struct guard_config *config, struct guard **o
 
 void guard_drain(struct guard *guard)
 {
+    if (shell_forked(guard))
+        return;
     pthread_mutex_lock(&guard->mutex);
     guard->draining = true;
     atomic_store(&guard->refusing, true);
@@ -106,10 +112,11 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
 {
     struct guard *guard = *closing;
     *closing = NULL;
-    if (guard == NULL)
+    if (guard == NULL || shell_forked(guard)) /* the parent's: its threads cannot be waited for here */
         return GUARD_OK;
     if (!shell_stop(guard, drain_ms))
         return GUARD_TIMEOUT;
+    say_rest(&guard->say, UINT64_MAX);
     free_guard(guard);
     return GUARD_OK;
 }
@@ -117,6 +124,8 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
 enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                  struct guard_kind **out, struct guard_error *error)
 {
+    if (shell_forked(guard))
+        return check_failed(error, GUARD_INVALID, "guard_kind_add: " SHELL_FORKED);
     enum guard_status status = check_policy(policy, &guard->config, error);
     if (status != GUARD_OK)
         return status;
@@ -133,6 +142,26 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
 }
 
 /* ---- getting ---- */
+
+const char *shell_wrong(const struct guard *guard, const struct guard_kind *kind, const char *key)
+{
+    if (shell_forked(guard))
+        return SHELL_FORKED;
+    if (kind == NULL)
+        return "the kind is NULL";
+    if (kind->guard != guard)
+        return "the kind is another guard's";
+    return check_key(key);
+}
+
+static const char *wrong_request(const struct guard *guard, const struct guard_request *request)
+{
+    if (request == NULL)
+        return "request is NULL";
+    if (request->answered == NULL)
+        return "request->answered is NULL";
+    return shell_wrong(guard, request->kind, request->key);
+}
 
 /* On the thread of the loop; for the guard's own under the mutex. The core counts waiters too, but a get
  * reaches it only after its lookup. */
@@ -173,8 +202,6 @@ enum guard_status shell_get(struct guard *guard, const struct guard_request *req
                             const struct asker *asker, guard_ticket *ticket)
 {
     struct get *get = NULL;
-    if (request == NULL || request->answered == NULL)
-        return GUARD_INVALID;
     enum guard_status status = loop_new_get(guard->own, request, &get);
     if (status != GUARD_OK)
         return status;
@@ -192,11 +219,14 @@ enum guard_status shell_get(struct guard *guard, const struct guard_request *req
 
 enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
 {
-    return shell_get(guard, request, NULL, ticket);
+    const char *wrong = wrong_request(guard, request);
+    return wrong == NULL ? shell_get(guard, request, NULL, ticket) : shell_refuse(guard, "guard_get", wrong);
 }
 
 void guard_cancel(struct guard *guard, guard_ticket ticket)
 {
+    if (shell_forked(guard))
+        return;
     pthread_mutex_lock(&guard->mutex);
     struct get *get = tickets_find(&guard->own->tickets, ticket);
     if (get != NULL && get->is_stand_in)
@@ -213,7 +243,7 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
 {
     char encoded[KEY_ENCODED_MAX + 1];
     if (guard->near == NULL || kind == NULL || kind->policy.near_ms == 0 || key == NULL ||
-        atomic_load_explicit(&guard->refusing, memory_order_relaxed))
+        atomic_load_explicit(&guard->refusing, memory_order_relaxed) || shell_forked(guard))
         return false;
     size_t bytes = strnlen(key, KEY_BYTES_MAX + 1);
     if (!key_valid(key, bytes))
@@ -241,25 +271,31 @@ static void invalidated(void *context, const struct guard_invalidated *result)
     blocking_over(blocking);
 }
 
-enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
-                                 struct guard_result *result)
+static void get_and_wait(struct guard *guard, const struct guard_request *request,
+                         struct guard_result *result)
 {
     struct blocking blocking;
-    *result = (struct guard_result){.status = GUARD_INVALID};
-    if (request == NULL)
-        return GUARD_INVALID;
-    if (guard_near(guard, request->kind, request->key, result))
-        return result->status;
     struct guard_request own = *request;
     blocking_init(&blocking, result);
     own.answered = got;
     own.context = &blocking;
-    enum guard_status status = guard_get(guard, &own, NULL);
+    enum guard_status status = shell_get(guard, &own, NULL, NULL);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
         result->status = status;
     blocking_clear(&blocking);
+}
+
+enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
+                                 struct guard_result *result)
+{
+    const char *wrong = request == NULL ? "request is NULL" : shell_wrong(guard, request->kind, request->key);
+    *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
+    if (wrong != NULL)
+        return shell_refuse(guard, "guard_get_wait", wrong);
+    if (!guard_near(guard, request->kind, request->key, result))
+        get_and_wait(guard, request, result);
     return result->status;
 }
 
@@ -268,6 +304,8 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
 enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
                                     struct guard_error *error)
 {
+    if (shell_forked(guard))
+        return check_failed(error, GUARD_INVALID, "guard_loop_attach: " SHELL_FORKED);
     if (loop_open(guard, loop, out) != GUARD_OK)
         return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
     (*out)->attached = true;
@@ -281,15 +319,19 @@ void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *con
 {
     struct guard_loop *loop = *detaching;
     *detaching = NULL;
-    loop_close(loop, detached, context);
+    if (!shell_forked(loop->guard))
+        loop_close(loop, detached, context);
+    else if (detached != NULL) /* its handles are the parent's: closing them would end its watching, too */
+        detached(context);
 }
 
 enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
                                  guard_ticket *ticket)
 {
     struct get *get = NULL;
-    if (request == NULL || request->answered == NULL)
-        return GUARD_INVALID;
+    const char *wrong = wrong_request(loop->guard, request);
+    if (wrong != NULL)
+        return shell_refuse(loop->guard, "guard_loop_get", wrong);
     if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
         return GUARD_CLOSING;
     enum guard_status status = loop_new_get(loop, request, &get);
@@ -308,7 +350,7 @@ enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_req
 
 void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
 {
-    struct get *get = tickets_find(&loop->tickets, ticket);
+    struct get *get = shell_forked(loop->guard) ? NULL : tickets_find(&loop->tickets, ticket);
     if (get == NULL)
         return;
     pthread_mutex_lock(&loop->guard->mutex);
@@ -341,11 +383,12 @@ static struct invalidation *new_invalidation(const char *text, size_t bytes, uin
 static enum guard_status invalidate(struct guard *guard, const char *text, bool of_tag, uint32_t deadline_ms,
                                     guard_invalidate_done *done, void *context)
 {
-    size_t most = of_tag ? GUARD_TAG_BYTES_MAX : KEY_BYTES_MAX;
-    size_t bytes = text != NULL ? strnlen(text, most + 1) : 0;
-    if (bytes == 0 || bytes > most)
-        return GUARD_INVALID;
-    struct invalidation *invalidation = new_invalidation(text, bytes, deadline_ms);
+    const char *wrong = of_tag ? check_tag(text) : check_key(text);
+    if (shell_forked(guard))
+        wrong = SHELL_FORKED;
+    if (wrong != NULL)
+        return shell_refuse(guard, of_tag ? "guard_invalidate_tag" : "guard_invalidate", wrong);
+    struct invalidation *invalidation = new_invalidation(text, strlen(text), deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
     invalidation->core.of_tag = of_tag;
@@ -439,6 +482,10 @@ static void add_redis(struct guard_stats *stats, struct redis_counters *counters
 
 void guard_stats(struct guard *guard, struct guard_stats *out)
 {
+    if (shell_forked(guard)) {
+        memset(out, 0, sizeof *out);
+        return;
+    }
     pthread_mutex_lock(&guard->mutex);
     *out = guard->published;
     add_loop(out, &guard->own->counters);
@@ -457,7 +504,7 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
 
 size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
 {
-    if (by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT)
+    if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || shell_forked(guard))
         return 0;
     pthread_mutex_lock(&guard->hot_mutex);
     size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);

@@ -34,9 +34,15 @@
  *            this machine's nor another's.
  * Errors     0 is GUARD_OK. "No such row" (GUARD_ABSENT) is an answer, not an error. `struct
  *            guard_error` is the caller's and may be NULL; it holds one line of text naming what is
- *            wrong and what to do. Nothing here reads or sets errno, raises SIGPIPE or exits.
+ *            wrong and what to do. Whoever gets INVALID without one finds the function and the argument
+ *            in the log. Nothing here reads or sets errno, raises SIGPIPE or exits.
  *
- * After fork() the child must not touch a guard that its parent opened; open guards after forking.
+ * After fork() a guard is its parent's. In the child functions that return a status refuse with INVALID, at once and
+ * with one line on stderr; guard_near() and guard_hot() find nothing, guard_stats() counts nothing, guard_cancel() and
+ * guard_drain() do nothing. The child may close what it has: guard_close() returns OK and guard_loop_detach() calls
+ * `detached` before it returns, neither touches the parent's threads and connections, and their memory and
+ * descriptors stay until exec or exit. It may keep and give back values, and open guards of its own, on a libuv loop
+ * of its own. A child forked in a callback or a loader must end there. vfork() and _Fork() are not noticed.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -133,6 +139,7 @@ struct guard_result {
     uint32_t left_ms;                /* OK, ABSENT: time for which it stays fresh; 0 if stale or uncached */
     uint32_t retry_ms;               /* FAILED, SHED: asking again earlier is pointless */
     bool stored;                     /* the answer is in the cache for the others */
+    const char *wrong; /* INVALID: which argument and why, a static text; else NULL; of the blocking forms */
 };
 
 /* ---- the loader ---- */
@@ -140,7 +147,8 @@ struct guard_result {
 /*
  * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent, unchanged
  * and fail before it returns. Runs on a load worker, up to `load_workers` at a time. Returning without
- * finishing, or ending the thread, fails the load as INTERNAL. The query must begin inside this call:
+ * finishing, or ending the thread, fails the load as INTERNAL. Of a second verdict the first stands. Each breach is a line
+ * in the log that names the key. The query must begin inside this call:
  * that is after the lease was granted, which is what makes the value safe to cache.
  */
 typedef void guard_loader(struct guard_load *load, void *context);
@@ -258,7 +266,7 @@ struct guard_policy {
     uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
     uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
     uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
-    uint32_t near_ms;        /* guard_near() may answer for so long without asking Redis; 0 = never */
+    uint32_t near_ms;        /* guard_near() answers for so long without Redis; needs near_bytes; 0 = never */
     uint32_t soft_ms;        /* who finds a stale value waits this long for a fresh one; 0 = not at all; needs
                                 stale_ms; at most deadline_ms */
     uint32_t early_percent;  /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
@@ -298,8 +306,18 @@ enum guard_mode {
  * near cache, which would save Redis work and no loads.
  */
 
-/* One line about something an operator should know; `text` is lent until it returns. Any thread. */
+/*
+ * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
+ * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of these
+ * in 10 s, the last of those withheld when they are over, and none twice in a row. `text` is lent until it returns. Any
+ * thread, also inside the call that is wrong; in the child of a fork never.
+ *
+ * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
+ * block; good news is told only after bad.
+ */
 typedef void guard_log(void *context, const char *text);
+/* For guard_config.log: nothing is said, also not on stderr. */
+GUARD_API void guard_log_none(void *context, const char *text);
 
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */
@@ -314,7 +332,7 @@ struct guard_config {
     uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
     uint32_t max_lease_ms;     /* the same in the whole namespace; policies above it are refused */
     uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
-    guard_log *log;            /* NULL: silent */
+    guard_log *log;            /* NULL: to stderr; guard_log_none: nothing is said */
     void *log_context;         /* lent until guard_close() has returned */
     uint32_t near_bytes;       /* bound of the near cache, its overhead included; 0 = there is none */
     uint32_t push_bytes;       /* entries up to this size travel with wake-ups, see below; 0 = none */

@@ -3,11 +3,12 @@
 #     GUARD_DIR   = third_party/guard
 #     GUARD_BUILD = build/guard
 #     include $(GUARD_DIR)/guard.mk
+#     CPPFLAGS   += -I$(GUARD_DIR)
 #
 #     server: server.o $(GUARD_LIB)
 #             $(CC) $(LDFLAGS) -o $@ $^ $(GUARD_LIBS)
 #
-# Needs a C11 compiler, libuv and hiredis (Debian: libuv1-dev libhiredis-dev). Your CC, AR, OBJCOPY, CPPFLAGS
+# Needs a C11 compiler, libuv, hiredis and uthash (Debian: libuv1-dev libhiredis-dev uthash-dev). Your CC, AR, OBJCOPY, CPPFLAGS
 # and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is installed, no target of yours is
 # taken, and the first target of your Makefile stays the default one.
 #

@@ -58,12 +58,7 @@ static uint32_t deadline_of(const struct guard_request *request)
 enum guard_status loop_new_get(struct guard_loop *loop, const struct guard_request *request, struct get **out)
 {
     char encoded[KEY_ENCODED_MAX + 1];
-    if (request == NULL || request->kind == NULL || request->key == NULL ||
-        request->kind->guard != loop->guard)
-        return GUARD_INVALID;
-    size_t plain_bytes = strnlen(request->key, KEY_BYTES_MAX + 1);
-    if (!key_valid(request->key, plain_bytes))
-        return GUARD_INVALID;
+    size_t plain_bytes = strlen(request->key);
     size_t encoded_bytes = key_encode(request->key, plain_bytes, encoded);
     struct get *get = malloc(sizeof *get + plain_bytes + encoded_bytes + 2);
     if (get == NULL)
@@ -210,7 +205,7 @@ static void redis_state(void *context, enum guard_redis_state state, const char 
 {
     struct guard_loop *loop = context;
     loop->redis_state = state;
-    shell_log(loop->guard, "%s", text);
+    say(&loop->guard->say, SAY_REDIS, state == GUARD_REDIS_UP ? SAY_GOOD : SAY_BAD, "redis %s", text);
     if (loop == loop->guard->own)
         shell_link(loop->guard, redis_is_up(loop->redis));
 }

@@ -69,12 +69,12 @@ struct guard_loop {
     struct get *returned;
 };
 
-/* INVALID, NO_MEMORY. */
+/* NO_MEMORY. */
 enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, struct guard_loop **out);
 /* When the last get has been called back and the handles are closed, frees the loop and calls `detached`. */
 void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context);
 
-/* A new get for this loop with its key copied, not yet known to anybody. */
+/* A new get for this loop, of a request that was checked, with its key copied; not yet known to anybody. NO_MEMORY. */
 enum guard_status loop_new_get(struct guard_loop *loop, const struct guard_request *request,
                                struct get **out);
 /* Accepts it: it will be called back once. */

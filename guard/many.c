@@ -3,6 +3,7 @@
 #include "many.h"
 #include "blocking.h"
 #include "shell.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -124,11 +125,47 @@ void many_cancel(struct many *many)
 
 /* ---- making ---- */
 
-static enum guard_status check_request(const struct guard_many_request *request)
+/* As shell_refuse(), naming the key if it is the only one. */
+static enum guard_status refuse_many(struct guard *guard, const char *function, size_t i, const char *wrong)
 {
-    bool sound = request != NULL && request->keys != NULL && request->answered != NULL &&
-                 request->count > 0 && request->count <= GUARD_MANY_MAX;
-    return sound ? GUARD_OK : GUARD_INVALID;
+    char text[160];
+    if (shell_forked(guard))
+        return shell_refuse(guard, function, wrong);
+    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
+    return shell_refuse(guard, function, text);
+}
+
+static const char *wrong_many(const struct guard_many_request *request)
+{
+    if (request == NULL)
+        return "request is NULL";
+    if (request->keys == NULL)
+        return "request->keys is NULL";
+    if (request->count == 0)
+        return "request->count is 0";
+    return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
+}
+
+static enum guard_status check_many(struct guard *guard, const struct guard_many_request *request,
+                                    const char *function)
+{
+    const char *wrong = wrong_many(request);
+    if (wrong != NULL)
+        return shell_refuse(guard, function, wrong);
+    for (size_t i = 0; i < request->count; i++) {
+        wrong = shell_wrong(guard, request->kind, request->keys[i]);
+        if (wrong != NULL)
+            return refuse_many(guard, function, i, wrong);
+    }
+    return GUARD_OK;
+}
+
+static enum guard_status check_asynchronous(struct guard *guard, const struct guard_many_request *request,
+                                            const char *function)
+{
+    if (request != NULL && request->answered == NULL)
+        return shell_refuse(guard, function, "request->answered is NULL");
+    return check_many(guard, request, function);
 }
 
 /* Before anybody knows of its gets. */
@@ -185,9 +222,7 @@ _Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
 static enum guard_status make_many(struct guard_loop *loop, const struct guard_many_request *request,
                                    struct many **out)
 {
-    enum guard_status status = check_request(request);
-    if (status != GUARD_OK)
-        return status;
+    enum guard_status status = GUARD_OK;
     struct many *many = new_many(loop, request);
     if (many == NULL)
         return GUARD_NO_MEMORY;
@@ -247,8 +282,9 @@ static enum guard_status admit_many(struct guard *guard, struct many *many)
     return status;
 }
 
-enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
-                                 guard_ticket *ticket)
+/* Of a request that was checked. */
+static enum guard_status get_many(struct guard *guard, const struct guard_many_request *request,
+                                  guard_ticket *ticket)
 {
     struct many *many = NULL;
     enum guard_status status = make_many(guard->own, request, &many);
@@ -264,13 +300,23 @@ enum guard_status guard_get_many(struct guard *guard, const struct guard_many_re
     return status;
 }
 
+enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
+                                 guard_ticket *ticket)
+{
+    enum guard_status status = check_asynchronous(guard, request, "guard_get_many");
+    return status == GUARD_OK ? get_many(guard, request, ticket) : status;
+}
+
 enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request,
                                       guard_ticket *ticket)
 {
     struct many *many = NULL;
+    enum guard_status status = check_asynchronous(loop->guard, request, "guard_loop_get_many");
+    if (status != GUARD_OK)
+        return status;
     if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
         return GUARD_CLOSING;
-    enum guard_status status = make_many(loop, request, &many);
+    status = make_many(loop, request, &many);
     if (status != GUARD_OK)
         return status;
     status = take_tickets(many);
@@ -304,14 +350,15 @@ static void got_many(void *context, const struct guard_result *results, size_t c
     blocking_over(blocking);
 }
 
-static enum guard_status ask_and_wait(struct guard *guard, struct guard_many_request *request,
+static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
                                       struct many_answers *answers)
 {
     struct blocking blocking;
+    struct guard_many_request own = *request;
     blocking_init(&blocking, answers);
-    request->answered = got_many;
-    request->context = &blocking;
-    enum guard_status status = guard_get_many(guard, request, NULL);
+    own.answered = got_many;
+    own.context = &blocking;
+    enum guard_status status = get_many(guard, &own, NULL);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     blocking_clear(&blocking);
@@ -324,8 +371,9 @@ enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_ma
     const char *keys[GUARD_MANY_MAX];
     size_t places[GUARD_MANY_MAX], count = 0;
     struct many_answers answers = {results, places};
-    if (request == NULL || request->keys == NULL || request->count == 0 || request->count > GUARD_MANY_MAX)
-        return GUARD_INVALID;
+    enum guard_status status = check_many(guard, request, "guard_get_many_wait");
+    if (status != GUARD_OK)
+        return status;
     memset(results, 0, request->count * sizeof *results);
     for (size_t i = 0; i < request->count; i++) {
         if (guard_near(guard, request->kind, request->keys[i], &results[i]))
@@ -338,7 +386,7 @@ enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_ma
     struct guard_many_request rest = *request;
     rest.keys = keys;
     rest.count = count;
-    enum guard_status status = ask_and_wait(guard, &rest, &answers);
+    status = ask_and_wait(guard, &rest, &answers);
     for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
         guard_value_unref(&results[i].value);
     return status;

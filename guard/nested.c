@@ -100,8 +100,7 @@ static void report_lent(struct nested *nested)
     pthread_mutex_unlock(&workers->mutex);
     if (load->cancel_fd >= 0)
         close(load->cancel_fd);
-    if (!load->finished)
-        guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+    load_unfinished(load, nested->thread_ends);
     if (wanted)
         workers->done(workers->context, &load->result);
     else
@@ -119,6 +118,8 @@ static void serve(struct nested *nested)
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
             load->policy->loader(load, load->policy->context);
+        else
+            guard_load_fail(load, GUARD_FAILURE_INTERNAL);
         report_lent(nested);
     }
 }
@@ -144,10 +145,10 @@ static void serve_until_answered(struct nested *nested)
 
 /* ---- asking ---- */
 
-static void log_circle(struct guard *guard, const struct guard_load *load, const char *key)
+static void say_circle(struct guard *guard, const struct guard_load *load, const char *key)
 {
-    shell_log(guard, "the load of %.100s asks for %.100s, which waits for it or nests too deep: it fails",
-              load->key, key);
+    say(&guard->say, SAY_LOADER, SAY_BAD,
+        "the load of %.100s asks for %.100s, which waits for it or nests too deep: it fails", load->key, key);
 }
 
 /* NULL: no more. */
@@ -191,14 +192,15 @@ enum guard_status guard_load_get(struct guard_load *load, const struct guard_req
                                  struct guard_result *result)
 {
     struct guard *guard = load->worker->workers->context;
-    *result = (struct guard_result){.status = GUARD_INVALID};
-    if (request == NULL || request->kind == NULL || request->key == NULL || request->kind->guard != guard)
-        return GUARD_INVALID;
+    const char *wrong = request == NULL ? "request is NULL" : shell_wrong(guard, request->kind, request->key);
+    *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
+    if (wrong != NULL)
+        return shell_refuse(guard, "guard_load_get", wrong);
     if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
         *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
     else
         ask(guard, load, request, result);
     if (result->failure == GUARD_FAILURE_CYCLE && result->source == GUARD_FROM_NOWHERE)
-        log_circle(guard, load, request->key);
+        say_circle(guard, load, request->key);
     return result->status;
 }

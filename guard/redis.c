@@ -265,7 +265,7 @@ static void lose_refused(struct redis *redis, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
 
-    redis_quote(reply->str, reply->len, why);
+    redis_explain(reply, "", false, why);
     lose(redis, GUARD_REDIS_DOWN, why);
 }
 
@@ -316,7 +316,7 @@ static void note_denied(struct redis *redis, const struct redisReply *reply)
     ring_by(redis, redis->denied_until_ms);
     if (redis->told_state == GUARD_REDIS_DENIED)
         return;
-    redis_quote(reply->str, reply->len, why);
+    redis_explain(reply, "", false, why);
     tell(redis, GUARD_REDIS_DENIED, why);
 }
 

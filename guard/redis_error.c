@@ -12,38 +12,51 @@
 struct meaning {
     const char *prefix;
     enum redis_error_class class;
+    const char *advice; /* what an operator can do; NULL: the error says it, or nothing */
 };
 
 /* Whole first words. */
 static const struct meaning meanings[] = {
-    {"NOSCRIPT", REDIS_ERROR_NOSCRIPT}, {"OOM", REDIS_ERROR_FULL},
-    {"READONLY", REDIS_ERROR_READONLY}, {"MASTERDOWN", REDIS_ERROR_READONLY},
-    {"LOADING", REDIS_ERROR_LOADING},   {"BUSY", REDIS_ERROR_LOADING},
-    {"TRYAGAIN", REDIS_ERROR_LOADING},  {"CLUSTERDOWN", REDIS_ERROR_LOADING},
-    {"MISCONF", REDIS_ERROR_REFUSED},   {"NOREPLICAS", REDIS_ERROR_REFUSED},
-    {"NOAUTH", REDIS_ERROR_DENIED},     {"WRONGPASS", REDIS_ERROR_DENIED},
-    {"NOPERM", REDIS_ERROR_DENIED},     {"DENIED", REDIS_ERROR_DENIED}, /* protected mode */
-    {"MOVED", REDIS_ERROR_DENIED},      {"ASK", REDIS_ERROR_DENIED},
-    {"CROSSSLOT", REDIS_ERROR_DENIED},  {"EXECABORT", REDIS_ERROR_OTHER}, /* a transaction: nothing ran */
+    {"NOSCRIPT", REDIS_ERROR_NOSCRIPT, NULL},
+    {"OOM", REDIS_ERROR_FULL, NULL},
+    {"READONLY", REDIS_ERROR_READONLY, NULL},
+    {"MASTERDOWN", REDIS_ERROR_READONLY, NULL},
+    {"LOADING", REDIS_ERROR_LOADING, NULL},
+    {"BUSY", REDIS_ERROR_LOADING, NULL},
+    {"TRYAGAIN", REDIS_ERROR_LOADING, NULL},
+    {"CLUSTERDOWN", REDIS_ERROR_LOADING, NULL},
+    {"MISCONF", REDIS_ERROR_REFUSED, NULL},
+    {"NOREPLICAS", REDIS_ERROR_REFUSED, NULL},
+    {"NOAUTH", REDIS_ERROR_DENIED,
+     "this Redis wants a password: put it into the URL, redis://[USER]:PASSWORD@HOST"},
+    {"WRONGPASS", REDIS_ERROR_DENIED,
+     "correct user and password in the URL, or switch the user on (ACL SETUSER ... on)"},
+    {"NOPERM", REDIS_ERROR_DENIED, "the user of the URL may do too little: guard/README.md has its ACL line"},
+    {"DENIED", REDIS_ERROR_DENIED, "protected mode: give this Redis a password, or reach it over loopback"},
+    {"MOVED", REDIS_ERROR_DENIED, NULL},
+    {"ASK", REDIS_ERROR_DENIED, NULL},
+    {"CROSSSLOT", REDIS_ERROR_DENIED, NULL},
+    {"EXECABORT", REDIS_ERROR_OTHER, NULL}, /* a transaction: nothing ran */
 };
+
+#define NO_PASSWORD_HERE "this Redis has no password: remove it from the URL"
+#define NO_SUCH_DATABASE                                                                                     \
+    "put another number into the URL, or raise `databases` in the configuration of this Redis"
 
 /* How the sentence goes on after "ERR ". */
 static const struct meaning sentences[] = {
-    {"max number of clients", REDIS_ERROR_CROWDED},
-    {"invalid password", REDIS_ERROR_DENIED}, /* before Redis 6 */
-    {"Client sent AUTH, but no password is set", REDIS_ERROR_DENIED},
-    {"AUTH <password> called without any password configured", REDIS_ERROR_DENIED},
-    {"invalid DB index", REDIS_ERROR_DENIED},
-    {"DB index is out of range", REDIS_ERROR_DENIED},
-    {"SELECT is not allowed in cluster mode", REDIS_ERROR_DENIED},
+    {"max number of clients", REDIS_ERROR_CROWDED,
+     "raise `maxclients` of this Redis, or let fewer processes connect"},
+    {"invalid password", REDIS_ERROR_DENIED, "correct the password in the URL"}, /* before Redis 6 */
+    {"Client sent AUTH, but no password is set", REDIS_ERROR_DENIED, NO_PASSWORD_HERE},
+    {"AUTH <password> called without any password configured", REDIS_ERROR_DENIED, NO_PASSWORD_HERE},
+    {"invalid DB index", REDIS_ERROR_DENIED, NO_SUCH_DATABASE},
+    {"DB index is out of range", REDIS_ERROR_DENIED, NO_SUCH_DATABASE},
+    {"SELECT is not allowed in cluster mode", REDIS_ERROR_DENIED,
+     "a Cluster has no database but 0: remove the number from the URL"},
 };
 
-static const char *const class_names[] = {
-    [REDIS_ERROR_NOSCRIPT] = "noscript", [REDIS_ERROR_FULL] = "full",
-    [REDIS_ERROR_READONLY] = "readonly", [REDIS_ERROR_LOADING] = "loading",
-    [REDIS_ERROR_REFUSED] = "refused",   [REDIS_ERROR_DENIED] = "denied",
-    [REDIS_ERROR_CROWDED] = "crowded",   [REDIS_ERROR_OTHER] = "other",
-};
+static const struct meaning unknown = {"", REDIS_ERROR_OTHER, NULL};
 
 enum {
     WORD_COUNT = sizeof meanings / sizeof meanings[0],
@@ -57,23 +70,23 @@ static bool starts_with(const char *text, size_t text_bytes, const char *prefix)
     return text_bytes >= prefix_bytes && memcmp(text, prefix, prefix_bytes) == 0;
 }
 
-static enum redis_error_class classify_word(const char *text, size_t text_bytes)
+static const struct meaning *find_word(const char *text, size_t text_bytes)
 {
     const char *space = memchr(text, ' ', text_bytes);
     size_t word_bytes = space != NULL ? (size_t)(space - text) : text_bytes;
 
     for (size_t i = 0; i < WORD_COUNT; i++)
         if (word_bytes == strlen(meanings[i].prefix) && memcmp(text, meanings[i].prefix, word_bytes) == 0)
-            return meanings[i].class;
-    return REDIS_ERROR_OTHER;
+            return &meanings[i];
+    return &unknown;
 }
 
-static enum redis_error_class classify_sentence(const char *text, size_t text_bytes)
+static const struct meaning *find_sentence(const char *text, size_t text_bytes)
 {
     for (size_t i = 0; i < SENTENCE_COUNT; i++)
         if (starts_with(text, text_bytes, sentences[i].prefix))
-            return sentences[i].class;
-    return REDIS_ERROR_OTHER;
+            return &sentences[i];
+    return &unknown;
 }
 
 /* Where the innermost error begins in a script's wrapped one; `end` if it is not wrapped. */
@@ -92,22 +105,32 @@ static const char *unwrap(const char *text, const char *end)
     return inner;
 }
 
-enum redis_error_class redis_error_classify(const char *text, size_t text_bytes)
+static const struct meaning *find_meaning(const char *text, size_t text_bytes)
 {
     const char *end = text + text_bytes;
 
     if (!starts_with(text, text_bytes, "ERR "))
-        return classify_word(text, text_bytes);
+        return find_word(text, text_bytes);
 
     const char *inner = unwrap(text, end);
     if (inner < end)
-        return classify_word(inner, (size_t)(end - inner));
-    return classify_sentence(text + 4, text_bytes - 4);
+        return find_word(inner, (size_t)(end - inner));
+    return find_sentence(text + 4, text_bytes - 4);
 }
 
-const char *redis_error_class_name(enum redis_error_class class)
+enum redis_error_class redis_error_classify(const char *text, size_t text_bytes)
 {
-    size_t index = (size_t) class;
+    return find_meaning(text, text_bytes)->class;
+}
 
-    return index < sizeof class_names / sizeof class_names[0] ? class_names[index] : "other";
+const char *redis_error_name(const char *text, size_t text_bytes)
+{
+    return find_meaning(text, text_bytes)->prefix;
+}
+
+const char *redis_error_advice(const char *text, size_t text_bytes)
+{
+    const char *advice = find_meaning(text, text_bytes)->advice;
+
+    return advice != NULL ? advice : "";
 }

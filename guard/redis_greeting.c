@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { WHAT_SIZE = 40, QUOTED_BYTES = 150 };
+
 /* Looks at an answer that is no error. False, with *why: this is not a server to work with. */
 typedef bool accept_reply(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                           const struct redisReply *reply, char why[REDIS_WHY_SIZE]);
@@ -132,6 +134,7 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_ad
     char database[16];
 
     greeting->asked = greeting->answered = 0;
+    greeting->database = address->database;
     snprintf(database, sizeof database, "%u", address->database);
     if (!ask_login(greeting, address, out))
         return false;
@@ -148,7 +151,8 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_ad
 
 /* ---- judging ---- */
 
-void redis_quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
+/* Printable and short. */
+static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
 {
     size_t bytes = text_bytes < REDIS_WHY_SIZE - 1 ? text_bytes : REDIS_WHY_SIZE - 1;
 
@@ -159,29 +163,38 @@ void redis_quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
     out[bytes] = '\0';
 }
 
-/* Of an error that may repeat a password only what is known to be Redis's own word. */
+/* Of an error that may repeat a password only what is known to be Redis's own words. */
 static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE])
 {
-    const char *space = memchr(reply->str, ' ', reply->len);
-    size_t word_bytes = space != NULL ? (size_t)(space - reply->str) : reply->len;
+    const char *name = redis_error_name(reply->str, reply->len);
 
-    if (redis_error_classify(reply->str, word_bytes) != REDIS_ERROR_OTHER)
-        redis_quote(reply->str, word_bytes, out);
-    else
-        snprintf(out, REDIS_WHY_SIZE, "%s error",
-                 redis_error_class_name(redis_error_classify(reply->str, reply->len)));
+    snprintf(out, REDIS_WHY_SIZE, "%s",
+             name[0] != '\0' ? name : "an error that is not told, for it may repeat the password");
 }
 
-static void tell_error(const struct redis_greeting_rule *rule, const struct redisReply *reply,
-                       char why[REDIS_WHY_SIZE])
+void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE])
 {
+    const char *advice = redis_error_advice(reply->str, reply->len);
     char quoted[REDIS_WHY_SIZE];
 
-    if (rule->secret)
+    if (secret)
         quote_secret(reply, quoted);
     else
-        redis_quote(reply->str, reply->len, quoted);
-    snprintf(why, REDIS_WHY_SIZE, "%s refused: %.150s", rule->name, quoted);
+        quote(reply->str, reply->len, quoted);
+    snprintf(why, REDIS_WHY_SIZE, "%s%.*s%s%s", what, QUOTED_BYTES, quoted, advice[0] != '\0' ? "; " : "",
+             advice);
+}
+
+static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
+                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    char what[WHAT_SIZE];
+
+    if (rule == &rule_select)
+        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
+    else
+        snprintf(what, sizeof what, "%s refused: ", rule->name);
+    redis_explain(reply, what, rule->secret, why);
 }
 
 /* An error about the connection as a whole, whichever command it answers: without a login all of them do. */
@@ -228,7 +241,7 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
     if (reply->type == REDIS_REPLY_ERROR) {
         enum redis_verdict verdict = judge_error(greeting, step, reply);
         if (verdict != REDIS_GREETING_GOES_ON) {
-            tell_error(step->rule, reply, why);
+            tell_error(greeting, step->rule, reply, why);
             return verdict;
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {

@@ -33,6 +33,7 @@ struct redis_greeting_step {
 struct redis_greeting {
     struct redis_greeting_step steps[5 + SCRIPT_COUNT];
     size_t asked, answered;
+    unsigned database;                                  /* of the URL */
     char digests[SCRIPT_COUNT][REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
 };
 
@@ -44,7 +45,7 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_ad
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
                                        char why[REDIS_WHY_SIZE]);
 
-/* Puts an error text of the server's into a line for people: printable and short. */
-void redis_quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE]);
+/* A line for people: `what`, the error, printable and cut short, and what to do about it. secret: it may repeat a password, so only words that are known are told. */
+void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE]);
 
 #endif

@@ -18,7 +18,7 @@
 #include "redis.h"
 #include <sys/types.h>
 
-enum { REDIS_WHY_SIZE = 200 }; /* of one line that says why; without the address */
+enum { REDIS_WHY_SIZE = 320 }; /* of one line that says why; without the address */
 
 struct redis_socket;
 

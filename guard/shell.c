@@ -2,19 +2,14 @@
 /* shell.c - the turn of the guard's thread, what it hears, what it says of itself. See shell.h. */
 #include "clock.h"
 #include "shell_parts.h"
-#include <stdarg.h>
-#include <stdio.h>
 
-void shell_log(const struct guard *guard, const char *format, ...)
+enum guard_status shell_refuse(struct guard *guard, const char *function, const char *wrong)
 {
-    char text[512];
-    va_list args;
-    if (guard->config.log == NULL)
-        return;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    guard->config.log(guard->config.log_context, text);
+    if (!shell_forked(guard))
+        say(&guard->say, SAY_CALLER, SAY_BAD, "%s: %s", function, wrong);
+    else if (!atomic_exchange(&guard->forked_said, true))
+        say_in_child(&guard->say, "%s: %s", function, wrong);
+    return GUARD_INVALID;
 }
 
 /* ---- the turn ---- */
@@ -131,8 +126,8 @@ void shell_on_resync(void *context)
 void shell_on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
-    shell_log(guard, "wake-ups: %s", text);
     bool up = wake_state(guard->wake) == GUARD_REDIS_UP;
+    say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
     near_subscribed(guard->near, up);
     guard->littered = guard->near != NULL && (guard->littered || !up);
     shell_after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */

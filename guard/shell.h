@@ -15,10 +15,12 @@
 #ifndef GUARD_SHELL_H
 #define GUARD_SHELL_H
 
+#include "forked.h"
 #include "hot.h"
 #include "loop.h"
 #include "near_use.h"
 #include "protocol.h"
+#include "say.h"
 #include "shadow.h"
 #include "wake.h"
 #include "workers.h"
@@ -47,6 +49,7 @@ struct guard {
     struct redis_address address;
     struct protocol protocol;
     uint8_t hash_key[16];
+    unsigned forks; /* forked_count() where it was opened */
 
     /* any thread, without the mutex */
     atomic_uint loop_count; /* ever made */
@@ -55,6 +58,8 @@ struct guard {
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
     struct near *near; /* NULL: none */
+    struct say say;
+    atomic_bool forked_said; /* this child was told that it is one */
 
     /* any thread, under the mutex */
     pthread_mutex_t mutex;
@@ -107,7 +112,7 @@ struct asker {
     uint64_t load, deadline_us;
 };
 
-/* Any thread. guard_get(); asker NULL: it is nobody's. */
+/* Any thread. guard_get() of a request that was checked; asker NULL: it is nobody's. */
 enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
                             const struct asker *asker, guard_ticket *ticket);
 void shell_post_get(struct guard *guard, struct get *get);
@@ -122,6 +127,16 @@ enum guard_status shell_post_invalidation(struct guard *guard, struct invalidati
 void shell_post_cancel(struct guard *guard, struct get *get);
 void shell_forget_cancel(struct guard *guard, struct get *get);
 
-void shell_log(const struct guard *guard, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* This is a child of the process that opened the guard: nothing of it but constants may be touched. */
+static inline bool shell_forked(const struct guard *guard)
+{
+    return guard->forks != forked_count();
+}
+#define SHELL_FORKED "this guard was opened before fork(), in another process; open one in this process"
+
+/* What is wrong with asking for the key; NULL: nothing. Any thread. */
+const char *shell_wrong(const struct guard *guard, const struct guard_kind *kind, const char *key);
+/* Says what is wrong with a call; INVALID. Any thread. */
+enum guard_status shell_refuse(struct guard *guard, const char *function, const char *wrong);
 
 #endif

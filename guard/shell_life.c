@@ -184,7 +184,9 @@ static bool open_parts(struct guard *guard)
 static void on_beat(uv_timer_t *timer)
 {
     struct guard *guard = timer->data;
-    atomic_store_explicit(&guard->beat_us, clock_now_us(), memory_order_relaxed);
+    uint64_t now_us = clock_now_us();
+    atomic_store_explicit(&guard->beat_us, now_us, memory_order_relaxed);
+    say_rest(&guard->say, now_us);
 }
 
 static void *run(void *context)

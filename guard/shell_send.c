@@ -31,10 +31,10 @@ struct call {
     char key[]; /* the application's: entries are checked against it */
 };
 
-static void log_refusal(const struct guard *guard, enum redis_outcome outcome, const struct redisReply *reply)
+static void say_refusal(struct guard *guard, enum redis_outcome outcome, const struct redisReply *reply)
 {
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
-        shell_log(guard, "redis refused a script: %.200s", reply->str);
+        say(&guard->say, SAY_REDIS, SAY_BAD, "redis refused a script: %.200s", reply->str);
 }
 
 static bool stores(enum core_action_kind kind)
@@ -66,7 +66,7 @@ static void one_awaited_less(struct call *call)
 static void on_clock(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
-    log_refusal(call->guard, outcome, reply);
+    say_refusal(call->guard, outcome, reply);
     call->clock = protocol_read_clock(outcome, reply);
     one_awaited_less(call);
 }
@@ -74,7 +74,7 @@ static void on_clock(void *context, enum redis_outcome outcome, const struct red
 static void on_keep(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
-    log_refusal(call->guard, outcome, reply);
+    say_refusal(call->guard, outcome, reply);
     call->outdated = !protocol_read_keep(outcome, reply);
     one_awaited_less(call);
 }
@@ -88,7 +88,7 @@ static void doubt(struct call *call)
 static void on_check(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
-    log_refusal(call->guard, outcome, reply);
+    say_refusal(call->guard, outcome, reply);
     struct tags_epochs epochs = protocol_read_epochs(outcome, reply);
     switch (tags_judge(&epochs, call->tag_count, &call->reply.born)) {
     case TAGS_GOOD:
@@ -121,7 +121,7 @@ static void check_tags(struct call *call)
 static void on_script(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
-    log_refusal(call->guard, outcome, reply);
+    say_refusal(call->guard, outcome, reply);
     protocol_read(call->kind, call->key, call->key_bytes, outcome, reply, &call->reply, &call->value);
     bool found = call->reply.kind == REPLY_FRESH || call->reply.kind == REPLY_STALE;
     if (found) { /* told later, perhaps */

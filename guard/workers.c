@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* workers.c - see workers.h. */
+#include "check.h"
 #include "clock.h"
 #include "workers_parts.h"
 #include <assert.h>
@@ -37,10 +38,18 @@ int guard_load_cancel_fd(const struct guard_load *load)
     return load->cancel_fd;
 }
 
+/* Only the first is told: the others may follow from it. */
+static void breach(struct guard_load *load, const char *text)
+{
+    if (load->result.breach == NULL)
+        load->result.breach = text;
+}
+
 static void finish(struct guard_load *load, enum core_load_outcome outcome, struct value *value,
                    enum guard_failure failure)
 {
-    if (load->finished) { /* a second verdict on one load: the first stands */
+    if (load->finished) {
+        breach(load, "finished the load a second time; its first verdict stands");
         value_unref(&value);
         return;
     }
@@ -49,18 +58,35 @@ static void finish(struct guard_load *load, enum core_load_outcome outcome, stru
 }
 
 /* For good: whatever it says now or has said. */
-static void break_contract(struct guard_load *load)
+static void fail_for_good(struct guard_load *load)
 {
     value_unref(&load->result.loaded.value);
     load->finished = false;
     finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
 }
 
+static const char *wrong_tag(struct guard_load *load, const char *tag)
+{
+    if (load->tags == NULL)
+        return "named a tag, but guard_policy.tagged is false; the load fails";
+    if (load->finished)
+        return "named a tag after it had finished the load, which fails";
+    if (check_tag(tag) != NULL)
+        return "named a tag that is not of 1 to 64 bytes; the load fails";
+    if (!tags_add(load->tags, &load->tags_bytes, tag))
+        return "named more than 8 tags; the load fails";
+    return NULL;
+}
+_Static_assert(GUARD_TAGS_MAX == 8 && GUARD_TAG_BYTES_MAX == 64 && ENVELOPE_VALIDATOR_MAX == 127,
+               "as in the texts");
+
 enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
 {
-    if (load->tags != NULL && !load->finished && tag != NULL && tags_add(load->tags, &load->tags_bytes, tag))
+    const char *wrong = wrong_tag(load, tag);
+    if (wrong == NULL)
         return GUARD_OK;
-    break_contract(load);
+    breach(load, wrong);
+    fail_for_good(load);
     return GUARD_INVALID;
 }
 
@@ -76,7 +102,10 @@ void guard_load_done(struct guard_load *load, const void *body, size_t body_byte
 {
     size_t validator_bytes = validator != NULL ? strnlen(validator, ENVELOPE_VALIDATOR_MAX + 1) : 0;
     struct value *value = NULL;
-    if (validator_valid(validator, validator_bytes))
+    if (!validator_valid(validator, validator_bytes))
+        breach(load,
+               "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
+    else
         value = value_new_tagged(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
     finish(load, value != NULL ? LOAD_OK : LOAD_FAILED, value,
            value != NULL ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
@@ -94,7 +123,18 @@ void guard_load_absent(struct guard_load *load)
 void guard_load_fail(struct guard_load *load, enum guard_failure failure)
 {
     bool known = failure > GUARD_FAILURE_NONE && failure <= GUARD_FAILURE_CYCLE;
+    if (!known)
+        breach(load, "failed the load with a number that is no enum guard_failure");
     finish(load, LOAD_FAILED, NULL, known ? failure : GUARD_FAILURE_INTERNAL);
+}
+
+void load_unfinished(struct guard_load *load, bool thread_ends)
+{
+    if (load->finished)
+        return;
+    breach(load, thread_ends ? "ended its thread without finishing the load, which fails"
+                             : "returned without finishing the load, which fails");
+    finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
 }
 
 const char *guard_load_previous_validator(const struct guard_load *load)
@@ -104,6 +144,8 @@ const char *guard_load_previous_validator(const struct guard_load *load)
 
 void guard_load_unchanged(struct guard_load *load)
 {
+    if (!load->has_previous)
+        breach(load, "found unchanged what had no previous validator; the load fails");
     if (load->has_previous)
         finish(load, LOAD_UNCHANGED, NULL, GUARD_FAILURE_NONE);
     else
@@ -192,8 +234,7 @@ static void report(struct worker *worker, bool over)
     if (load == NULL)
         return;
     for (struct guard_load *at = load; at != NULL; at = at->mate) {
-        if (!at->finished)
-            guard_load_fail(at, GUARD_FAILURE_INTERNAL);
+        load_unfinished(at, over);
         at->result.next = at->mate != NULL ? &at->mate->result : NULL;
     }
     if (wanted)
@@ -340,6 +381,7 @@ static struct guard_load *new_load(const struct job *job)
     if (load == NULL)
         return NULL;
     load->result.load = job->load;
+    load->result.key = load->key;
     load->policy = job->policy;
     load->deadline_us = job->deadline_us;
     load->cancel_fd = -1;

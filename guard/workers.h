@@ -25,6 +25,8 @@ struct finished_load {
     struct finished_load *next; /* for the owner's list */
     uint64_t load;
     struct core_loaded loaded;
+    const char *key;
+    const char *breach; /* what the loader did against its contract, a static text; NULL: nothing */
 };
 
 /* On the worker's thread; `finished`, a list, is the owner's then, for finished_load_free() of each. Calls no function of the

@@ -52,5 +52,7 @@ struct workers {
 
 /* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */
 bool nested_lend(struct workers *workers, struct guard_load *load, uint64_t lender);
+/* Fails a load that is over and has no verdict. */
+void load_unfinished(struct guard_load *load, bool thread_ends);
 
 #endif

@@ -44,7 +44,8 @@ static bool open_guard(struct lab_client *client, struct lab_state *state)
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)client->redis_port);
     config.redis_url = url;
     config.name_space = "lab";
-    config.load_workers = 1; /* a prefork worker has one connection to PostgreSQL */
+    config.log = guard_log_none; /* its Redis is taken away on purpose */
+    config.load_workers = 1;     /* a prefork worker has one connection to PostgreSQL */
     policy.loader = load_row;
     policy.context = client;
     policy.fresh_ms = LAB_VALUE_S * 1000;

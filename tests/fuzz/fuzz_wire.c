@@ -61,8 +61,7 @@ static void read_as_answer(const struct redisReply *reply)
 static void read_as_error(const struct redisReply *reply)
 {
     char quoted[REDIS_WHY_SIZE];
-    assert(redis_error_class_name(redis_error_classify(reply->str, reply->len)) != NULL);
-    redis_quote(reply->str, reply->len, quoted);
+    redis_explain(reply, "", false, quoted);
     for (const char *at = quoted; *at != '\0'; at++)
         assert(*at >= ' ' && *at <= '~');
 }

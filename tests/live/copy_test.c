@@ -30,7 +30,7 @@ static char folder[PROC_PATH_BYTES]; /* with a copy of guard/ */
 /* Runs a shell command in the folder; the output is shown if it fails. */
 static bool shell(const char *command)
 {
-    char whole[1024];
+    char whole[2048];
     const char *argv[] = {"sh", "-ec", whole, NULL};
     const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", "CFLAGS=-O1 -Wall -Werror", NULL};
     snprintf(whole, sizeof whole, "cd '%s'; %s", folder, command);
@@ -101,7 +101,7 @@ static void one_file_does_the_work_of_the_folder(void **state)
     (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
-        "sh guard/amalgamate.sh one guard/example/build/guard_scripts.h; cd one; "
+        "sh guard/amalgamate.sh one; cd one; "
         "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
@@ -127,21 +127,56 @@ static void a_host_may_use_any_name_for_itself(void **state)
     assert_true(shell("cc -o host host.c guard/example/build/libguard.a -lhiredis -luv -pthread; ./host"));
 }
 
-static void the_program_of_the_readme_compiles_and_runs(void **state)
+/* ---- the README's own lines ---- */
+
+/* The program, the Makefile and nothing else, in a folder that has the copy where the README says. */
+static void follow_the_readme(void)
+{
+    assert_true(shell(
+        "rm -rf nothing; mkdir -p nothing/third_party; cp -r guard nothing/third_party/; "
+        "rm -rf nothing/third_party/guard/example; cd nothing; "
+        "block() { sed -n \"/^\\`\\`\\`$1\\$/,/^\\`\\`\\`\\$/{/^\\`\\`\\`/d;p}\" ../guard/README.md; }; "
+        "block c >server.c; block make >Makefile; block sh >install; "
+        "grep -q guard_get_wait server.c; grep -q guard.mk Makefile; "
+        "test \"$(cut -d' ' -f1,2 install)\" = 'apt-get install'"));
+}
+
+static void the_lines_of_the_readme_build_its_program_from_nothing(void **state)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
     (void)state;
+    follow_the_readme();
+    assert_true(shell("cd nothing; env -i PATH=\"$PATH\" make -j2"));
     assert_true(stack_redis_start(&redis, NULL));
-    assert_true(shell(
-        "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >first.c; grep -q guard_get_wait first.c"));
-    assert_true(
-        shell("cc -std=c11 -Wall -Wextra -Werror -Iguard -o first first.c guard/example/build/libguard.a "
-              "-lhiredis -luv -pthread"));
-    snprintf(command, sizeof command, "test \"$(./first %s)\" = 'hello user:7'", redis.url);
+    snprintf(command, sizeof command,
+             "cd nothing; test \"$(./server %s 2>said)\" = 'hello user:7'; ! [ -s said ]", redis.url);
     assert_true(shell(command));
     assert_true(shell(command)); /* the second time from the cache */
     stack_redis_stop(&redis);
+    snprintf(command, sizeof command,
+             "cd nothing; test \"$(./server %s 2>said)\" = 'hello user:7'; cat said; "
+             "grep -q '^stampede-guard first: redis ' said",
+             redis.url);
+    assert_true(shell(command)); /* and without a Redis, which it says */
+}
+
+/* Every header that the folder includes comes from a package of the install line or with a C compiler. */
+static void the_install_line_of_the_readme_has_all_that_is_included(void **state)
+{
+    (void)state;
+    follow_the_readme();
+    assert_true(
+        shell("cd nothing; command -v dpkg >/dev/null || exit 0; sh third_party/guard/amalgamate.sh one; "
+              "cc -std=c11 -M one/guard.c server.c -Ithird_party/guard | tr ' ' '\\n' | grep "
+              "'^/usr/include/' | sort -u >headers; "
+              "grep -q uthash.h headers; "
+              "dpkg -S $(cat headers) | cut -d: -f1 | sort -u >packages; "
+              "for package in $(cat packages); do case \"$package \" in "
+              "libc6-dev*|linux-libc-dev*|libgcc-*-dev*) continue;; esac; "
+              "grep -q \" $package\\( \\|$\\)\" install || { echo \"the install line lacks $package\"; exit "
+              "1; }; done; "
+              "grep -q ' build-essential ' install"));
 }
 
 static void a_makefile_of_the_hosts_keeps_its_default_goal_and_flags(void **state)
@@ -341,19 +376,22 @@ static void both_examples_end_in_order_while_a_client_waits(void **state)
     ends_in_order_while_a_client_waits("eventserver");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_header_stands_alone_in_c99_c11_and_cpp),
         cmocka_unit_test(only_public_symbols_are_visible),
         cmocka_unit_test(one_file_does_the_work_of_the_folder),
         cmocka_unit_test(a_host_may_use_any_name_for_itself),
-        cmocka_unit_test(the_program_of_the_readme_compiles_and_runs),
+        cmocka_unit_test(the_lines_of_the_readme_build_its_program_from_nothing),
+        cmocka_unit_test(the_install_line_of_the_readme_has_all_that_is_included),
         cmocka_unit_test(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags),
         cmocka_unit_test(many_clients_of_two_processes_with_threads_cost_one_load),
         cmocka_unit_test(many_clients_of_two_processes_with_an_event_loop_cost_one_load),
         cmocka_unit_test(the_event_loop_outlives_clients_that_leave),
         cmocka_unit_test(both_examples_end_in_order_while_a_client_waits),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, copy_and_build, remove_copy);
 }

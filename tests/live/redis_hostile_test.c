@@ -475,11 +475,12 @@ static void what_the_greeting_hears_decides_between_down_and_denied(void **state
 {
     (void)state;
     expect_greeting("-ERR unknown command `AUTH`, with args beginning with: `hunter2`, `hunter2`\r\n",
-                    GUARD_REDIS_DENIED, "AUTH refused: other error");
-    expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: other error");
+                    GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
+    expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
     expect_greeting("-DENIED Redis is running in protected mode\r\n", GUARD_REDIS_DENIED, "DENIED");
     expect_greeting("-LOADING Redis is loading the dataset in memory\r\n", GUARD_REDIS_DOWN, "LOADING");
-    expect_greeting("-ERR max number of clients reached\r\n", GUARD_REDIS_DOWN, "crowded");
+    expect_greeting("-ERR max number of clients reached\r\n", GUARD_REDIS_DOWN,
+                    "max number of clients; raise");
     expect_greeting(":1\r\n", GUARD_REDIS_DOWN, "AUTH: not an answer of Redis");
     expect_greeting("+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_DOWN, "a replica");
     expect_greeting("+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DOWN, "not a master");

@@ -217,13 +217,14 @@ static void expect_denied(const char *login, const char *database, const char *s
 static void a_wrong_password_user_or_database_is_denied_with_the_reason(void **state)
 {
     (void)state;
-    expect_denied("nobody:hunter2@", "", "AUTH refused: WRONGPASS");
-    expect_denied(":hunter2@", "", "AUTH refused: denied error");
-    expect_denied("", "/999", "SELECT refused: ERR DB index is out of range");
+    expect_denied("nobody:hunter2@", "", "AUTH refused: WRONGPASS; correct user and password");
+    expect_denied(":hunter2@", "", "this Redis has no password: remove it from the URL");
+    expect_denied("", "/999",
+                  "SELECT 999 refused: ERR DB index is out of range; put another number into the URL");
     ask_server("CONFIG SET requirepass hunter2");
     struct redisReply *reply = stack_redis_command(&server, "AUTH hunter2");
     freeReplyObject(reply);
-    expect_denied("", "", "refused: NOAUTH Authentication required.");
+    expect_denied("", "", "refused: NOAUTH Authentication required.; this Redis wants a password");
     expect_denied(":hunter22@", "", "AUTH refused: WRONGPASS");
     reply = stack_redis_command(&server, "CONFIG SET requirepass %s", "");
     freeReplyObject(reply);

@@ -225,6 +225,22 @@ static void a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one(void **
     assert_non_null(strstr(error.text, "soft_ms"));
 }
 
+static void a_near_time_without_a_near_cache_is_refused(void **state)
+{
+    struct guard_config config = good_config();
+    struct guard_policy policy = good_policy();
+    struct guard_error error;
+    (void)state;
+    policy.near_ms = 1;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "near_ms"));
+    assert_non_null(strstr(error.text, "near_bytes"));
+    config.near_bytes = 65536;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
+    policy.near_ms = 60001;
+    assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
+}
+
 static void a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason(void **state)
 {
     struct guard_config config = good_config();
@@ -264,6 +280,7 @@ int main(void)
         cmocka_unit_test(each_number_of_a_policy_has_its_limits),
         cmocka_unit_test(fresh_and_stale_together_stay_below_the_limit),
         cmocka_unit_test(a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one),
+        cmocka_unit_test(a_near_time_without_a_near_cache_is_refused),
         cmocka_unit_test(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason),
         cmocka_unit_test(a_text_too_long_is_cut),
     };

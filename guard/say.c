@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* say.c - see say.h. */
+#include "say.h"
+#include "clock.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAY_RAW_SIZE = 640, SAY_HEAD_SIZE = 64, SAY_TAIL_SIZE = 64 };
+
+void guard_log_none(void *context, const char *text)
+{
+    (void)context;
+    (void)text;
+}
+
+void say_init(struct say *say, const struct guard_config *config)
+{
+    say->log = config->log;
+    say->context = config->log_context;
+    say->name_space = config->name_space;
+    pthread_mutex_init(&say->mutex, NULL);
+}
+
+void say_clear(struct say *say)
+{
+    pthread_mutex_destroy(&say->mutex);
+}
+
+/* ---- the line ---- */
+
+/* A backslash, too, so that none can pass for an escape. */
+__attribute__((format(printf, 2, 0))) static void compose(char out[SAY_TEXT_SIZE], const char *format,
+                                                          va_list args)
+{
+    char text[SAY_RAW_SIZE];
+    size_t length = 0;
+    vsnprintf(text, sizeof text, format, args);
+    for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0' && length + 5 < SAY_TEXT_SIZE;
+         byte++) {
+        if (*byte >= ' ' && *byte <= '~' && *byte != '\\')
+            out[length++] = (char)*byte;
+        else
+            length += (size_t)snprintf(out + length, 5, "\\x%02x", *byte);
+    }
+    out[length] = '\0';
+}
+
+/* Nobody is to wait, or to be killed by SIGPIPE, for a line. */
+static void write_stderr(const char *name_space, const char *text)
+{
+    int before = errno;
+    char line[SAY_HEAD_SIZE + SAY_TEXT_SIZE + SAY_TAIL_SIZE];
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int bytes = snprintf(line, sizeof line, "stampede-guard %s: %s\n", name_space, text);
+    if (poll(&room, 1, 0) == 1 && room.revents == POLLOUT)
+        while (write(STDERR_FILENO, line, (size_t)bytes) < 0 && errno == EINTR)
+            continue;
+    errno = before;
+}
+
+static void say_line(const struct say *say, const char *text)
+{
+    if (say->log != NULL)
+        say->log(say->context, text);
+    else
+        write_stderr(say->name_space, text);
+}
+
+/* ---- the gate, under the mutex ---- */
+
+static bool may_pass(struct say_gate *gate, const char *text, uint64_t now_us)
+{
+    if (now_us - gate->since_us >= (uint64_t)SAY_WINDOW_MS * 1000 && gate->withheld == 0) {
+        gate->since_us = now_us;
+        gate->passed = 0;
+    } else if (strcmp(text, gate->last) == 0) {
+        return false;
+    }
+    snprintf(gate->last, sizeof gate->last, "%s", text);
+    bool passes = gate->passed < SAY_BURST;
+    *(passes ? &gate->passed : &gate->withheld) += 1;
+    return passes;
+}
+
+/* True: `last` is to be said for all that were withheld. */
+static bool end_window(struct say_gate *gate, uint64_t now_us)
+{
+    if (gate->withheld == 0 || now_us - gate->since_us < (uint64_t)SAY_WINDOW_MS * 1000)
+        return false;
+    gate->since_us = now_us;
+    gate->passed = 1;
+    gate->withheld = 0;
+    return true;
+}
+
+/* True: stderr is to hear of it. */
+static bool is_news(struct say_gate *gate, enum say_tone tone)
+{
+    bool news = tone == SAY_BAD || gate->troubled;
+    gate->troubled = tone == SAY_BAD;
+    return news;
+}
+
+/* ---- saying ---- */
+
+void say(struct say *say, enum say_subject subject, enum say_tone tone, const char *format, ...)
+{
+    char text[SAY_TEXT_SIZE];
+    struct say_gate *gate = &say->gates[subject];
+    va_list args;
+    if (say->log == guard_log_none)
+        return;
+    va_start(args, format);
+    compose(text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&say->mutex);
+    bool news = is_news(gate, tone) || say->log != NULL;
+    bool passes = news && may_pass(gate, text, clock_now_us());
+    pthread_mutex_unlock(&say->mutex);
+    if (passes)
+        say_line(say, text);
+}
+
+void say_rest(struct say *say, uint64_t now_us)
+{
+    char text[SAY_TEXT_SIZE + SAY_TAIL_SIZE];
+    for (size_t i = 0; i < SAY_SUBJECTS; i++) {
+        struct say_gate *gate = &say->gates[i];
+        pthread_mutex_lock(&say->mutex);
+        uint32_t withheld = gate->withheld;
+        bool due = end_window(gate, now_us);
+        if (due)
+            snprintf(text, sizeof text, "%s (the last of %u lines withheld)", gate->last, (unsigned)withheld);
+        pthread_mutex_unlock(&say->mutex);
+        if (due)
+            say_line(say, text);
+    }
+}
+
+void say_in_child(const struct say *say, const char *format, ...)
+{
+    char text[SAY_TEXT_SIZE];
+    va_list args;
+    if (say->log == guard_log_none)
+        return;
+    va_start(args, format);
+    compose(text, format, args);
+    va_end(args);
+    write_stderr(say->name_space, text);
+}

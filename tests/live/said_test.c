@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * said_test.c - what a guard says of itself: to stderr by default, of loaders that break their contract, of calls with
+ * a wrong argument, and in the child of a fork.
+ */
+#include "guard_rig.h"
+#include "load/base/net.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <uv.h>
+
+enum { HEARD_BYTES = 65536, CHILD_LIMIT_S = 60, FORKS = 40, CONNECTIONS = 3 };
+
+/* ---- the log of a test ---- */
+
+struct ear {
+    pthread_mutex_t mutex;
+    size_t bytes;
+    unsigned lines;
+    char text[HEARD_BYTES]; /* lines that end with \n */
+};
+
+static void hear(void *context, const char *text)
+{
+    struct ear *ear = context;
+    pthread_mutex_lock(&ear->mutex);
+    ear->lines++;
+    ear->bytes += (size_t)snprintf(ear->text + ear->bytes, sizeof ear->text - ear->bytes, "%s\n", text);
+    pthread_mutex_unlock(&ear->mutex);
+}
+
+static void listen_to(struct fleet *fleet, struct ear *ear)
+{
+    memset(ear, 0, sizeof *ear);
+    pthread_mutex_init(&ear->mutex, NULL);
+    fleet->config.log = hear;
+    fleet->config.log_context = ear;
+}
+
+static bool heard(struct ear *ear, const char *text)
+{
+    pthread_mutex_lock(&ear->mutex);
+    bool found = strstr(ear->text, text) != NULL;
+    pthread_mutex_unlock(&ear->mutex);
+    return found;
+}
+
+static void assert_heard(struct ear *ear, const char *text)
+{
+    if (!heard(ear, text))
+        fail_msg("\"%s\" was not said, but:\n%s", text, ear->text);
+}
+
+/* ---- stderr ---- */
+
+static int stderr_before = -1;
+static char stderr_text[HEARD_BYTES];
+
+/* To a file, until the test is over. */
+static void catch_stderr(FILE **file)
+{
+    *file = tmpfile();
+    assert_non_null(*file);
+    stderr_before = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(*file), STDERR_FILENO) >= 0);
+}
+
+static const char *caught(FILE *file)
+{
+    ssize_t bytes = pread(fileno(file), stderr_text, sizeof stderr_text - 1, 0);
+    assert_true(bytes >= 0);
+    stderr_text[bytes] = '\0';
+    return stderr_text;
+}
+
+static int release_stderr(void **state)
+{
+    (void)state;
+    if (stderr_before >= 0) {
+        dup2(stderr_before, STDERR_FILENO);
+        close(stderr_before);
+    }
+    stderr_before = -1;
+    return 0;
+}
+
+/* A guard of this URL: until stderr has `said`. */
+static void stderr_comes_to_say(FILE *file, const char *url, const char *said)
+{
+    struct fleet fleet;
+    char head[64];
+    fleet_init(&fleet);
+    fleet.config.redis_url = url;
+    fleet_add(&fleet);
+    snprintf(head, sizeof head, "stampede-guard %s: redis 127.0.0.1:", fleet.name_space);
+    WAIT_UNTIL(strstr(caught(file), said) != NULL && strstr(caught(file), head) != NULL);
+    assert_null(strstr(caught(file), "hunter2"));
+    fleet_close(&fleet);
+}
+
+static void without_a_log_stderr_hears_what_is_wrong_with_redis(void **state)
+{
+    FILE *file = NULL;
+    char url[RIG_URL_BYTES];
+    (void)state;
+    catch_stderr(&file);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)net_free_port());
+    stderr_comes_to_say(file, url, "connection refused");
+    snprintf(url, sizeof url, "redis://:hunter2@127.0.0.1:%u", (unsigned)rig_redis.port);
+    stderr_comes_to_say(file, url, "this Redis has no password: remove it from the URL");
+    snprintf(url, sizeof url, "redis://nobody:hunter2@127.0.0.1:%u", (unsigned)rig_redis.port);
+    stderr_comes_to_say(file, url, "AUTH refused: WRONGPASS; correct user and password in the URL");
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/99", (unsigned)rig_redis.port);
+    stderr_comes_to_say(file, url, "SELECT 99 refused: ERR DB index is out of range; put another number");
+    rig_permit("poor", "on >PASSWORD ~* &* +@all -select");
+    rig_url_of("poor", 1, url);
+    stderr_comes_to_say(file, url, "'select' command; the user of the URL may do too little");
+    rig_forget("poor");
+    fclose(file);
+}
+
+static void nothing_is_said_where_all_is_well_or_it_is_switched_off(void **state)
+{
+    FILE *file = NULL;
+    struct fleet fleet;
+    char url[RIG_URL_BYTES];
+    (void)state;
+    catch_stderr(&file);
+    fleet_init(&fleet);
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    fleet_close(&fleet);
+    fleet_init(&fleet);
+    fleet.config.log = guard_log_none;
+    snprintf(url, sizeof url, "redis://:hunter2@127.0.0.1:%u", (unsigned)rig_redis.port);
+    fleet.config.redis_url = url;
+    fleet_add(&fleet);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_DENIED);
+    expect(&fleet, 0, "k", GUARD_OK);
+    fleet_close(&fleet);
+    assert_string_equal(caught(file), "");
+    fclose(file);
+}
+
+/* ---- loaders ---- */
+
+static void load_tags(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_tag(load, "");
+    guard_load_done(load, "row", 3, NULL);
+}
+
+static void load_unchanged(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_unchanged(load);
+}
+
+static void load_nameless_failure(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_fail(load, (enum guard_failure)77);
+}
+
+struct breach {
+    enum source_verdict verdict;
+    guard_loader *loader; /* NULL: the source's */
+    const char *validator, *said;
+    enum guard_status status;
+};
+
+static void a_loader_that_breaks_its_contract_is_named_with_its_key(void **state)
+{
+    static const struct breach breaches[] = {
+        {SOURCE_NOTHING, NULL, NULL, "returned without finishing", GUARD_FAILED},
+        {SOURCE_EXIT, NULL, NULL, "ended its thread without finishing", GUARD_FAILED},
+        {SOURCE_TWICE, NULL, NULL, "finished the load a second time", GUARD_OK},
+        {SOURCE_ROW, NULL, "line\n", "passed a validator", GUARD_FAILED},
+        {SOURCE_ROW, load_tags, NULL, "named a tag that is not", GUARD_FAILED},
+        {SOURCE_ROW, load_unchanged, NULL, "found unchanged", GUARD_FAILED},
+        {SOURCE_ROW, load_nameless_failure, NULL, "failed the load with a number", GUARD_FAILED},
+    };
+    static struct ear ear;
+    struct fleet fleet;
+    char line[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof breaches / sizeof *breaches; i++) {
+        fleet_init(&fleet);
+        listen_to(&fleet, &ear);
+        fleet.source.verdict = breaches[i].verdict;
+        fleet.source.validator = breaches[i].validator;
+        fleet.policy.tagged = true;
+        if (breaches[i].loader != NULL)
+            fleet.policy.loader = breaches[i].loader;
+        fleet_open(&fleet, 1);
+        expect(&fleet, 0, "a\nkey:7", breaches[i].status);
+        snprintf(line, sizeof line, "the loader of \"a\\x0akey:7\" %s", breaches[i].said);
+        assert_heard(&ear, line);
+        fleet_close(&fleet);
+    }
+}
+
+static void finish_the_first(struct guard_load *const *loads, size_t count, void *context)
+{
+    (void)context;
+    assert_true(count > 1);
+    guard_load_done(loads[0], "row", 3, NULL);
+}
+
+static void a_batch_loader_is_named_with_the_keys_it_left(void **state)
+{
+    static struct ear ear;
+    static const char *const keys[] = {"one", "two", "three"};
+    struct guard_result results[3];
+    struct fleet fleet;
+    (void)state;
+    fleet_init(&fleet);
+    listen_to(&fleet, &ear);
+    fleet.policy.batch_loader = finish_the_first;
+    fleet_open(&fleet, 1);
+    struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
+    atomic_fetch_add(&fleet.accepted[0], 3);
+    assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+    atomic_fetch_add(&fleet.answered, 3);
+    for (size_t i = 0; i < 3; i++)
+        guard_value_unref(&results[i].value);
+    assert_false(heard(&ear, "\"one\""));
+    assert_heard(&ear, "the loader of \"two\" returned without finishing");
+    assert_heard(&ear, "the loader of \"three\" returned without finishing");
+    fleet_close(&fleet);
+}
+
+static void a_loader_that_is_always_wrong_fills_no_log(void **state)
+{
+    static struct ear ear;
+    struct fleet fleet;
+    char key[16];
+    (void)state;
+    fleet_init(&fleet);
+    listen_to(&fleet, &ear);
+    fleet.source.verdict = SOURCE_NOTHING;
+    fleet_open(&fleet, 1);
+    unsigned before = ear.lines;
+    uint64_t begun_ms = rig_now_ms();
+    for (int i = 0; i < 300; i++) {
+        snprintf(key, sizeof key, "w%d", i);
+        expect(&fleet, 0, key, GUARD_FAILED);
+    }
+    fleet_close(&fleet); /* says what was withheld */
+    assert_heard(&ear, "lines withheld)");
+    assert_true(ear.lines - before <= 6 * (2 + (rig_now_ms() - begun_ms) / 10000));
+}
+
+/* ---- wrong calls ---- */
+
+struct wrong_calls {
+    struct fleet fleet;
+    struct ear ear;
+    struct guard *guard;
+};
+
+static void never_answered(void *context, const struct guard_result *result)
+{
+    (void)context;
+    (void)result;
+    fail_msg("an answer to what was refused");
+}
+
+static void never_answered_many(void *context, const struct guard_result *results, size_t count)
+{
+    (void)context;
+    (void)results;
+    fail_msg("%zu answers to what was refused", count);
+}
+
+static void wrong_calls_begin(struct wrong_calls *calls)
+{
+    fleet_init(&calls->fleet);
+    listen_to(&calls->fleet, &calls->ear);
+    fleet_open(&calls->fleet, 1);
+    calls->guard = calls->fleet.guards[0];
+}
+
+static void wrong_calls_end(struct wrong_calls *calls)
+{
+    fleet_close(&calls->fleet);
+}
+
+static void get_wrongly(struct wrong_calls *calls, const struct guard_request *request, const char *said)
+{
+    char line[160];
+    assert_int_equal(guard_get(calls->guard, request, NULL), GUARD_INVALID);
+    snprintf(line, sizeof line, "guard_get: %s", said);
+    assert_heard(&calls->ear, line);
+}
+
+static void get_wrongly_and_wait(struct wrong_calls *calls, struct guard_request request, const char *said)
+{
+    char line[160];
+    struct guard_result result;
+    request.answered = NULL;
+    assert_int_equal(guard_get_wait(calls->guard, &request, &result), GUARD_INVALID);
+    assert_string_equal(result.wrong, said);
+    snprintf(line, sizeof line, "guard_get_wait: %s", said);
+    assert_heard(&calls->ear, line);
+}
+
+static void what_is_wrong_with_a_get_is_told(void **state)
+{
+    static struct wrong_calls calls;
+    static char longest[4098];
+    struct fleet other;
+    (void)state;
+    memset(longest, 'k', sizeof longest - 1);
+    fleet_init(&other);
+    fleet_open(&other, 1);
+    const struct {
+        const char *key, *said;
+    } keys[] = {{NULL, "the key is NULL"},
+                {"", "the key is empty"},
+                {longest, "the key is longer than 4096 bytes"},
+                {"k", "the kind is another guard's"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        wrong_calls_begin(&calls);
+        bool foreign = strstr(keys[i].said, "another") != NULL;
+        struct guard_request request = {.kind = (foreign ? &other : &calls.fleet)->kinds[0],
+                                        .key = keys[i].key,
+                                        .answered = never_answered};
+        get_wrongly(&calls, &request, keys[i].said);
+        get_wrongly_and_wait(&calls, request, keys[i].said);
+        wrong_calls_end(&calls);
+    }
+    fleet_close(&other);
+    wrong_calls_begin(&calls);
+    get_wrongly(&calls, NULL, "request is NULL");
+    get_wrongly(&calls, &(struct guard_request){.kind = calls.fleet.kinds[0], .key = "k"},
+                "request->answered is NULL");
+    get_wrongly(&calls, &(struct guard_request){.key = "k", .answered = never_answered}, "the kind is NULL");
+    wrong_calls_end(&calls);
+}
+
+static void what_is_wrong_with_many_or_an_invalidation_is_told(void **state)
+{
+    static struct wrong_calls calls;
+    static const char *keys[3] = {"one", "two", ""};
+    (void)state;
+    wrong_calls_begin(&calls);
+    struct guard_many_request request = {
+        .kind = calls.fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered_many};
+    assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_many: keys[2]: the key is empty");
+    request.count = 0;
+    assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_many: request->count is 0");
+    request.count = GUARD_MANY_MAX + 1;
+    assert_int_equal(guard_get_many_wait(calls.guard, &request, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_many_wait: request->count is above GUARD_MANY_MAX");
+    assert_int_equal(guard_invalidate(calls.guard, "", 0, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: the key is empty");
+    assert_int_equal(guard_invalidate_tag(calls.guard, NULL, 0, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate_tag: the tag is NULL");
+    wrong_calls_end(&calls);
+}
+
+/* ---- after fork() ---- */
+
+/* In the child: a test that fails there must not run on as a second test program. */
+#define CHILD_CHECK(condition)                                                                               \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            dprintf(STDERR_FILENO, "in the child: not %s (line %d)\n", #condition, __LINE__);                \
+            _exit(1);                                                                                        \
+        }                                                                                                    \
+    } while (0)
+
+struct scene {
+    struct fleet fleet;
+    uv_loop_t loop;
+    struct guard_loop *attached;
+    const struct guard_value *value;
+};
+
+static void count_call(void *context)
+{
+    ++*(unsigned *)context;
+}
+
+static void child_asks(struct scene *scene)
+{
+    static const char *const keys[] = {"k", "other"};
+    struct guard *guard = scene->fleet.guards[0];
+    struct guard_kind *kind = scene->fleet.kinds[0];
+    struct guard_result result, results[2];
+    struct guard_request request = {.kind = kind, .key = "k", .answered = never_answered};
+    struct guard_many_request many = {
+        .kind = kind, .keys = keys, .count = 2, .answered = never_answered_many};
+    CHILD_CHECK(guard_get(guard, &request, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_get_wait(guard, &request, &result) == GUARD_INVALID);
+    CHILD_CHECK(result.status == GUARD_INVALID && strstr(result.wrong, "fork()") != NULL);
+    CHILD_CHECK(guard_get_many(guard, &many, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_get_many_wait(guard, &many, results) == GUARD_INVALID);
+    CHILD_CHECK(guard_loop_get(scene->attached, &request, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_loop_get_many(scene->attached, &many, NULL) == GUARD_INVALID);
+    CHILD_CHECK(!guard_near(guard, kind, "k", &result));
+}
+
+static void child_does_the_rest(struct scene *scene)
+{
+    struct guard *guard = scene->fleet.guards[0];
+    struct guard_kind *kind = NULL;
+    struct guard_loop *loop = NULL;
+    struct guard_invalidated invalidated;
+    struct guard_error error = {.text = ""};
+    struct guard_stats stats;
+    struct guard_hot_key hot[1];
+    CHILD_CHECK(guard_invalidate(guard, "k", 0, NULL, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_wait(guard, "k", 0, &invalidated) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_tag(guard, "t", 0, NULL, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_tag_wait(guard, "t", 0, &invalidated) == GUARD_INVALID);
+    CHILD_CHECK(guard_kind_add(guard, &scene->fleet.policy, &kind, &error) == GUARD_INVALID);
+    CHILD_CHECK(strstr(error.text, "fork()") != NULL);
+    CHILD_CHECK(guard_loop_attach(guard, &scene->loop, &loop, &error) == GUARD_INVALID);
+    guard_cancel(guard, 1);
+    guard_loop_cancel(scene->attached, 1);
+    guard_stats(guard, &stats);
+    CHILD_CHECK(stats.hit == 0 && guard_hot(guard, GUARD_HOT_WAIT, hot, 1) == 0);
+    guard_drain(guard);
+}
+
+static void child_closes(struct scene *scene)
+{
+    unsigned detached = 0;
+    guard_loop_detach(&scene->attached, count_call, &detached);
+    CHILD_CHECK(scene->attached == NULL && detached == 1);
+    CHILD_CHECK(guard_close(&scene->fleet.guards[0], 10000) == GUARD_OK);
+    CHILD_CHECK(scene->fleet.guards[0] == NULL);
+    CHILD_CHECK(strcmp(scene->value->body, "k v1") == 0);
+    guard_value_unref(&scene->value);
+}
+
+#if defined(__SANITIZE_THREAD__)
+enum { MAY_START_THREADS = false }; /* the thread sanitizer ends a child that does */
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+enum { MAY_START_THREADS = false };
+#else
+enum { MAY_START_THREADS = true };
+#endif
+#else
+enum { MAY_START_THREADS = true };
+#endif
+
+/* A guard of the child's own, which finds what the parent has stored. */
+static void child_opens_its_own(struct scene *scene)
+{
+    struct guard *guard = NULL;
+    struct guard_kind *kind = NULL;
+    struct guard_result result;
+    CHILD_CHECK(guard_open(&scene->fleet.config, &guard, NULL) == GUARD_OK);
+    CHILD_CHECK(guard_kind_add(guard, &scene->fleet.policy, &kind, NULL) == GUARD_OK);
+    uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
+    while (!is_up(guard) && rig_now_ms() < end_ms)
+        rig_pause();
+    struct guard_request request = {.kind = kind, .key = "k"};
+    CHILD_CHECK(guard_get_wait(guard, &request, &result) == GUARD_OK);
+    CHILD_CHECK(result.source == GUARD_FROM_CACHE && strcmp(result.value->body, "k v1") == 0);
+    guard_value_unref(&result.value);
+    CHILD_CHECK(guard_close(&guard, 10000) == GUARD_OK);
+}
+
+/* Ends by itself: by its alarm if it hangs. */
+static pid_t fork_child(void)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(CHILD_LIMIT_S);
+    }
+    return pid;
+}
+
+static void assert_child_is_well(pid_t pid)
+{
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("the child ended with status %#x", (unsigned)status);
+}
+
+static void asked(void *context, const struct guard_result *result)
+{
+    *(enum guard_status *)context = result->status;
+}
+
+static void expect_on_loop(struct scene *scene, const char *key)
+{
+    enum guard_status status = GUARD_UNKNOWN;
+    struct guard_request request = {
+        .kind = scene->fleet.kinds[0], .key = key, .answered = asked, .context = &status};
+    atomic_fetch_add(&scene->fleet.accepted[0], 1);
+    assert_int_equal(guard_loop_get(scene->attached, &request, NULL), GUARD_OK);
+    while (status == GUARD_UNKNOWN)
+        uv_run(&scene->loop, UV_RUN_ONCE);
+    atomic_fetch_add(&scene->fleet.answered, 1);
+    assert_int_equal(status, GUARD_OK);
+}
+
+static void scene_begin(struct scene *scene)
+{
+    struct guard_result result;
+    fleet_init(&scene->fleet);
+    scene->fleet.config.log = guard_log_none;
+    scene->fleet.config.near_bytes = 1 << 20;
+    scene->fleet.policy.near_ms = 60000;
+    fleet_open(&scene->fleet, 1);
+    assert_int_equal(uv_loop_init(&scene->loop), 0);
+    assert_int_equal(guard_loop_attach(scene->fleet.guards[0], &scene->loop, &scene->attached, NULL),
+                     GUARD_OK);
+    result = get_of(&scene->fleet, 0, "k");
+    assert_row(&result, "k v1");
+    scene->value = result.value;
+    bring_near(&scene->fleet, 0, "k", "k v1");
+    WAIT_UNTIL((uv_run(&scene->loop, UV_RUN_NOWAIT),
+                stats_of(scene->fleet.guards[0]).redis_connects == CONNECTIONS));
+    expect_on_loop(scene, "k");
+}
+
+static void scene_end(struct scene *scene)
+{
+    unsigned detached = 0;
+    guard_value_unref(&scene->value);
+    guard_loop_detach(&scene->attached, count_call, &detached);
+    while (detached == 0)
+        uv_run(&scene->loop, UV_RUN_ONCE);
+    while (uv_loop_close(&scene->loop) != 0)
+        uv_run(&scene->loop, UV_RUN_ONCE);
+    fleet_close(&scene->fleet);
+}
+
+static void a_child_is_refused_at_once_and_its_parent_does_not_notice(void **state)
+{
+    struct scene scene;
+    struct ask waiting;
+    (void)state;
+    scene_begin(&scene);
+    struct guard *guard = scene.fleet.guards[0];
+    source_shut(&scene.fleet.source);
+    ask_start(&scene.fleet, 0, &waiting, "slow");
+    WAIT_UNTIL(atomic_load(&scene.fleet.source.running) == 1);
+    pid_t pid = fork_child();
+    if (pid == 0) {
+        child_asks(&scene);
+        child_does_the_rest(&scene);
+        child_closes(&scene);
+        if (MAY_START_THREADS)
+            child_opens_its_own(&scene);
+        _exit(0);
+    }
+    assert_child_is_well(pid);
+    source_open(&scene.fleet.source);
+    expect_answer(&waiting, "slow v1");
+    expect_on_loop(&scene, "k");
+    expect_on_loop(&scene, "new");
+    expect_row(&scene.fleet, 0, "newer", "newer v1");
+    assert_true(is_near(&scene.fleet, 0, "k"));
+    assert_int_equal(stats_of(guard).redis_connects, CONNECTIONS);
+    scene_end(&scene);
+}
+
+static void a_child_is_told_once_on_stderr_why(void **state)
+{
+    struct scene scene;
+    FILE *file = NULL;
+    static struct ear ear;
+    (void)state;
+    catch_stderr(&file);
+    fleet_init(&scene.fleet);
+    listen_to(&scene.fleet, &ear);
+    fleet_open(&scene.fleet, 1);
+    unsigned before = ear.lines;
+    pid_t pid = fork_child();
+    if (pid == 0) {
+        struct guard_invalidated invalidated;
+        for (int i = 0; i < 3; i++)
+            CHILD_CHECK(guard_invalidate_wait(scene.fleet.guards[0], "k", 0, &invalidated) == GUARD_INVALID);
+        _exit(ear.lines == before ? 0 : 2); /* a lock of the host's may be held for ever */
+    }
+    assert_child_is_well(pid);
+    const char *text = caught(file),
+               *line = strstr(text, ": guard_invalidate: this guard was opened before fork()");
+    assert_true(strncmp(text, "stampede-guard ", 15) == 0);
+    assert_non_null(line);
+    assert_null(strchr(strchr(line, '\n') + 1, '\n'));
+    fleet_close(&scene.fleet);
+    fclose(file);
+}
+
+struct busy {
+    struct fleet *fleet;
+    atomic_bool over;
+    pthread_t threads[2];
+};
+
+static void *be_busy(void *context)
+{
+    struct busy *busy = context;
+    struct guard *guard = busy->fleet->guards[0];
+    struct guard_stats stats;
+    while (!atomic_load(&busy->over)) {
+        guard_stats(guard, &stats);
+        expect_row(busy->fleet, 0, "k", "k v1");
+        guard_invalidate(guard, "other", 0, NULL, NULL);
+    }
+    return NULL;
+}
+
+/* Forked while the parent's threads hold its locks. */
+static void no_lock_of_the_parents_holds_a_child_up(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    struct busy busy = {.fleet = &scene.fleet};
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&busy.threads[i], NULL, be_busy, &busy), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t pid = fork_child();
+        if (pid == 0) {
+            child_asks(&scene);
+            child_does_the_rest(&scene);
+            child_closes(&scene);
+            _exit(0);
+        }
+        assert_child_is_well(pid);
+    }
+    atomic_store(&busy.over, true);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(busy.threads[i], NULL);
+    scene_end(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(without_a_log_stderr_hears_what_is_wrong_with_redis, release_stderr),
+        cmocka_unit_test_teardown(nothing_is_said_where_all_is_well_or_it_is_switched_off, release_stderr),
+        cmocka_unit_test(a_loader_that_breaks_its_contract_is_named_with_its_key),
+        cmocka_unit_test(a_batch_loader_is_named_with_the_keys_it_left),
+        cmocka_unit_test(a_loader_that_is_always_wrong_fills_no_log),
+        cmocka_unit_test(what_is_wrong_with_a_get_is_told),
+        cmocka_unit_test(what_is_wrong_with_many_or_an_invalidation_is_told),
+        cmocka_unit_test(a_child_is_refused_at_once_and_its_parent_does_not_notice),
+        cmocka_unit_test_teardown(a_child_is_told_once_on_stderr_why, release_stderr),
+        cmocka_unit_test(no_lock_of_the_parents_holds_a_child_up),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+}

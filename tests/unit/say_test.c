@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* say_test.c - what the guard says, how often, and where. */
+#include "guard/clock.h"
+#include "guard/say.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HEARD_MAX = 32 };
+
+struct ear {
+    unsigned count;
+    char lines[HEARD_MAX][SAY_TEXT_SIZE + 64];
+};
+
+static void hear(void *context, const char *text)
+{
+    struct ear *ear = context;
+    assert_true(ear->count < HEARD_MAX);
+    snprintf(ear->lines[ear->count++], sizeof ear->lines[0], "%s", text);
+}
+
+static void say_to(struct say *teller, guard_log *log, void *context)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    memset(teller, 0, sizeof *teller);
+    config.name_space = "shop";
+    config.log = log;
+    config.log_context = context;
+    say_init(teller, &config);
+}
+
+static void of_each_subject_a_burst_passes_and_the_last_of_the_rest_later(void **state)
+{
+    static struct say teller;
+    static struct ear ear;
+    (void)state;
+    say_to(&teller, hear, &ear);
+    for (int i = 0; i < 1000; i++)
+        say(&teller, SAY_LOADER, SAY_BAD, "line %d", i);
+    assert_int_equal(ear.count, SAY_BURST);
+    say(&teller, SAY_CALLER, SAY_BAD, "another matter");
+    assert_int_equal(ear.count, SAY_BURST + 1);
+    say_rest(&teller, clock_now_us()); /* the window is not over */
+    assert_int_equal(ear.count, SAY_BURST + 1);
+    say_rest(&teller, UINT64_MAX);
+    assert_int_equal(ear.count, SAY_BURST + 2);
+    assert_string_equal(ear.lines[SAY_BURST + 1], "line 999 (the last of 995 lines withheld)");
+    say_rest(&teller, UINT64_MAX);
+    assert_int_equal(ear.count, SAY_BURST + 2);
+    say_clear(&teller);
+}
+
+static void no_line_is_said_twice_in_a_row(void **state)
+{
+    static struct say teller;
+    static struct ear ear;
+    (void)state;
+    say_to(&teller, hear, &ear);
+    for (int i = 0; i < 100; i++)
+        say(&teller, SAY_REDIS, SAY_GOOD, "up");
+    say(&teller, SAY_REDIS, SAY_BAD, "down");
+    say(&teller, SAY_REDIS, SAY_GOOD, "up");
+    assert_int_equal(ear.count, 3);
+    say_rest(&teller, UINT64_MAX);
+    assert_int_equal(ear.count, 3);
+    say_clear(&teller);
+}
+
+static void a_key_can_forge_no_line(void **state)
+{
+    static struct say teller;
+    static struct ear ear;
+    (void)state;
+    say_to(&teller, hear, &ear);
+    say(&teller, SAY_LOADER, SAY_BAD, "%s", "a\nb\r\x1b[2J\xc3\xa9\\x0a~");
+    assert_string_equal(ear.lines[0], "a\\x0ab\\x0d\\x1b[2J\\xc3\\xa9\\x5cx0a~");
+    char longest[2000];
+    memset(longest, '\n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    say(&teller, SAY_LOADER, SAY_BAD, "%s", longest);
+    assert_true(strlen(ear.lines[1]) < SAY_TEXT_SIZE);
+    assert_int_equal(strlen(ear.lines[1]) % 4, 0); /* no half of an escape */
+    say_clear(&teller);
+}
+
+/* ---- stderr ---- */
+
+/* From here to the end of the test stderr is this pipe; its reading end is returned. */
+static int redirect_stderr(int *before)
+{
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    *before = dup(STDERR_FILENO);
+    assert_true(*before >= 0);
+    assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+    close(fds[1]);
+    return fds[0];
+}
+
+static void restore_stderr(int before)
+{
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+}
+
+/* What has been written to it. */
+static const char *read_all(int fd)
+{
+    static char text[65536];
+    size_t bytes = 0;
+    ssize_t got = 0;
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while ((got = read(fd, text + bytes, sizeof text - 1 - bytes)) > 0)
+        bytes += (size_t)got;
+    text[bytes] = '\0';
+    return text;
+}
+
+static void stderr_hears_who_speaks_and_good_news_only_after_bad(void **state)
+{
+    static struct say teller;
+    int before, fd = redirect_stderr(&before);
+    (void)state;
+    say_to(&teller, NULL, NULL);
+    say(&teller, SAY_REDIS, SAY_GOOD, "up");
+    say(&teller, SAY_REDIS, SAY_BAD, "down");
+    say(&teller, SAY_WAKE, SAY_GOOD, "wake up");
+    say(&teller, SAY_REDIS, SAY_GOOD, "up");
+    restore_stderr(before);
+    assert_string_equal(read_all(fd), "stampede-guard shop: down\nstampede-guard shop: up\n");
+    close(fd);
+    say_clear(&teller);
+}
+
+static void it_can_be_switched_off(void **state)
+{
+    static struct say teller;
+    int before, fd = redirect_stderr(&before);
+    (void)state;
+    say_to(&teller, guard_log_none, NULL);
+    say(&teller, SAY_REDIS, SAY_BAD, "down");
+    say_in_child(&teller, "in a child");
+    restore_stderr(before);
+    assert_string_equal(read_all(fd), "");
+    close(fd);
+    say_clear(&teller);
+}
+
+/* A test that waits here for ever fails by its limit. */
+static void nobody_waits_or_dies_for_a_stderr_that_nobody_reads(void **state)
+{
+    static struct say teller;
+    static char page[4096];
+    int before, fd = redirect_stderr(&before);
+    (void)state;
+    signal(SIGPIPE, SIG_DFL);
+    say_to(&teller, NULL, NULL);
+    fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
+    while (write(STDERR_FILENO, page, sizeof page) > 0)
+        continue;
+    fcntl(STDERR_FILENO, F_SETFL, 0);
+    errno = 7;
+    say(&teller, SAY_REDIS, SAY_BAD, "to a full pipe");
+    assert_int_equal(errno, 7);
+    close(fd);
+    say(&teller, SAY_REDIS, SAY_BAD, "to nobody");
+    assert_int_equal(errno, 7);
+    restore_stderr(before);
+    say_clear(&teller);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later),
+        cmocka_unit_test(no_line_is_said_twice_in_a_row),
+        cmocka_unit_test(a_key_can_forge_no_line),
+        cmocka_unit_test(stderr_hears_who_speaks_and_good_news_only_after_bad),
+        cmocka_unit_test(it_can_be_switched_off),
+        cmocka_unit_test(nobody_waits_or_dies_for_a_stderr_that_nobody_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
