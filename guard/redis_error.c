@@ -20,7 +20,7 @@ static const struct meaning meanings[] = {
     {"READONLY", REDIS_ERROR_READONLY}, {"MASTERDOWN", REDIS_ERROR_READONLY},
     {"LOADING", REDIS_ERROR_LOADING},   {"BUSY", REDIS_ERROR_LOADING},
     {"TRYAGAIN", REDIS_ERROR_LOADING},  {"CLUSTERDOWN", REDIS_ERROR_LOADING},
-    {"MISCONF", REDIS_ERROR_REFUSED},   {"NOREPLICAS", REDIS_ERROR_REFUSED},
+    {"MISCONF", REDIS_ERROR_REFUSED},   {"NOREPLICAS", REDIS_ERROR_FENCED},
     {"NOAUTH", REDIS_ERROR_DENIED},     {"WRONGPASS", REDIS_ERROR_DENIED},
     {"NOPERM", REDIS_ERROR_DENIED},     {"DENIED", REDIS_ERROR_DENIED}, /* protected mode */
     {"MOVED", REDIS_ERROR_DENIED},      {"ASK", REDIS_ERROR_DENIED},
@@ -41,8 +41,9 @@ static const struct meaning sentences[] = {
 static const char *const class_names[] = {
     [REDIS_ERROR_NOSCRIPT] = "noscript", [REDIS_ERROR_FULL] = "full",
     [REDIS_ERROR_READONLY] = "readonly", [REDIS_ERROR_LOADING] = "loading",
-    [REDIS_ERROR_REFUSED] = "refused",   [REDIS_ERROR_DENIED] = "denied",
-    [REDIS_ERROR_CROWDED] = "crowded",   [REDIS_ERROR_OTHER] = "other",
+    [REDIS_ERROR_REFUSED] = "refused",   [REDIS_ERROR_FENCED] = "fenced",
+    [REDIS_ERROR_DENIED] = "denied",     [REDIS_ERROR_CROWDED] = "crowded",
+    [REDIS_ERROR_OTHER] = "other",
 };
 
 enum {

@@ -54,6 +54,7 @@ struct guard {
     _Atomic uint64_t shed;  /* gets refused before they were anybody's */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
+    struct redis_reign reign;
     struct near *near; /* NULL: none */
 
     /* any thread, under the mutex */
