@@ -107,6 +107,8 @@ static const struct row COUNTERS[] = {
      "Connections to Redis given up for a limit, of connecting or of a command.", U64, GUARD(redis_timeouts)},
     {"guard_redis_errors", NULL, "Error replies of Redis.", U64, GUARD(redis_errors)},
     {"guard_redis_connects", NULL, "Connections made to Redis.", U64, GUARD(redis_connects)},
+    {"guard_redis_reigns", NULL, "Times that the master was found to be another, or none any more.", U64,
+     GUARD(redis_reigns)},
     {"guard_breaker_opened", NULL, "Times the breaker opened.", U64, GUARD(breaker_opened)},
     {"catalogd_connections_expired", NULL,
      "Connections ended for sending or reading too slowly, or for another's large answer.", U64,
@@ -157,8 +159,11 @@ static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
                                     [GUARD_MODE_LOCAL] = "local",
                                     [GUARD_MODE_OFF] = "off",
                                     [GUARD_MODE_SHADOW] = "shadow"};
-static const char *const REDIS_STATES[] = {
-    [GUARD_REDIS_DOWN] = "down", [GUARD_REDIS_DENIED] = "denied", [GUARD_REDIS_UP] = "up"};
+static const char *const REDIS_STATES[] = {[GUARD_REDIS_DOWN] = "down",
+                                           [GUARD_REDIS_DENIED] = "denied",
+                                           [GUARD_REDIS_UP] = "up",
+                                           [GUARD_REDIS_REPLICA] = "replica",
+                                           [GUARD_REDIS_FENCED] = "fenced"};
 enum { REDIS_STATE_COUNT = sizeof(REDIS_STATES) / sizeof(REDIS_STATES[0]) };
 
 static uint64_t value_of(const struct metrics *metrics, const struct row *row)

@@ -134,8 +134,11 @@ static bool healthz(struct ops *ops, struct MHD_Connection *connection)
 
 static bool readyz(struct ops *ops, struct MHD_Connection *connection)
 {
-    static const char *const states[] = {
-        [GUARD_REDIS_DOWN] = "down", [GUARD_REDIS_DENIED] = "denied", [GUARD_REDIS_UP] = "up"};
+    static const char *const states[] = {[GUARD_REDIS_DOWN] = "down",
+                                         [GUARD_REDIS_DENIED] = "denied",
+                                         [GUARD_REDIS_UP] = "up",
+                                         [GUARD_REDIS_REPLICA] = "replica",
+                                         [GUARD_REDIS_FENCED] = "fenced"};
     const bool draining = atomic_load(&ops->draining);
     const bool database = catalog_ready(ops->catalog);
     const bool ready = database && !draining;
@@ -145,10 +148,10 @@ static bool readyz(struct ops *ops, struct MHD_Connection *connection)
     const bool degraded =
         stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
     return send_state(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                      json_pack("{s:b, s:b, s:s, s:s, s:s, s:b}", "ready", (int)ready, "draining",
+                      json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
                                 (int)draining, "database", database ? "up" : "down", "redis",
-                                states[stats.redis_state], "wake", states[stats.wake_state], "degraded",
-                                (int)degraded));
+                                states[stats.redis_state], "wake", states[stats.wake_state], "reigns",
+                                (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
 }
 
 static uint32_t count_open_fds(void)

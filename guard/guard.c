@@ -30,6 +30,7 @@ static void free_guard(struct guard *guard)
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
     say_clear(&guard->say);
+    redis_reign_clear(&guard->reign);
     near_free(&guard->near);
     free((char *)(uintptr_t)guard->config.name_space);
     redis_address_clear(&guard->address);
@@ -44,6 +45,13 @@ static char *copy_name(const struct guard_config *config)
     return strdup(name);
 }
 
+/* What is kept from the old master is gone before anybody can have the new one's word. */
+static void on_reign_ended(void *context)
+{
+    struct guard *guard = context;
+    near_reign_ended(guard->near);
+}
+
 static struct guard *new_guard(const struct guard_config *config)
 {
     struct guard *guard = calloc(1, sizeof *guard);
@@ -51,6 +59,7 @@ static struct guard *new_guard(const struct guard_config *config)
         return NULL;
     pthread_mutex_init(&guard->mutex, NULL);
     pthread_mutex_init(&guard->hot_mutex, NULL);
+    redis_reign_init(&guard->reign, on_reign_ended, guard);
     guard->config = *config;
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
     guard->config.name_space = copy_name(config);
@@ -498,6 +507,7 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
     out->beat_age_ms = now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
     out->shed += atomic_load_explicit(&guard->shed, memory_order_relaxed);
     add_redis(out, &guard->redis_counters);
+    out->redis_reigns = redis_reign_now(&guard->reign);
     if (guard->near != NULL)
         add_near(out, guard->near);
 }

@@ -552,6 +552,8 @@ enum guard_redis_state {
     GUARD_REDIS_DOWN = 0, /* not connected */
     GUARD_REDIS_DENIED,   /* connected, but Redis refuses us: password, ACL, database number */
     GUARD_REDIS_UP,
+    GUARD_REDIS_REPLICA, /* the server is a replica, or has become one; connected again until it is a master */
+    GUARD_REDIS_FENCED, /* connected to a master without its replicas (NOREPLICAS): nothing is answered from it */
 };
 
 /* Upper bounds of the histogram buckets below in microseconds; the last bucket has none. */
@@ -621,6 +623,8 @@ struct guard_stats {
     uint64_t permit_spared; /* loads that began without, because Redis could not be asked */
     uint64_t
         refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
+    uint64_t
+        redis_reigns; /* times a master was found to be another or none any more: all connections were reset */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

@@ -4,7 +4,7 @@
  * pass the rest to the guard's thread and call back what it answered.
  *
  * The guard's own thread has one of these for guard_get(); every loop that a host attaches has another. The
- * lookup is `PTTL` first, then `GET`, in one write: the pair is not atomic, and in this order a value replaced
+ * lookup is `PTTL` first, then `GETEX`, in one write: the pair is not atomic, and in this order a value replaced
  * between the two looks too old, never too fresh. Gets of one key share a lookup until it is written; a get
  * that comes later gets a new one, so nobody is given what was read before he asked.
  *

@@ -2,13 +2,13 @@
 /*
  * loop_lookup.c - lookups: what a loop asks Redis, and whom the answer answers. See loop.h.
  *
- *     MGET (the tags that the key had)  PTTL  GET      one write
+ *     MGET (the tags that the key had)  PTTL  GETEX    one write
  *                                              |
  *                                              +-- no sound entry, or in doubt ---------------------> core
  *                                              +-- no tags, or those that were asked for: judged --> hit, or core
  *                                              +-- other tags: MGET behind it, then judged --------> hit, or core
  *
- * Whom a hit answers each get's own policy says (hit.h).
+ * Whom a hit answers each get's own policy says (hit.h). GETEX, so that only the master answers: redis_fence.h.
  */
 #include "clock.h"
 #include "digest.h"
@@ -42,7 +42,7 @@ struct check {
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
 };
 
-/* One PTTL and GET on their way; who asks before they are written shares them. */
+/* One PTTL and GETEX on their way; who asks before they are written shares them. */
 struct lookup {
     UT_hash_handle hh; /* only while joinable */
     struct guard_loop *loop;
@@ -54,6 +54,7 @@ struct lookup {
     int64_t pttl_ms;
     unsigned replies;        /* still to come */
     bool joinable, unlisted; /* in the table; no memory for that */
+    bool again;              /* its GETEX was refused */
     bool unanswered;         /* Redis said nothing within its limit */
     size_t encoded_bytes;
     char encoded[];
@@ -279,6 +280,26 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 
 /* ---- replies ---- */
 
+static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+
+static bool send_get(struct lookup *lookup)
+{
+    char name[KEY_NAME_SIZE];
+    size_t bytes = key_name(lookup->loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
+    bool sent = redis_send_get(lookup->loop->redis, name, bytes, on_get, lookup);
+    lookup->replies += sent;
+    return sent;
+}
+
+/* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
+static bool is_refused(enum redis_outcome outcome, const struct redisReply *reply)
+{
+    if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_ERROR)
+        return false;
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    return class == REDIS_ERROR_REFUSED || class == REDIS_ERROR_DENIED;
+}
+
 static void free_lookup(struct lookup *lookup)
 {
     if (lookup->check != NULL)
@@ -329,6 +350,10 @@ static void on_get(void *context, enum redis_outcome outcome, const struct redis
     bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && lookup->pttl_ms > 0;
     leave_table(lookup);
     lookup->unanswered = outcome == REDIS_UNKNOWN;
+    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup)) {
+        lookup->again = true;
+        send_get(lookup);
+    }
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);
@@ -360,16 +385,16 @@ static void send_lookup(struct lookup *lookup)
     struct guard_loop *loop = lookup->loop;
     char name[KEY_NAME_SIZE];
     size_t name_bytes = key_name(loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
-    const char *pttl[] = {"PTTL", name}, *get[] = {"GET", name};
-    size_t pttl_bytes[] = {4, name_bytes}, get_bytes[] = {3, name_bytes};
+    const char *pttl[] = {"PTTL", name};
+    size_t pttl_bytes[] = {4, name_bytes};
     lookup->batch = redis_batch(loop->redis);
     lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
     lookup->replies = 1; /* ours, until all are sent */
     send_remembered(lookup);
     bool pttl_sent = redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup);
     lookup->replies += pttl_sent;
-    if (pttl_sent && redis_send(loop->redis, 2, get, get_bytes, on_get, lookup))
-        lookup->replies++;
+    if (pttl_sent)
+        send_get(lookup);
     one_reply_less(lookup);
 }
 
@@ -411,7 +436,7 @@ static bool has_time_for_lookup(const struct guard_loop *loop, const struct get 
 bool loop_look_up(struct guard_loop *loop, struct get *get)
 {
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
-    if (!looks || !redis_is_up(loop->redis) || !has_time_for_lookup(loop, get))
+    if (!looks || !redis_may_look_up(loop->redis) || !has_time_for_lookup(loop, get))
         return false;
     struct core_key key = get_key(get);
     uint64_t key_hash = hash_of_get(get);

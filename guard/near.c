@@ -235,6 +235,16 @@ void near_listen(struct near *near, bool listening)
     }
 }
 
+void near_empty(struct near *near)
+{
+    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+        struct shard *shard = &near->shards[i];
+        pthread_mutex_lock(&shard->mutex);
+        let_go(shard);
+        pthread_mutex_unlock(&shard->mutex);
+    }
+}
+
 /* How many. */
 static size_t sweep_some(struct shard *shard)
 {

@@ -60,7 +60,9 @@ void near_free(struct near **near);
 
 /* Whether invalidations are heard. False empties it, in a time that does not depend on how much there is. */
 void near_listen(struct near *near, bool listening);
-/* Frees a bounded part of what near_listen() has let go. False: nothing is left of it. */
+/* Lets everything go that is there or on its way, and listens on. */
+void near_empty(struct near *near);
+/* Frees a bounded part of what has been let go. False: nothing is left of it. */
 bool near_sweep(struct near *near);
 
 /* A reference to out->value is yours on a hit; born_us is no later than now_us, even if it was put in since. */

@@ -83,3 +83,9 @@ void near_subscribed(struct near *near, bool up)
     if (near != NULL)
         near_listen(near, up);
 }
+
+void near_reign_ended(struct near *near)
+{
+    if (near != NULL)
+        near_empty(near);
+}

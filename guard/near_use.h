@@ -10,6 +10,7 @@
  *     near_heard()                 another process has done so, with a key or
  *     near_heard_tag()             a tag
  *     near_subscribed()            without the subscription nobody hears of it
+ *     near_reign_ended()           what another master said, or one that is none any more
  *
  * So a process reads its own invalidations at once, another one when the message arrives, and no one later than
  * near_ms after the invalidation returned: a lookup that found the old row was sent before that. A message may be
@@ -54,5 +55,7 @@ void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 
 /* The subscription's state has changed, or may have. False: there is something for near_sweep(). */
 void near_subscribed(struct near *near, bool up);
+/* Likewise there is something to sweep. */
+void near_reign_ended(struct near *near);
 
 #endif

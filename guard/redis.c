@@ -12,14 +12,8 @@
  *           called out looks whether it still serves the same one; the struct itself lives until libuv has
  *           closed both handles, never within a callback.
  */
-#include "redis.h"
-#include "chance.h"
-#include "redis_greeting.h"
-#include "redis_pipeline.h"
-#include "redis_reader.h"
-#include "redis_socket.h"
+#include "redis_parts.h"
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,67 +21,17 @@
 enum {
     READS_PER_EVENT = 16,   /* then the loop's others have their turn */
     DENIED_DWELL_MS = 1000, /* after the last denial */
-    NANOSECONDS_PER_MS = 1000000,
-    TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE,
-};
-
-enum stage {
-    STAGE_RESTING,  /* until rest is over; no socket */
-    STAGE_REACHING, /* DNS and connect */
-    STAGE_GREETING, /* login and what belongs to it is sent */
-    STAGE_UP,
-    STAGE_CLOSED,
-    STAGE_COUNT,
+    PROVING_MS = 100,       /* between the two greetings */
 };
 
 static const bool legal_move[STAGE_COUNT][STAGE_COUNT] = {
     [STAGE_RESTING] = {[STAGE_REACHING] = true, [STAGE_CLOSED] = true},
     [STAGE_REACHING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
-    [STAGE_GREETING] = {[STAGE_RESTING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
+    [STAGE_GREETING] =
+        {[STAGE_RESTING] = true, [STAGE_PROVING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
+    [STAGE_PROVING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
     [STAGE_UP] = {[STAGE_RESTING] = true, [STAGE_CLOSED] = true},
 };
-
-struct redis {
-    struct redis_config config; /* channel and client_name are owned copies */
-    char label[REDIS_LABEL_SIZE];
-    struct redis_counters own_counters; /* where the owner has none */
-    struct redis_counters *counters;
-    struct chance chance;
-
-    uv_loop_t *loop;
-    uv_timer_t timer;
-    uv_idle_t flusher;
-    unsigned handle_count; /* of the two above, not closed yet */
-    void (*closed)(void *context);
-    void *closed_context;
-
-    enum stage stage;
-    uint64_t stage_ends_ms; /* RESTING: the next attempt; REACHING, GREETING: the limit */
-    uint64_t rings_ms;      /* when the timer rings; UINT64_MAX: it is not set */
-    uint32_t failures;      /* in a row */
-    uint64_t epoch;
-    uint64_t batches;            /* written, or begun to be */
-    struct redis_socket *socket; /* owned; NULL: RESTING, CLOSED */
-    struct redis_reader reader;  /* open while there is a socket */
-    struct redis_greeting greeting;
-    struct redis_buffer hello; /* the greeting's commands */
-
-    struct redis_pipeline pipeline;
-
-    enum guard_redis_state told_state;
-    char told_text[TEXT_SIZE];
-    uint64_t denied_until_ms; /* UP, but told DENIED: for this long */
-};
-
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / NANOSECONDS_PER_MS;
-}
-
-static void count(_Atomic uint64_t *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
 
 static void move_on(struct redis *redis, enum stage to)
 {
@@ -95,11 +39,16 @@ static void move_on(struct redis *redis, enum stage to)
     redis->stage = to;
 }
 
+bool redis_is_void(const struct redis *redis)
+{
+    return redis->stage == STAGE_UP && redis->generation != redis_reign_now(redis->reign);
+}
+
 /* ---- telling ---- */
 
 static void tell(struct redis *redis, enum guard_redis_state state, const char *why)
 {
-    char text[TEXT_SIZE];
+    char text[REDIS_TEXT_SIZE];
 
     snprintf(text, sizeof text, "%s: %s", redis->label, why);
     if (state == redis->told_state && strcmp(text, redis->told_text) == 0)
@@ -114,10 +63,9 @@ static void tell(struct redis *redis, enum guard_redis_state state, const char *
 
 static void on_redis_timer(uv_timer_t *timer);
 
-/* An earlier ring that is set already will do: it sets the next one. */
-static void ring_by(struct redis *redis, uint64_t at_ms)
+void redis_ring_by(struct redis *redis, uint64_t at_ms)
 {
-    uint64_t now = now_ms();
+    uint64_t now = redis_now_ms();
 
     if (at_ms >= redis->rings_ms)
         return;
@@ -145,9 +93,7 @@ static uint32_t rest_ms(struct redis *redis, enum guard_redis_state state)
     return chance_backoff(&redis->chance, first, most, redis->failures);
 }
 
-/* Gives the connection up. What waited for it to come up goes on waiting; what was entrusted to it is
- * answered. Callers touch nothing afterwards that belongs to the old epoch. */
-static void lose(struct redis *redis, enum guard_redis_state state, const char *why)
+void redis_lose(struct redis *redis, enum guard_redis_state state, const char *why)
 {
     bool was_up = redis->stage == STAGE_UP;
     struct redis_pipeline pending = {.count = 0};
@@ -156,10 +102,10 @@ static void lose(struct redis *redis, enum guard_redis_state state, const char *
         pending = redis_pipeline_detach(&redis->pipeline);
     drop_socket(redis);
     move_on(redis, STAGE_RESTING);
-    redis->stage_ends_ms = now_ms() + rest_ms(redis, state);
+    redis->stage_ends_ms = redis_now_ms() + rest_ms(redis, state);
     if (!was_up)
         redis->failures++;
-    ring_by(redis, redis->stage_ends_ms);
+    redis_ring_by(redis, redis->stage_ends_ms);
     tell(redis, state, why);
     redis_pipeline_abandon(&pending);
 }
@@ -169,8 +115,9 @@ static void lose_late(struct redis *redis, const char *what, uint32_t limit_ms)
     char why[REDIS_WHY_SIZE];
 
     snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
-    count(&redis->counters->timeouts);
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_count(&redis->counters->timeouts);
+    redis->proves = redis->proves || redis->stage == STAGE_GREETING || redis->stage == STAGE_UP;
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 /* ---- writing ---- */
@@ -190,7 +137,7 @@ static void write_failed(struct redis *redis, int uv_error)
     if (progress == PROGRESS_LOST)
         return;
     snprintf(why, sizeof why, "write: %s", uv_strerror_r(uv_error, text, sizeof text));
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 static void flush(struct redis *redis)
@@ -218,12 +165,13 @@ static void on_flush(uv_idle_t *flusher)
     struct redis *redis = flusher->data;
 
     uv_idle_stop(flusher);
-    if (redis_buffer_bytes(&redis->pipeline.out) > 0)
-        count(&redis->counters->round_trips);
+    if (redis_buffer_bytes(&redis->pipeline.out) > 0 && redis->counted)
+        redis_count(&redis->counters->round_trips);
+    redis->counted = false;
     flush(redis);
 }
 
-static void flush_this_turn(struct redis *redis)
+void redis_flush_this_turn(struct redis *redis)
 {
     if (redis->stage == STAGE_UP && !uv_is_active((const uv_handle_t *)&redis->flusher))
         uv_idle_start(&redis->flusher, on_flush);
@@ -231,14 +179,55 @@ static void flush_this_turn(struct redis *redis)
 
 /* ---- replies ---- */
 
+void redis_tell_up(struct redis *redis)
+{
+    if (redis_now_ms() < redis->denied_until_ms)
+        return; /* end_denial() */
+    if (redis->greeting.fence.no_replicas)
+        tell(redis, GUARD_REDIS_FENCED,
+             "fenced: a master without its replicas; another may have taken its place");
+    else
+        tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
+}
+
 static void came_up(struct redis *redis)
 {
+    if (!redis_reign_join(redis->reign, redis->reign_seen, redis->greeting.reign, &redis->generation)) {
+        redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed meanwhile");
+        return;
+    }
     move_on(redis, STAGE_UP);
     redis->failures = 0;
+    redis->denied_until_ms = 0;
+    redis->proves = false;
     redis_buffer_clear(&redis->hello);
-    count(&redis->counters->connects);
-    flush_this_turn(redis);
-    tell(redis, GUARD_REDIS_UP, "up");
+    redis_fence_up(&redis->greeting.fence, redis_now_ms());
+    redis_ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
+    redis_count(&redis->counters->connects);
+    redis_flush_this_turn(redis);
+    redis_tell_up(redis);
+}
+
+/* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber answers nobody. */
+static void greeted(struct redis *redis)
+{
+    if (!redis->proves || redis->config.channel != NULL || ++redis->greetings > 1) {
+        came_up(redis);
+        return;
+    }
+    move_on(redis, STAGE_PROVING);
+    redis->stage_ends_ms = redis_now_ms() + PROVING_MS;
+    redis_ring_by(redis, redis->stage_ends_ms);
+}
+
+static void greet_again(struct redis *redis)
+{
+    move_on(redis, STAGE_GREETING);
+    redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
+    if (redis_greeting_write_again(&redis->greeting, &redis->hello))
+        flush(redis);
+    else
+        redis_lose(redis, GUARD_REDIS_DOWN, "out of memory");
 }
 
 static void take_greeting(struct redis *redis, const struct redisReply *reply)
@@ -249,13 +238,16 @@ static void take_greeting(struct redis *redis, const struct redisReply *reply)
     case REDIS_GREETING_GOES_ON:
         break;
     case REDIS_GREETING_DONE:
-        came_up(redis);
+        greeted(redis);
         break;
     case REDIS_GREETING_FAILED:
-        lose(redis, GUARD_REDIS_DOWN, why);
+        redis_lose(redis, GUARD_REDIS_DOWN, why);
+        break;
+    case REDIS_GREETING_REPLICA:
+        redis_lose(redis, GUARD_REDIS_REPLICA, why);
         break;
     case REDIS_GREETING_DENIED:
-        lose(redis, GUARD_REDIS_DENIED, why);
+        redis_lose(redis, GUARD_REDIS_DENIED, why);
         break;
     }
 }
@@ -266,7 +258,17 @@ static void lose_refused(struct redis *redis, const struct redisReply *reply)
     char why[REDIS_WHY_SIZE];
 
     redis_explain(reply, "", false, why);
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+void redis_lose_demoted(struct redis *redis, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        redis_explain(reply, "demoted to a replica: ", false, why);
+    redis_reign_end(redis->reign, redis->generation);
+    redis_lose(redis, GUARD_REDIS_REPLICA, why);
 }
 
 static void take_message(struct redis *redis, const struct redisReply *reply)
@@ -279,7 +281,7 @@ static void take_message(struct redis *redis, const struct redisReply *reply)
              !redis_reply_is(reply->element[0], "message") ||
              !redis_reply_is(reply->element[1], redis->config.channel) ||
              reply->element[2]->type != REDIS_REPLY_STRING)
-        lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
+        redis_lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
     else if (hooks->message != NULL)
         hooks->message(hooks->context, reply->element[2]->str, reply->element[2]->len);
 }
@@ -291,7 +293,7 @@ static bool run_again(struct redis *redis, struct redis_command *command)
     struct redis_command again = *command;
     struct redis_script_command eval = {.argc = 0};
 
-    if (now_ms() >= command->deadline_ms) {
+    if (redis_now_ms() >= command->deadline_ms) {
         redis_command_answer(command, REDIS_UNSENT, NULL);
         return true;
     }
@@ -301,8 +303,8 @@ static bool run_again(struct redis *redis, struct redis_command *command)
     if (!redis_pipeline_add(&redis->pipeline, eval.argc, eval.argv, eval.argv_bytes, &again))
         return false;
     free(command->call);
-    ring_by(redis, again.deadline_ms);
-    flush_this_turn(redis);
+    redis_ring_by(redis, again.deadline_ms);
+    redis_flush_this_turn(redis);
     return true;
 }
 
@@ -312,8 +314,8 @@ static void note_denied(struct redis *redis, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
 
-    redis->denied_until_ms = now_ms() + DENIED_DWELL_MS;
-    ring_by(redis, redis->denied_until_ms);
+    redis->denied_until_ms = redis_now_ms() + DENIED_DWELL_MS;
+    redis_ring_by(redis, redis->denied_until_ms);
     if (redis->told_state == GUARD_REDIS_DENIED)
         return;
     redis_explain(reply, "", false, why);
@@ -324,27 +326,33 @@ static void end_denial(struct redis *redis)
 {
     if (redis->stage != STAGE_UP || redis->told_state != GUARD_REDIS_DENIED)
         return;
-    if (now_ms() >= redis->denied_until_ms)
-        tell(redis, GUARD_REDIS_UP, "up");
+    if (redis_now_ms() >= redis->denied_until_ms)
+        redis_tell_up(redis);
     else
-        ring_by(redis, redis->denied_until_ms);
+        redis_ring_by(redis, redis->denied_until_ms);
 }
 
+/* The fence is changed before the caller hears of it, who may ask again another way. */
 static void take_error(struct redis *redis, struct redis_command *command, const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    bool is_getex = command->is_getex;
     uint64_t epoch = redis->epoch;
 
     if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(redis, command))
         return;
-    count(&redis->counters->errors);
+    redis_count(&redis->counters->errors);
+    if (is_getex || class == REDIS_ERROR_FENCED)
+        redis_fence_refused(&redis->greeting.fence, class);
     redis_command_answer(command, REDIS_REPLIED, reply);
     if (redis->epoch != epoch)
         return;
     if (class == REDIS_ERROR_READONLY)
-        lose_refused(redis, reply);
-    else if (class == REDIS_ERROR_DENIED)
+        redis_lose_demoted(redis, reply);
+    else if (class == REDIS_ERROR_DENIED && !is_getex)
         note_denied(redis, reply);
+    else if (is_getex || class == REDIS_ERROR_FENCED)
+        redis_tell_up(redis);
 }
 
 static void take_answer(struct redis *redis, const struct redisReply *reply)
@@ -352,19 +360,28 @@ static void take_answer(struct redis *redis, const struct redisReply *reply)
     struct redis_command command;
 
     if (!redis_pipeline_take_written(&redis->pipeline, &command)) {
-        lose(redis, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
+        redis_lose(redis, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
         take_error(redis, &command, reply);
         return;
     }
-    redis_command_answer(&command, REDIS_REPLIED, reply);
+    if (command.is_getex && redis->greeting.fence.mode != REDIS_FENCE_WRITE) {
+        redis_fence_passed(&redis->greeting.fence);
+        redis_tell_up(redis);
+    }
+    if (command.needs_master && !redis->is_master)
+        redis_command_answer(&command, REDIS_UNKNOWN, NULL);
+    else
+        redis_command_answer(&command, REDIS_REPLIED, reply);
 }
 
 static void take_reply(struct redis *redis, const struct redisReply *reply)
 {
-    if (redis->stage == STAGE_GREETING)
+    if (redis_is_void(redis))
+        redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
+    else if (redis->stage == STAGE_GREETING)
         take_greeting(redis, reply);
     else if (redis->config.channel != NULL)
         take_message(redis, reply);
@@ -382,7 +399,7 @@ static void read_failed(struct redis *redis, ssize_t got)
         snprintf(why, sizeof why, "closed by the other side");
     else
         snprintf(why, sizeof why, "read: %s", uv_strerror_r((int)got, text, sizeof text));
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 /* False: the connection these bytes came from is gone. */
@@ -402,7 +419,7 @@ static bool take_bytes(struct redis *redis, const char *data, size_t bytes)
     if (sound)
         return true;
     snprintf(why, sizeof why, "%s", redis_reader_error(&redis->reader));
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
     return false;
 }
 
@@ -434,17 +451,18 @@ static void on_reached(void *context)
     struct redis *redis = context;
 
     move_on(redis, STAGE_GREETING);
+    redis->greetings = 0;
     if (redis_reader_open(&redis->reader, redis->config.max_reply_bytes) &&
         redis_greeting_write(&redis->greeting, redis->config.address, redis->config.client_name,
                              redis->config.channel, &redis->hello))
         flush(redis);
     else
-        lose(redis, GUARD_REDIS_DOWN, "out of memory");
+        redis_lose(redis, GUARD_REDIS_DOWN, "out of memory");
 }
 
 static void on_failed(void *context, const char *why)
 {
-    lose(context, GUARD_REDIS_DOWN, why);
+    redis_lose(context, GUARD_REDIS_DOWN, why);
 }
 
 static void on_ready(void *context, bool room)
@@ -455,15 +473,16 @@ static void on_ready(void *context, bool room)
 
 static void reach(struct redis *redis)
 {
+    redis->reign_seen = redis_reign_now(redis->reign);
     struct redis_socket_hooks hooks = {redis, on_reached, on_failed, on_ready};
     char why[REDIS_WHY_SIZE];
 
     move_on(redis, STAGE_REACHING);
-    redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
-    ring_by(redis, redis->stage_ends_ms);
+    redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
+    redis_ring_by(redis, redis->stage_ends_ms);
     redis->socket = redis_socket_open(redis->loop, redis->config.address, redis->failures, &hooks, why);
     if (redis->socket == NULL)
-        lose(redis, GUARD_REDIS_DOWN, why);
+        redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 /* ---- limits ---- */
@@ -481,7 +500,7 @@ static bool is_late(const struct redis *redis, uint64_t now)
 /* Reads until nothing is late any more or nothing is left to read. */
 static void catch_up(struct redis *redis)
 {
-    while ((redis->stage == STAGE_GREETING || redis->stage == STAGE_UP) && is_late(redis, now_ms()))
+    while ((redis->stage == STAGE_GREETING || redis->stage == STAGE_UP) && is_late(redis, redis_now_ms()))
         if (receive(redis) != PROGRESS_MORE)
             return;
 }
@@ -490,6 +509,8 @@ static void end_stage(struct redis *redis)
 {
     if (redis->stage == STAGE_RESTING)
         reach(redis);
+    else if (redis->stage == STAGE_PROVING)
+        greet_again(redis);
     else if (redis->stage == STAGE_GREETING)
         lose_late(redis, "login", redis->config.connect_limit_ms);
     else
@@ -502,13 +523,15 @@ static void end_late_commands(struct redis *redis)
 {
     struct redis_command command;
 
-    while (redis->stage != STAGE_CLOSED && now_ms() >= redis_pipeline_deadline(&redis->pipeline)) {
-        if (redis_pipeline_take_back(&redis->pipeline, now_ms(), &command))
+    while (redis->stage != STAGE_CLOSED && redis_now_ms() >= redis_pipeline_deadline(&redis->pipeline)) {
+        if (redis_pipeline_take_back(&redis->pipeline, redis_now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
             lose_late(redis, "command", redis->config.limit_ms);
     }
 }
+
+/* ---- the timer ---- */
 
 static void on_redis_timer(uv_timer_t *timer)
 {
@@ -516,75 +539,16 @@ static void on_redis_timer(uv_timer_t *timer)
 
     redis->rings_ms = UINT64_MAX;
     catch_up(redis);
-    if (stage_is_over(redis, now_ms()))
+    if (stage_is_over(redis, redis_now_ms()))
         end_stage(redis);
     end_late_commands(redis);
     if (redis->stage == STAGE_CLOSED)
         return;
     end_denial(redis);
-    ring_by(redis, redis_pipeline_deadline(&redis->pipeline));
+    redis_beat_if_due(redis);
+    redis_ring_by(redis, redis_pipeline_deadline(&redis->pipeline));
     if (redis->stage != STAGE_UP)
-        ring_by(redis, redis->stage_ends_ms);
-}
-
-/* ---- sending ---- */
-
-static bool has_room(const struct redis *redis, size_t argc, const size_t *argv_bytes)
-{
-    size_t room = redis->config.max_pending_bytes, pending = redis_pipeline_bytes(&redis->pipeline);
-
-    if (pending >= room)
-        return false;
-    room -= pending;
-    for (size_t i = 0; i < argc; i++) {
-        if (argv_bytes[i] >= room)
-            return false;
-        room -= argv_bytes[i];
-    }
-    return true;
-}
-
-static bool enqueue(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                    struct redis_command *command)
-{
-    assert(redis->config.channel == NULL);
-    if (redis->stage == STAGE_CLOSED || !has_room(redis, argc, argv_bytes))
-        return false;
-    command->deadline_ms = now_ms() + redis->config.limit_ms;
-    if (!redis_pipeline_add(&redis->pipeline, argc, argv, argv_bytes, command))
-        return false;
-    count(&redis->counters->commands);
-    ring_by(redis, command->deadline_ms);
-    flush_this_turn(redis);
-    return true;
-}
-
-bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                redis_replied *replied, void *context)
-{
-    struct redis_command command = {.replied = replied, .context = context};
-
-    return enqueue(redis, argc, argv, argv_bytes, &command);
-}
-
-bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
-               const size_t *argv_bytes, redis_replied *replied, void *context)
-{
-    const char *digest = redis->greeting.digests[script];
-    struct redis_command command = {.replied = replied, .context = context};
-    struct redis_script_command words = {.argc = 0};
-
-    assert(script < SCRIPT_COUNT);
-    redis_script_compose(&words, (enum script)script, digest, key_count, argc, argv, argv_bytes);
-    if (digest[0] != '\0') {
-        command.call = redis_script_keep((enum script)script, key_count, argc, argv, argv_bytes);
-        if (command.call == NULL)
-            return false;
-    }
-    if (enqueue(redis, words.argc, words.argv, words.argv_bytes, &command))
-        return true;
-    free(command.call);
-    return false;
+        redis_ring_by(redis, redis->stage_ends_ms);
 }
 
 /* ---- opening and closing ---- */
@@ -599,6 +563,7 @@ static void free_redis(struct redis *redis)
     free((char *)redis->config.channel);
     free((char *)redis->config.client_name);
     redis_pipeline_abandon(&redis->pipeline); /* empty, but for its memory */
+    redis_reign_clear(&redis->own_reign);
     free(redis);
 }
 
@@ -608,6 +573,8 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config)
 
     if (redis == NULL)
         return NULL;
+    redis_reign_init(&redis->own_reign, NULL, NULL);
+    redis->reign = config->reign != NULL ? config->reign : &redis->own_reign;
     redis->config = *config;
     redis->config.channel = copy_or_null(config->channel);
     redis->config.client_name = copy_or_null(config->client_name);
@@ -626,7 +593,7 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config)
     redis->handle_count = 2;
     redis->stage = STAGE_RESTING;
     redis->rings_ms = UINT64_MAX;
-    ring_by(redis, now_ms());
+    redis_ring_by(redis, redis_now_ms());
     return redis;
 }
 
@@ -668,14 +635,20 @@ bool redis_is_up(const struct redis *redis)
     return redis->stage == STAGE_UP;
 }
 
+bool redis_may_look_up(const struct redis *redis)
+{
+    return redis->stage == STAGE_UP && redis->greeting.fence.mode != REDIS_FENCE_SHUT &&
+           !redis_is_void(redis);
+}
+
 void redis_reset(struct redis *redis, const char *why)
 {
     if (redis->stage == STAGE_CLOSED)
         return;
     if (redis->stage != STAGE_RESTING)
-        lose(redis, GUARD_REDIS_DOWN, why);
+        redis_lose(redis, GUARD_REDIS_DOWN, why);
     if (redis->stage != STAGE_RESTING)
         return;
-    redis->stage_ends_ms = now_ms();
-    ring_by(redis, redis->stage_ends_ms);
+    redis->stage_ends_ms = redis_now_ms();
+    redis_ring_by(redis, redis->stage_ends_ms);
 }

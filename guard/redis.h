@@ -4,10 +4,11 @@
  *
  *                             reached               greeting answered
  *   redis_open         REACHING ------> GREETING ----------------------> UP
- *       |               ^    |             |                              |
- *       |       rested  |    | no address, | refused, limit               | limit, end of file, nonsense,
- *       |               |    | limit       |                              | READONLY, redis_reset()
- *       v               |    v             v                              v
+ *       |               ^    |           ^ |   ^                          |
+ *       |       rested  |    |           | |   | 100 ms later: once more  | limit, end of file, nonsense,
+ *       |               |    | no        | |   PROVING <- after a limit   | READONLY, another reign,
+ *       |               |    | address,  | | refused, limit               | redis_reset()
+ *       v               |    v limit       v                              v
  *       +------------> RESTING <---------- reset (RST, never reused) -----+     redis_close -> CLOSED
  *
  * Every command is answered exactly once, never from inside redis_send(). A command that is not answered
@@ -18,6 +19,11 @@
  * A login that is refused a command while UP stays connected and UP, but is told DENIED until a second has
  * passed without a refusal.
  *
+ * Only the master's replies reach anybody: redis_fence.h says how a value is read and what the heartbeat is for,
+ * redis_reign.h what happens to the connections of a process when one of them finds another master: their replies
+ * reach nobody from that instant (UNKNOWN). PROVING, after a server that did not answer in time: one that was stopped
+ * and goes on first says what it was, not what it has become.
+ *
  * Threads    All functions only on the thread of the loop.
  * Callbacks  May call every function here. redis_close() and redis_reset() answer what is pending, from
  *            inside the call, or right after the callback in which they were called.
@@ -26,13 +32,14 @@
  * Secrets    No text given out contains the password, not even one that the server echoes.
  * Parts      redis_address.c (URLs), redis_error.c (what errors mean), redis_socket.c (DNS, connect, reset),
  *            redis_greeting.c (login), redis_pipeline.c and redis_buffer.c (commands),
- *            redis_script.c (EVALSHA), redis_reader.c (replies within bounds); redis.c moves the connection
- *            through its stages.
+ *            redis_script.c (EVALSHA), redis_reader.c (replies within bounds), redis_fence.c and redis_reign.c
+ *            (one master); redis_send.c sends, redis.c moves the connection through its stages.
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
 
 #include "guard.h"
+#include "redis_reign.h"
 #include <hiredis/hiredis.h>
 #include <uv.h>
 
@@ -88,12 +95,13 @@ struct redis_config {
     uint64_t jitter_seed;
     struct redis_hooks hooks;
     struct redis_counters *counters; /* shared with other connections; may be NULL */
+    struct redis_reign *reign;       /* likewise; lent */
 };
 
 /* Counted with relaxed atomics; read from any thread. */
 struct redis_counters {
-    _Atomic uint64_t commands;    /* accepted, an EVAL after NOSCRIPT not counted again */
-    _Atomic uint64_t round_trips; /* batches written: all commands of one turn of the loop */
+    _Atomic uint64_t commands;    /* accepted; not the greeting's, heartbeats or an EVAL after NOSCRIPT */
+    _Atomic uint64_t round_trips; /* batches of them written: all commands of one turn of the loop */
     _Atomic uint64_t timeouts;    /* connections given up for a limit, connecting or up */
     _Atomic uint64_t errors;      /* error replies; a NOSCRIPT that EVAL made good is none */
     _Atomic uint64_t connects;    /* times the connection came up */
@@ -107,6 +115,8 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config);
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context);
 
 bool redis_is_up(const struct redis *redis);
+/* Up, and as far as is known at the master: redis_send_get() is worth while. */
+bool redis_may_look_up(const struct redis *redis);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t redis_batch(const struct redis *redis);
@@ -115,6 +125,10 @@ uint64_t redis_batch(const struct redis *redis);
  * then `replied` will never be called. argv is copied. Command connections only. */
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context);
+
+/* As GET, but only a master that works answers: `replied` never has a value of another's. */
+bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
+                    void *context);
 
 /* One of the embedded scripts (script.h) by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
  * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
@@ -132,7 +146,8 @@ enum redis_error_class {
     REDIS_ERROR_FULL,     /* OOM: reads and deletes work, stores do not */
     REDIS_ERROR_READONLY, /* a replica, or one that lost its master: drop the connection, resolve again */
     REDIS_ERROR_LOADING,  /* alive but not serving yet, or busy in a script, or a slot moves: later again */
-    REDIS_ERROR_REFUSED,  /* alive, refuses writes now: MISCONF, NOREPLICAS */
+    REDIS_ERROR_REFUSED,  /* alive, refuses writes now: MISCONF */
+    REDIS_ERROR_FENCED,   /* a master without its replicas, which another may have replaced: NOREPLICAS */
     REDIS_ERROR_DENIED,   /* our login, ACL or the Cluster's slot map: an operator must act */
     REDIS_ERROR_CROWDED,  /* max number of clients reached */
     REDIS_ERROR_OTHER,    /* our bug or a stranger's: nothing ran, say so */

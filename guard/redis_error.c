@@ -26,7 +26,7 @@ static const struct meaning meanings[] = {
     {"TRYAGAIN", REDIS_ERROR_LOADING, NULL},
     {"CLUSTERDOWN", REDIS_ERROR_LOADING, NULL},
     {"MISCONF", REDIS_ERROR_REFUSED, NULL},
-    {"NOREPLICAS", REDIS_ERROR_REFUSED, NULL},
+    {"NOREPLICAS", REDIS_ERROR_FENCED, NULL},
     {"NOAUTH", REDIS_ERROR_DENIED,
      "this Redis wants a password: put it into the URL, redis://[USER]:PASSWORD@HOST"},
     {"WRONGPASS", REDIS_ERROR_DENIED,

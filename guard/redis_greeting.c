@@ -31,18 +31,49 @@ static bool accept_ok(struct redis_greeting *greeting, const struct redis_greeti
     return false;
 }
 
+bool redis_is_master(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
+           redis_reply_is(role->element[0], "master");
+}
+
+static bool is_replica(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], "slave");
+}
+
 static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                           const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
     (void)greeting;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-        redis_reply_is(reply->element[0], "master"))
+    if (redis_is_master(reply))
         return true;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 && redis_reply_is(reply->element[0], "slave"))
+    if (is_replica(reply))
         snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
     else
         snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
     return false;
+}
+
+/* "# Replication\r\nrole:master\r\n...master_replid:<40 hex digits>\r\n..." Without it there is no reign. */
+static bool accept_reign(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                         const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    static const char field[] = "master_replid:";
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, field) : NULL;
+
+    (void)step, (void)why;
+    if (at != NULL && strspn(at + strlen(field), "0123456789abcdef") == REDIS_REIGN_BYTES)
+        memcpy(greeting->reign, at + strlen(field), REDIS_REIGN_BYTES);
+    return true;
+}
+
+static bool accept_fence(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                         const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    (void)step, (void)reply, (void)why;
+    redis_fence_passed(&greeting->fence);
+    return true;
 }
 
 static bool accept_digest(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -73,6 +104,8 @@ static const struct redis_greeting_rule rule_auth = {"AUTH", true, true, accept_
 static const struct redis_greeting_rule rule_select = {"SELECT", true, false, accept_ok};
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
+static const struct redis_greeting_rule rule_reign = {"INFO", false, false, accept_reign};
+static const struct redis_greeting_rule rule_fence = {"GETEX", false, false, accept_fence};
 static const struct redis_greeting_rule rule_script = {"SCRIPT LOAD", false, false, accept_digest};
 static const struct redis_greeting_rule rule_subscribe = {"SUBSCRIBE", true, false, accept_subscribed};
 
@@ -128,12 +161,36 @@ static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *ou
     return true;
 }
 
+static void begin(struct redis_greeting *greeting)
+{
+    greeting->asked = greeting->answered = 0;
+    greeting->reign[0] = '\0';
+    greeting->fence = (struct redis_fence){.mode = REDIS_FENCE_WRITE};
+}
+
+static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
+           ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL));
+}
+
+static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    return ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+}
+
+bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    begin(greeting);
+    return ask_whose(greeting, out) && ask_fence(greeting, out);
+}
+
 bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
                           const char *client_name, const char *channel, struct redis_buffer *out)
 {
     char database[16];
 
-    greeting->asked = greeting->answered = 0;
+    begin(greeting);
     greeting->database = address->database;
     snprintf(database, sizeof database, "%u", address->database);
     if (!ask_login(greeting, address, out))
@@ -144,9 +201,11 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_ad
     if (client_name != NULL &&
         !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
         return false;
+    if (!ask_whose(greeting, out))
+        return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) && ask_scripts(greeting, out);
+    return ask_fence(greeting, out) && ask_scripts(greeting, out);
 }
 
 /* ---- judging ---- */
@@ -211,16 +270,20 @@ static bool is_no_login(const struct redisReply *reply)
 static enum redis_verdict judge_error(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                                       const struct redisReply *reply)
 {
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+
     if (is_no_login(reply))
         return REDIS_GREETING_DENIED;
-    switch (redis_error_classify(reply->str, reply->len)) {
+    switch (class) {
+    case REDIS_ERROR_READONLY:
+        return REDIS_GREETING_REPLICA;
     case REDIS_ERROR_LOADING:
     case REDIS_ERROR_CROWDED:
-    case REDIS_ERROR_READONLY:
         return REDIS_GREETING_FAILED;
     case REDIS_ERROR_NOSCRIPT:
     case REDIS_ERROR_FULL:
     case REDIS_ERROR_REFUSED:
+    case REDIS_ERROR_FENCED:
     case REDIS_ERROR_DENIED:
     case REDIS_ERROR_OTHER:
         break;
@@ -229,7 +292,23 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
         return REDIS_GREETING_DENIED;
     if (step->rule == &rule_script)
         greeting->digests[step->script][0] = '\0';
+    else if (step->rule == &rule_role)
+        redis_fence_no_role(&greeting->fence, class);
+    else if (step->rule == &rule_fence)
+        redis_fence_refused(&greeting->fence, class == REDIS_ERROR_OTHER ? REDIS_ERROR_DENIED : class);
     return REDIS_GREETING_GOES_ON;
+}
+
+const char *redis_greeting_summary(const struct redis_greeting *greeting)
+{
+    if (greeting->fence.no_getex && greeting->fence.no_role)
+        return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
+    if (greeting->fence.no_getex)
+        return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
+    if (greeting->reign[0] == '\0')
+        return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
+               "+info)";
+    return "up";
 }
 
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
@@ -245,7 +324,8 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
             return verdict;
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
-        return REDIS_GREETING_FAILED;
+        bool replica = step->rule == &rule_role && is_replica(reply);
+        return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }
     greeting->answered++;
     return greeting->answered == greeting->asked ? REDIS_GREETING_DONE : REDIS_GREETING_GOES_ON;

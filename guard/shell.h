@@ -57,6 +57,7 @@ struct guard {
     _Atomic uint64_t shed;  /* gets refused before they were anybody's */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
+    struct redis_reign reign;
     struct near *near; /* NULL: none */
     struct say say;
     atomic_bool forked_said; /* this child was told that it is one */

@@ -117,6 +117,7 @@ void shell_redis_config(struct guard *guard, struct redis_config *config)
         .max_pending_bytes = PENDING_BYTES + (size_t)guard->config.max_value_bytes,
         .client_name = "stampede-guard",
         .counters = &guard->redis_counters,
+        .reign = &guard->reign,
     };
 }
 

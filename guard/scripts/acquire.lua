@@ -36,6 +36,11 @@
 -- that its message should carry the value. A mark of another lease says nothing. Who waits asks again before
 -- it runs out.
 --
+-- Why a fence: a replica, and a master that has lost its replicas, refuse writes only. Where nothing is written, the
+-- last thing done is a write that changes nothing, so that they do not answer either. Last, for a script that has
+-- written is refused no memory any more. It is ZREM, not GETEX, because every Redis and every login here has that;
+-- of a key that is not there, or not a sorted set.
+--
 -- Why clamps: no client's clock takes part, but Redis's own may step back, which lengthens every TTL, and
 -- a key may have lost its TTL by hand. Each key carries the longest TTL it can rightly have.
 
@@ -108,21 +113,27 @@ local function wait_for_lease()
   return tag
 end
 
+local function fenced(reply)
+  local fence = redis.pcall('ZREM', lease and failure_key or lease_key, '')
+  if type(fence) == 'table' and not string.find(fence.err, 'WRONGTYPE', 1, true) then return fence end
+  return reply
+end
+
 local early = mode == 'r' and (is_named or named == '')
-if is_fresh and (not early or lease or failure) then return {'H', value, value_ttl_ms} end
+if is_fresh and (not early or lease or failure) then return fenced({'H', value, value_ttl_ms}) end
 
 if lease then
   local tag = wait_for_lease()
-  if value then return {'S', value, value_ttl_ms, 0, tag} end
-  return {'B', lease_ttl_ms, tag}
+  if value then return fenced({'S', value, value_ttl_ms, 0, tag}) end
+  return fenced({'B', lease_ttl_ms, tag})
 end
 if failure then
-  if value then return {'S', value, value_ttl_ms, -1, failure_ttl_ms} end
-  return {'E', failure, failure_ttl_ms}
+  if value then return fenced({'S', value, value_ttl_ms, -1, failure_ttl_ms}) end
+  return fenced({'E', failure, failure_ttl_ms})
 end
 if mode == 'p' then
-  if value then return {'S', value, value_ttl_ms, 0, ''} end
-  return {'M'}
+  if value then return fenced({'S', value, value_ttl_ms, 0, ''}) end
+  return fenced({'M'})
 end
 
 redis.call('SET', lease_key, token, 'PX', ARGV[3])

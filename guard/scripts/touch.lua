@@ -20,8 +20,10 @@ local token, message = ARGV[1], ARGV[8]
 
 if redis.pcall('GET', lease_key) ~= token then
   local uuid = string.sub(token, 1, 36)
-  if #uuid == 36 and redis.pcall('GETRANGE', value_key, 0, 35) == uuid then return 2 end
-  return 0
+  if #uuid ~= 36 or redis.pcall('GETRANGE', value_key, 0, 35) ~= uuid then return 0 end
+  local fence = redis.pcall('ZREM', failure_key, '') -- as in acquire: only the master may say so
+  if type(fence) == 'table' and not string.find(fence.err, 'WRONGTYPE', 1, true) then return fence end
+  return 2
 end
 
 local old = redis.pcall('GET', value_key)

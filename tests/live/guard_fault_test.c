@@ -6,6 +6,7 @@
 #include "guard_rig.h"
 #include <dirent.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 /* A guard whose commands time out soon, though not because the machine is slow. */
 static void fault_init(struct fleet *fleet)
@@ -674,6 +675,60 @@ static void a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_a
     rig_forget("fickle");
 }
 
+static bool saving_has_failed(struct stack_redis *redis)
+{
+    redisReply *reply = stack_redis_command(redis, "INFO persistence");
+    bool failed = strstr(reply->str, "rdb_last_bgsave_status:err") != NULL;
+    freeReplyObject(reply);
+    return failed;
+}
+
+/* The very first one too: it is asked for again. */
+static void hits_go_on_though_redis_cannot_save(void **state)
+{
+    struct stack_redis redis;
+    struct fleet fleet;
+    (void)state;
+    fault_init_apart(&fleet, &redis);
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    assert_int_equal(chmod(redis.folder, 0555), 0);
+    freeReplyObject(stack_redis_command(&redis, "CONFIG SET save %s", "3600 1"));
+    freeReplyObject(stack_redis_command(&redis, "BGSAVE"));
+    WAIT_UNTIL(saving_has_failed(&redis));
+    for (uint64_t hit = 1; hit <= 10; hit++) {
+        expect_row(&fleet, 0, "k", "k v1");
+        assert_int_equal(stats_of(fleet.guards[0]).hit, hit);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close(&fleet);
+    chmod(redis.folder, 0755);
+    stack_redis_stop(&redis);
+}
+
+/* A login of before there was a fence. */
+static void a_login_without_getex_and_info_hits(void **state)
+{
+    struct fleet fleet;
+    char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
+    (void)state;
+    rig_rules_of_readme(rules);
+    rig_permit("former", rules);
+    rig_permit("former", "-getex -info");
+    fleet_init(&fleet);
+    rig_url_of("former", 0, url);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 1);
+    expect_row(&fleet, 0, "k", "k v1");
+    for (uint64_t hit = 1; hit <= 10; hit++) {
+        expect_row(&fleet, 0, "k", "k v1");
+        assert_int_equal(stats_of(fleet.guards[0]).hit, hit);
+    }
+    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
+    fleet_close(&fleet);
+    rig_forget("former");
+}
+
 static void who_may_not_publish_is_told_so_and_keeps_nothing_near(void **state)
 {
     struct fleet fleet;
@@ -829,6 +884,8 @@ int main(void)
         cmocka_unit_test(closing_while_redis_hangs_takes_no_longer_than_its_limits),
         cmocka_unit_test(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection),
         cmocka_unit_test(the_permissions_that_the_readme_names_are_enough),
+        cmocka_unit_test(hits_go_on_though_redis_cannot_save),
+        cmocka_unit_test(a_login_without_getex_and_info_hits),
         cmocka_unit_test(who_may_not_publish_is_told_so_and_keeps_nothing_near),
         cmocka_unit_test(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer),
         cmocka_unit_test(a_closed_guard_leaves_no_descriptor_behind),

@@ -24,7 +24,7 @@ static void what_was_found_in_redis_is_answered_without_it(void **state)
     fleet_open(&fleet, 1);
     assert_false(is_near(&fleet, 0, "k"));
     bring_near(&fleet, 0, "k", "k v1");
-    uint64_t get_before = stack_redis_calls(&rig_redis, "get");
+    uint64_t lookups = stack_redis_calls(&rig_redis, "pttl");
     for (int i = 0; i < ROUNDS; i++) {
         assert_true(near_of(&fleet, 0, "k", &result));
         assert_row(&result, "k v1");
@@ -35,7 +35,7 @@ static void what_was_found_in_redis_is_answered_without_it(void **state)
     }
     assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source,
                      GUARD_FROM_NEAR); /* the blocking form looks too */
-    assert_int_equal(stack_redis_calls(&rig_redis, "get"), get_before);
+    assert_int_equal(stack_redis_calls(&rig_redis, "pttl"), lookups);
     assert_int_equal(fleet.source.begun, 1);
     fleet_close(&fleet);
 }
@@ -204,6 +204,45 @@ static void nothing_is_kept_without_the_subscription(void **state)
     fleet_close(&fleet);
 }
 
+/* The name of Redis, which leads to another from now on. */
+static void lead_to(const struct stack_redis *redis, const char *name)
+{
+    char other[PROC_PATH_BYTES + 48];
+    snprintf(other, sizeof other, "%s.to", name);
+    assert_int_equal(symlink(redis->socket_path, other), 0);
+    assert_int_equal(rename(other, name), 0);
+}
+
+/* What it has is the old master's word; that of the new one is not heard yet. */
+static void another_master_empties_it(void **state)
+{
+    struct fleet fleet;
+    struct stack_redis next = {.pid = 0};
+    char name[PROC_PATH_BYTES + 32], url[PROC_PATH_BYTES + 64];
+    (void)state;
+    snprintf(name, sizeof name, "%s/name", rig_redis.folder);
+    snprintf(url, sizeof url, "unix://%s", name);
+    lead_to(&rig_redis, name);
+    near_init(&fleet);
+    fleet.config.redis_url = url;
+    fleet_open(&fleet, 1);
+    bring_near(&fleet, 0, "k", "k v1");
+    assert_true(stack_redis_start(&next, NULL));
+    lead_to(&next, name);
+    assert_true(is_near(&fleet, 0, "k"));
+    assert_int_equal(stats_of(fleet.guards[0]).redis_reigns, 0);
+    freeReplyObject(stack_redis_command(&rig_redis, "REPLICAOF 127.0.0.1 1"));
+    WAIT_UNTIL(!is_near(&fleet, 0, "k")); /* nobody has asked for it */
+    assert_true(stats_of(fleet.guards[0]).redis_reigns > 0);
+    WAIT_UNTIL(is_up(fleet.guards[0]) && stats_of(fleet.guards[0]).near_bytes == 0);
+    atomic_store(&fleet.source.version, 2);
+    bring_near(&fleet, 0, "k", "k v2");
+    fleet_close(&fleet);
+    freeReplyObject(stack_redis_command(&rig_redis, "REPLICAOF NO ONE"));
+    stack_redis_stop(&next);
+    unlink(name);
+}
+
 static void who_does_not_want_it_has_none(void **state)
 {
     struct fleet fleet;
@@ -251,6 +290,7 @@ int main(void)
         cmocka_unit_test(another_process_hears_of_it),
         cmocka_unit_test(it_ends_after_near_ms_by_itself),
         cmocka_unit_test(nothing_is_kept_without_the_subscription),
+        cmocka_unit_test(another_master_empties_it),
         cmocka_unit_test(who_does_not_want_it_has_none),
         cmocka_unit_test(a_draining_guard_does_not_answer_from_it),
     };

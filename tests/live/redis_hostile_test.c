@@ -482,12 +482,59 @@ static void what_the_greeting_hears_decides_between_down_and_denied(void **state
     expect_greeting("-ERR max number of clients reached\r\n", GUARD_REDIS_DOWN,
                     "max number of clients; raise");
     expect_greeting(":1\r\n", GUARD_REDIS_DOWN, "AUTH: not an answer of Redis");
-    expect_greeting("+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_DOWN, "a replica");
+    expect_greeting("+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_REPLICA, "a replica");
     expect_greeting("+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DOWN, "not a master");
     expect_greeting("+OK\r\n+OK\r\n*0\r\n", GUARD_REDIS_DOWN, "not a master");
-    expect_greeting("+OK\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n", GUARD_REDIS_DOWN,
-                    "SCRIPT LOAD: not an answer");
+    expect_greeting("+OK\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n",
+                    GUARD_REDIS_DOWN, "SCRIPT LOAD: not an answer");
+    expect_greeting("+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n+OK\r\n-READONLY no\r\n", GUARD_REDIS_REPLICA,
+                    "GETEX refused: READONLY");
     expect_greeting("+OK\r\n-BUSY a\x1b[31m script\r\n", GUARD_REDIS_DOWN, "BUSY a?[31m script");
+}
+
+/* Was stopped; says first what it was, then what it has become. */
+static void play_woken(struct actor *actor, int fd, unsigned number)
+{
+    char word[32];
+
+    if (!welcome(fd, UINT32_MAX))
+        return;
+    if (number > 0 && hear_command(fd, word, sizeof word)) {
+        assert_string_equal(word, "ROLE");
+        say(fd, actor->line);
+    }
+    hear_out(fd);
+}
+
+/* The first connection's only command is not answered. */
+static void too_late_then(struct rig *rig, struct actor *actor, const char *line)
+{
+    struct call call;
+
+    hire(actor, play_woken, line, 0);
+    prepare_actor(rig, actor, "");
+    rig->config.limit_ms = LIMIT_MS;
+    rig_open(rig);
+    rig_wait_up(rig);
+    call_send(rig, &call, "PING");
+    rig_wait_until(rig, call.answered > 0 && rig->state_count > 2);
+    assert_int_equal(rig->states[1], GUARD_REDIS_DOWN);
+}
+
+static void whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master(void **state)
+{
+    struct actor actor;
+    struct rig rig;
+
+    (void)state;
+    too_late_then(&rig, &actor, "*1\r\n$5\r\nslave\r\n");
+    assert_int_equal(rig.states[2], GUARD_REDIS_REPLICA);
+    assert_int_equal(rig.counters.connects, 1);
+    finish_actor(&rig, &actor);
+    too_late_then(&rig, &actor, "*1\r\n$6\r\nmaster\r\n$0\r\n\r\n$-1\r\n");
+    assert_int_equal(rig.states[2], GUARD_REDIS_UP);
+    assert_int_equal(rig.counters.connects, 2);
+    finish_actor(&rig, &actor);
 }
 
 static void play_message(struct actor *actor, int fd, unsigned number)
@@ -495,10 +542,10 @@ static void play_message(struct actor *actor, int fd, unsigned number)
     char word[32];
 
     (void)number;
-    for (unsigned i = 0; i < 2; i++) /* CLIENT SETNAME, SUBSCRIBE */
+    for (unsigned i = 0; i < 4; i++) /* CLIENT SETNAME, ROLE, INFO, SUBSCRIBE */
         if (!hear_command(fd, word, sizeof word))
             return;
-    say(fd, "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    say(fd, "+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     (void)!send(fd, actor->line, actor->line_bytes, MSG_NOSIGNAL);
     hear_out(fd);
 }
@@ -551,6 +598,7 @@ int main(void)
         cmocka_unit_test(writing_to_a_connection_that_is_gone_raises_no_signal),
         cmocka_unit_test(a_connection_in_doubt_is_reset_so_that_the_server_knows),
         cmocka_unit_test(what_the_greeting_hears_decides_between_down_and_denied),
+        cmocka_unit_test(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master),
         cmocka_unit_test(a_subscriber_takes_messages_of_its_channel_only),
     };
     return cmocka_run_group_tests(tests, open_once, NULL);

@@ -338,7 +338,7 @@ static void a_master_that_becomes_a_replica_is_left_and_found_again(void **state
     assert_int_equal(write.outcome, REDIS_REPLIED);
     assert_memory_equal(write.text, "READONLY", 8);
     rig_wait_until(&rig, strstr(rig.text, "ROLE: a replica, not the master") != NULL);
-    assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
+    assert_int_equal(rig.states[1], GUARD_REDIS_REPLICA);
     ask_server("REPLICAOF NO ONE");
     rig_wait_up(&rig);
     rig_expect_pong(&rig);

@@ -212,6 +212,7 @@ static int empty_server(void **state)
 {
     (void)state;
     discard(command("CONFIG SET maxmemory 0 min-replicas-to-write 0"));
+    discard(command("REPLICAOF NO ONE"));
     discard(command("FLUSHALL"));
     char left_over[TEXT_SIZE];
     listen_to_channel(left_over);
@@ -1364,6 +1365,84 @@ static void a_redis_that_refuses_to_write_changes_nothing_and_says_so(void **sta
     told("");
 }
 
+/* A server that may write nothing: its error, and the commands that make it one and end that. */
+static const struct no_master {
+    const char *error, *begins, *ends;
+} no_masters[] = {
+    {"READONLY", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
+    {"NOREPLICAS", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
+};
+
+static void assert_refused(redisReply *reply, const char *error)
+{
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    assert_non_null(strstr(reply->str, error));
+    freeReplyObject(reply);
+}
+
+static void acquire_answers_nothing_where_it_may_not_write(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token asker = token_of(1), holder = token_of(2), filler = token_of(3);
+    for (unsigned i = 0; i < 3 * 2 * 2 * COUNT(no_masters); i++) {
+        const struct no_master *no_master = &no_masters[i / 12];
+        const unsigned value = i % 3, held = i / 3 % 2, failed = i / 6 % 2;
+        discard(command("FLUSHALL"));
+        if (failed)
+            put_failure(&k);
+        if (held)
+            discard(command("SET %s %s PX %d", k.lease, holder.text, LEASE_MS));
+        if (value > 0)
+            put_value(&k, &filler, value == 1 ? PX_MS : STALE_MS);
+        discard(command(no_master->begins));
+        const struct snapshot before = snapshot_of(&k);
+        for (const char *mode = "nxrp"; *mode != '\0'; mode++)
+            assert_refused(acquire_raw(&k, (struct ask){.token = &asker, .mode = *mode, .waits = "s"}),
+                           no_master->error);
+        assert_unchanged(&k, &before);
+        discard(command(no_master->ends));
+    }
+}
+
+/* Those of another type under a key that the fence looks at are none of its business. */
+static void what_stands_under_the_other_keys_does_not_shut_the_fence(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token asker = token_of(1), filler = token_of(3);
+    put_value(&k, &filler, PX_MS);
+    discard(command("RPUSH %s x", k.lease));
+    discard(command("RPUSH %s x", k.failure));
+    assert_acquire(&k, (struct ask){.token = &asker}, "H");
+    discard(command("DEL %s", k.lease));
+    put_failure(&k);
+    assert_acquire(&k, (struct ask){.token = &asker}, "H");
+    discard(command("SET %s %s PX %d", k.lease, asker.text, LEASE_MS));
+    assert_acquire(&k, (struct ask){.token = &filler}, "H");
+}
+
+static void only_the_master_says_that_a_value_is_stored_already(void **state)
+{
+    (void)state;
+    const struct names k = names_of("k");
+    const struct token a = token_of(1);
+    const struct text value = envelope_of(&a);
+    for (size_t i = 0; i < COUNT(no_masters); i++) {
+        discard(command("FLUSHALL"));
+        assert_acquire(&k, (struct ask){.token = &a}, "L");
+        assert_int_equal(fill(&k, &a, "filled"), 1);
+        discard(command(no_masters[i].begins));
+        assert_refused(fill_raw(&k, a.text, &value, "600000", "no"), no_masters[i].error);
+        assert_refused(touch_raw(&k, &a, &a, "no"), no_masters[i].error);
+        discard(command(no_masters[i].ends));
+        assert_int_equal(fill(&k, &a, "again"), 2);
+        assert_int_equal(touch(&k, &a, &a, "again"), 2);
+        put_failure(&k);
+        assert_int_equal(fill(&k, &a, "again"), 2);
+    }
+}
+
 /* ---- failures ---- */
 
 static void a_failed_load_is_remembered_for_everybody(void **state)
@@ -2019,6 +2098,9 @@ int main(void)
         SCRIPT_TEST(no_ttl_argument_makes_a_key_without_ttl),
         SCRIPT_TEST(without_memory_nothing_is_stored_but_everybody_is_released),
         SCRIPT_TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so),
+        SCRIPT_TEST(acquire_answers_nothing_where_it_may_not_write),
+        SCRIPT_TEST(what_stands_under_the_other_keys_does_not_shut_the_fence),
+        SCRIPT_TEST(only_the_master_says_that_a_value_is_stored_already),
         SCRIPT_TEST(a_failed_load_is_remembered_for_everybody),
         SCRIPT_TEST(a_lease_given_back_without_a_failure_is_free_at_once),
         SCRIPT_TEST(an_invalidation_voids_the_load_that_runs),

@@ -81,6 +81,7 @@ enum fault {
     FAULT_MESSAGE_LATE,   /* and those behind it */
     FAULT_EPOCH_GONE,     /* what Redis knows of a tag is evicted; these two only where there are tags */
     FAULT_CLOCK_GONE,     /* the clock of the tags is */
+    FAULT_REDIS_DEMOTED,  /* another is the master; who is connected stays at a replica that hears nothing */
     FAULTS,
 };
 
@@ -120,6 +121,8 @@ enum mutant {
     MUTANT_KEEP_BACKDATES,     /* a tag without an epoch is given that of the value being stored */
     MUTANT_FULL_KEEPS_EPOCH,   /* without memory, an invalidation of a tag changes nothing */
     MUTANT_PUSH_UNCHECKED,     /* what a message brought is good whatever its tags' epochs are */
+    MUTANT_LOOKUP_UNFENCED,    /* a value is read with GET, which a replica answers */
+    MUTANT_ACQUIRE_UNFENCED,   /* where acquire writes nothing, it does not ask whether it might */
     MUTANTS,
 };
 
@@ -155,6 +158,7 @@ enum seen {
     SEEN_REENTERED, /* permits that were lost, and counted again */
     SEEN_SHED,      /* gets that found no place among those that are asked for alone */
     SEEN_SHED_TOGETHER,
+    SEEN_FENCED, /* lookups and commands that a former master has refused */
     SEENS,
 };
 
@@ -295,7 +299,10 @@ struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
     struct permits_model permits, permits_replica;
     struct stored_tags tags, tags_replica;
-    uint64_t eras; /* begun so far; no two are ever the same */
+    uint64_t eras;                /* begun so far; no two are ever the same */
+    struct slot former[SIM_KEYS]; /* what the master before this one had, and has */
+    struct stored_tags tags_former;
+    bool at_former; /* the command that runs does so there */
     int64_t clock_offset_ms;
     bool down, hung, oom, readonly;
     uint32_t epoch; /* one more with every end of a Redis */
@@ -331,6 +338,8 @@ struct command;
 struct sim;
 
 void redis_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
+/* The same, or what goes beside it, at the former master: a replica, which the world no longer looks at. */
+void redis_execute_at_former(struct sim *sim, struct command *command, bool companion);
 /* Drops what has expired. */
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
@@ -384,6 +393,8 @@ struct lookup_model {
     struct stored_value entry;
     struct tags_epochs epochs;
     bool asked;     /* for the epochs, before the entry */
+    bool at_former; /* sent over a connection to a former master */
+    bool refused;   /* which said so */
     uint32_t epoch; /* of the Redis that answered */
 };
 
@@ -421,6 +432,7 @@ struct command {
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
+    bool at_former;   /* sent over a connection to a former master */
     uint32_t version; /* of the row when it was sent */
     uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
@@ -442,8 +454,9 @@ struct process {
     uint64_t since_us; /* the world's clock: its start */
     /* the command connection */
     uint32_t connection;
-    bool link_up, mute; /* mute: replies no longer come */
-    uint32_t shifted;   /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
+    bool link_up, mute;             /* mute: replies no longer come */
+    bool at_former, loop_at_former; /* it leads to a former master; that of the lookups does */
+    uint32_t shifted;               /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
     uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
     /* the subscription */
     bool subscribed;

@@ -93,6 +93,26 @@ static void fail_over(struct sim *sim)
     recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);
 }
 
+/* The replica had everything; who was connected is not told. A heartbeat finds out at last. */
+static void demote(struct sim *sim)
+{
+    enum { BEAT_US = 500000 };
+    sim_trace(sim, "    *** %s", fault_names[FAULT_REDIS_DEMOTED]);
+    memcpy(sim->redis.former, sim->redis.slot, sizeof sim->redis.former);
+    sim->redis.tags_former = sim->redis.tags;
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        struct process *process = &sim->process[i];
+        if (!process_runs(process) || !process->link_up)
+            continue;
+        process->at_former = process->loop_at_former = true;
+        net_unsubscribe(sim, process);
+        sim_at(
+            sim, sim->now_us + sim_between(sim, 0, BEAT_US),
+            (struct event){
+                .kind = EVENT_BROKEN, .process = i, .life = process->life, .subject = process->connection});
+    }
+}
+
 static void step_clock(struct sim *sim, int64_t direction)
 {
     static const int64_t steps_ms[] = {50, 700, 5000, 3600000};
@@ -184,6 +204,7 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_WRITER_DIES:
     case FAULT_EPOCH_GONE:
     case FAULT_CLOCK_GONE:
+    case FAULT_REDIS_DEMOTED:
     case FAULT_MESSAGE_LATE:
     case FAULTS:
         break;
@@ -204,6 +225,8 @@ void fault_next(struct sim *sim)
 {
     if (sim->params.tagged)
         lose_tags(sim);
+    if (sim_fault(sim, FAULT_REDIS_DEMOTED, 8))
+        demote(sim);
     enum fault fault = (enum fault)(FIRST_DISASTER + sim_between(sim, 0, DISASTERS - 1));
     if (!sim_fault(sim, fault, 1))
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_lookup.c - the lookup on a server loop, as guard/loop_lookup.c makes it: PTTL and GET in one write, over a
+ * sim_lookup.c - the lookup on a server loop, as guard/loop_lookup.c makes it: PTTL and GETEX in one write, over a
  * connection that is not the core's. Who finds no hit goes on to the core.
  *
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
@@ -37,7 +37,7 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
         return false;
     request->looking = true;
     process->looking++;
-    *lookup = (struct lookup_model){.sent_us = sim->now_us};
+    *lookup = (struct lookup_model){.sent_us = sim->now_us, .at_former = process->loop_at_former};
     lookup->near = near_look_up(process->near, key.encoded, key.encoded_bytes, process_now_us(process));
     sim_trace(sim, "p%u  look up k%u for #%u", process->index, request->key, index);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
@@ -58,11 +58,18 @@ static bool is_away(struct sim *sim, uint32_t index)
     return away || !sim->request[index].looking;
 }
 
+/* At a former master what has expired there is not looked for. */
+static const struct stored_value *entry_of(const struct sim *sim, uint32_t index)
+{
+    const struct slot *slots = sim->lookup[index].at_former ? sim->redis.former : sim->redis.slot;
+    return &slots[sim->request[index].key].value;
+}
+
 void lookup_pttl(struct sim *sim, uint32_t index)
 {
     enum { BETWEEN_US = 100 };
     uint32_t key = sim->request[index].key;
-    const struct stored_value *entry = &sim->redis.slot[key].value;
+    const struct stored_value *entry = entry_of(sim, index);
     if (is_away(sim, index))
         return;
     redis_expire(sim, key);
@@ -101,7 +108,9 @@ void lookup_get(struct sim *sim, uint32_t index)
     if (is_away(sim, index))
         return;
     redis_expire(sim, key);
-    lookup->entry = sim->redis.slot[key].value;
+    lookup->entry = *entry_of(sim, index);
+    lookup->refused = lookup->at_former && sim->mutant != MUTANT_LOOKUP_UNFENCED;
+    sim->seen[SEEN_FENCED] += lookup->refused;
     if (!lookup->asked)
         lookup->epochs = tags_ask(sim, key);
     lookup->epoch = sim->redis.epoch;
@@ -191,7 +200,8 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     if (is_over(process, request))
         return;
     bool answered = lookup->epoch == sim->redis.epoch;
-    bool sound = entry->there && !entry->damaged && entry->key == request->key;
+    process->loop_at_former = process->loop_at_former && !lookup->refused;
+    bool sound = !lookup->refused && entry->there && !entry->damaged && entry->key == request->key;
     bool outdated = sound && entry->tagged && tags_verdict_of(sim, entry, &lookup->epochs) != TAGS_GOOD;
     request->waiter.looked_up_in_vain = !answered;
     if (answered && outdated)

@@ -35,6 +35,8 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_KEEP_BACKDATES] = "keep-backdates",
     [MUTANT_FULL_KEEPS_EPOCH] = "full-keeps-epoch",
     [MUTANT_PUSH_UNCHECKED] = "push-unchecked",
+    [MUTANT_LOOKUP_UNFENCED] = "lookup-unfenced",
+    [MUTANT_ACQUIRE_UNFENCED] = "acquire-unfenced",
 };
 
 const char *const seen_names[SEENS] = {
@@ -64,6 +66,7 @@ const char *const seen_names[SEENS] = {
     [SEEN_REENTERED] = "lost permits counted again",
     [SEEN_SHED] = "gets shed that were asked for alone",
     [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
+    [SEEN_FENCED] = "refused by a former master",
 };
 
 const char *const fault_names[FAULTS] = {
@@ -82,6 +85,7 @@ const char *const fault_names[FAULTS] = {
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
     [FAULT_WRITER_DIES] = "writer died",       [FAULT_EPOCH_GONE] = "epoch evicted",
     [FAULT_CLOCK_GONE] = "tag clock evicted",  [FAULT_MESSAGE_LATE] = "message late",
+    [FAULT_REDIS_DEMOTED] = "redis demoted",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

@@ -47,6 +47,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     struct command *command = &sim->command[sim->commands++];
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
     command->connection = process->connection;
+    command->at_former = process->at_former;
     if (!is_of_permit(action->kind))
         command->key = (uint32_t)(action->key.encoded[1] - '0'); /* or that of a tag */
     command->version = sim->row[command->key].version;
@@ -148,7 +149,11 @@ static bool held_up(struct sim *sim, const struct command *command, enum event_k
 void net_companion(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    if (!command->dropped && !held_up(sim, command, EVENT_COMPANION))
+    if (command->dropped || held_up(sim, command, EVENT_COMPANION))
+        return;
+    if (command->at_former)
+        redis_execute_at_former(sim, command, true);
+    else
         tags_run_companion(sim, command);
 }
 
@@ -163,7 +168,10 @@ void net_execute(struct sim *sim, uint32_t index)
     redis_expire(sim, command->key);
     const struct stored_lease *lease = &sim->redis.slot[command->key].lease;
     bool fenced = lease->there && strcmp(lease->token, command->token) == 0;
-    redis_execute(sim, command, &command->answer);
+    if (command->at_former)
+        redis_execute_at_former(sim, command, false);
+    else
+        redis_execute(sim, command, &command->answer);
     if (decides && command->answer.code == 1 && !command->answer.error)
         check_stored(sim, command, fenced);
     sim_trace(sim, "    redis %s k%u %.8s: %s%c %lld turn %d%s", kind_name(command->action.kind),
@@ -332,6 +340,8 @@ void net_reply(struct sim *sim, uint32_t index)
     if (ask_for_epochs(sim, process, command))
         return;
     answer(sim, process, command, read_answer(sim, command, read));
+    if (command->at_former && read->error)
+        net_break(sim, process);
     if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
         check_lost(sim, command);
     if (command->action.kind == CORE_PERMIT_RENEW && !read->error)
@@ -394,6 +404,7 @@ void net_connect(struct sim *sim, struct process *process)
         return;
     }
     process->link_up = true;
+    process->at_former = process->loop_at_former = false;
     process->sent_until_us = process->answered_until_us = sim->now_us;
     core_link(process->core, process_now_us(process), true);
     process_drain(sim, process);

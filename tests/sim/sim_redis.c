@@ -4,7 +4,7 @@
  *
  * Each script is one atomic step. The clock is Redis's own and may step; TTLs are judged when a key is
  * touched, as Redis does it. Under OOM a script's first write is refused if it needs memory; under READONLY
- * every write is.
+ * every write is. A former master is a copy of what it had when another became the master, and READONLY.
  */
 #include "sim.h"
 #include <string.h>
@@ -23,6 +23,8 @@ static void end_lease(struct sim *sim, uint32_t key, enum lease_end end, const c
 {
     struct stored_lease *lease = &sim->redis.slot[key].lease;
     lease->there = false;
+    if (sim->redis.at_former)
+        return;
     check_lease_gone(sim, key, lease->token, end, by);
 }
 
@@ -31,7 +33,7 @@ void redis_expire(struct sim *sim, uint32_t key)
     struct slot *slot = &sim->redis.slot[key];
     if (slot->value.there && ttl_ms(sim, slot->value.expires_ms) <= 0) {
         slot->value.there = false;
-        sim->row[key].changes++;
+        sim->row[key].changes += !sim->redis.at_former;
     }
     if (slot->failure.there && ttl_ms(sim, slot->failure.expires_ms) <= 0)
         slot->failure.there = false;
@@ -196,6 +198,8 @@ static void acquire(struct run *run, const struct command *command, struct redis
             found.value = false;
         grant(run, command, &found, out);
     }
+    if (!run->wrote && run->sim->mutant != MUTANT_ACQUIRE_UNFENCED)
+        may_write(run, false);
 }
 
 /* ---- renew, fill, release, invalidate ---- */
@@ -286,10 +290,11 @@ static void finish_store(struct run *run, const struct command *command, struct 
 }
 
 /* Without the lease: have I stored it already? */
-static int64_t lost_or_mine(const struct run *run, const struct command *command)
+static int64_t lost_or_mine(struct run *run, const struct command *command)
 {
     const struct stored_value *value = &run->slot->value;
-    return value->there && memcmp(value->filler, command->token, TOKEN_UUID_BYTES) == 0 ? 2 : 0;
+    bool mine = value->there && memcmp(value->filler, command->token, TOKEN_UUID_BYTES) == 0;
+    return mine && may_write(run, false) ? 2 : 0;
 }
 
 static void fill(struct run *run, const struct command *command, struct redis_answer *out)
@@ -399,4 +404,30 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
     if (clamped && lease->there && ttl_ms(sim, lease->expires_ms) > lease_ms_of(lease->token))
         sim_fail(sim, "an acquire left a lease of k%u with %lld ms to live", command->key,
                  (long long)ttl_ms(sim, lease->expires_ms));
+}
+
+static void swap_with_former(struct sim *sim)
+{
+    struct slot slot[SIM_KEYS];
+    struct stored_tags tags = sim->redis.tags;
+    memcpy(slot, sim->redis.slot, sizeof slot);
+    memcpy(sim->redis.slot, sim->redis.former, sizeof slot);
+    memcpy(sim->redis.former, slot, sizeof slot);
+    sim->redis.tags = sim->redis.tags_former;
+    sim->redis.tags_former = tags;
+    sim->redis.at_former = !sim->redis.at_former;
+}
+
+void redis_execute_at_former(struct sim *sim, struct command *command, bool companion)
+{
+    bool readonly = sim->redis.readonly;
+    swap_with_former(sim);
+    sim->redis.readonly = true;
+    if (companion)
+        tags_run_companion(sim, command);
+    else
+        redis_execute(sim, command, &command->answer);
+    sim->redis.readonly = readonly;
+    swap_with_former(sim);
+    sim->seen[SEEN_FENCED] += !companion && command->answer.error;
 }

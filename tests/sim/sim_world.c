@@ -210,6 +210,7 @@ static void choose_params(struct sim *sim)
         params->enabled[fault] = sim_one_in(sim, 3);
     params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->seed % 5 < 2;
     params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->seed % 5 % 2 == 1;
+    params->enabled[FAULT_REDIS_DEMOTED] = sim->seed % 4 == 3;
     params->chaos_us = sim_between(sim, 1500000, 6000000);
     params->bursts = between(sim, 3, 25);
     params->writes = between(sim, 0, 15);

@@ -121,9 +121,15 @@ static void loses_the_subscription(struct near *near)
     near_subscribed(near, true);
 }
 
+static void hears_of_another_master(struct near *near)
+{
+    near_reign_ended(near);
+}
+
 static void invalidations_and_a_lost_subscription_void_what_came_before(void **state)
 {
-    void (*const events[])(struct near * near) = {begins, ends, hears, loses_the_subscription};
+    void (*const events[])(struct near * near) = {begins, ends, hears, loses_the_subscription,
+                                                  hears_of_another_master};
     (void)state;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         struct near *near = subscribed();

@@ -26,7 +26,7 @@ static const struct sample samples[] = {
     {REDIS_ERROR_LOADING, "CLUSTERDOWN The cluster is down"},
     {REDIS_ERROR_REFUSED,
      "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist"},
-    {REDIS_ERROR_REFUSED, "NOREPLICAS Not enough good replicas to write."},
+    {REDIS_ERROR_FENCED, "NOREPLICAS Not enough good replicas to write."},
     {REDIS_ERROR_DENIED, "NOAUTH Authentication required."},
     {REDIS_ERROR_DENIED, "WRONGPASS invalid username-password pair or user is disabled."},
     {REDIS_ERROR_DENIED, "NOPERM this user has no permissions to run the 'flushall' command"},

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * failover_test.c - another Redis becomes the master, and connections to the old one survive.
+ *
+ * The name of Redis is a symbolic link to its socket, which a failover turns round like an address that moves: what is
+ * connected stays where it is. In each scene the old master still has the old value and cannot hear of the new one; a
+ * PUT that said "visible" must be seen in every process from then on, whatever the old master says.
+ */
+#include "tests/support/probe.h"
+#include "tests/support/writes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PROCESSES = 2, GETS = 200, CONNECTIONS = 3 /* of a process with one loop */ };
+
+#define REIGNS "guard_redis_reigns_total"
+
+struct scene {
+    struct fleet *fleet;
+    struct stack_redis replica;
+    char name[PROC_PATH_BYTES + 32];
+    char url[PROC_PATH_BYTES + 64];
+    uint32_t product;
+    unsigned long version;
+    bool quick; /* limits that pass */
+};
+
+static struct scene scene;
+
+/* ---- the name ---- */
+
+static void lead_to(const struct stack_redis *redis)
+{
+    char other[sizeof scene.name + 4];
+    snprintf(other, sizeof other, "%s.to", scene.name);
+    assert_int_equal(symlink(redis->socket_path, other), 0);
+    assert_int_equal(rename(other, scene.name), 0);
+}
+
+static void tell(struct stack_redis *redis, const char *command)
+{
+    struct redisReply *reply = stack_redis_command(redis, command);
+    assert_non_null(reply);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+}
+
+/* ---- processes ---- */
+
+static void show(size_t process, unsigned long version)
+{
+    assert_int_equal(writes_version(scene.fleet, process, scene.product), version);
+}
+
+/* The process's own connection may have to find its master first: the first tries may not be confirmed. */
+static void put_visibly(size_t process)
+{
+    static const char body[] = "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":7}";
+    char path[64], match[64];
+    snprintf(path, sizeof path, "/products/%u", (unsigned)scene.product);
+    for (unsigned tries = 0; tries < 100; tries++) {
+        snprintf(match, sizeof match, "If-Match: \"%lu\"\r\n", scene.version);
+        struct write_asked put = {
+            .process = process, .method = "PUT", .path = path, .headers = match, .body = body};
+        writes_ask(scene.fleet, &put);
+        assert_int_equal(put.status, 200);
+        scene.version = put.version;
+        if (put.visible)
+            return;
+    }
+    fail_msg("100 edits, and none is visible");
+}
+
+static void add_process(void)
+{
+    const char *more[] = {scene.url, "SERVER_LOOPS=1", scene.quick ? "REDIS_LIMIT_MS=250" : NULL, NULL};
+    assert_true(fleet_add(scene.fleet, writes_settings(scene.fleet, more)));
+    assert_true(fleet_wait_ready(scene.fleet, scene.fleet->count - 1));
+}
+
+/* Every process has the product in the cache and answers it from there. */
+static void warm(void)
+{
+    char path[BURST_PATH_BYTES];
+    scene.product = fleet_cold_product(scene.fleet, path);
+    for (size_t i = 0; i < PROCESSES; i++)
+        scene.version = writes_version(scene.fleet, i, scene.product);
+    assert_true(scene.version > 0);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        const double hits = fleet_metric(scene.fleet, i, "guard_gets_total{outcome=\"hit\"}");
+        show(i, scene.version);
+        assert_true(fleet_metric(scene.fleet, i, "guard_gets_total{outcome=\"hit\"}") > hits);
+    }
+}
+
+static int begin_with(void **state, bool quick)
+{
+    scene = (struct scene){.fleet = *state, .quick = quick};
+    struct fleet *fleet = scene.fleet;
+    snprintf(scene.name, sizeof scene.name, "%s/redis.name", fleet->redis.folder);
+    snprintf(scene.url, sizeof scene.url, "REDIS_URL=unix://%s", scene.name);
+    lead_to(&fleet->redis);
+    assert_true(fleet_start(fleet, 0, NULL));
+    for (size_t i = 0; i < PROCESSES; i++)
+        add_process();
+    warm();
+    assert_true(stack_redis_start_replica(&scene.replica, &fleet->redis));
+    assert_true(stack_redis_wait_in_sync(&scene.replica, &fleet->redis, FLEET_LIMIT_MS));
+    return 0;
+}
+
+static int begin(void **state)
+{
+    return begin_with(state, false);
+}
+
+static int begin_quickly(void **state)
+{
+    return begin_with(state, true);
+}
+
+static int end(void **state)
+{
+    struct fleet *fleet = *state;
+    int ended = fleet_end(state);
+    unlink(scene.name);
+    stack_redis_stop(&scene.replica);
+    return stack_redis_restart(&fleet->redis) ? ended : -1;
+}
+
+static void expect_state(size_t process, const char *state)
+{
+    char sample[96];
+    snprintf(sample, sizeof sample, "guard_redis_state{connection=\"commands\",state=\"%s\"}", state);
+    assert_true(fleet_wait_metric(scene.fleet, process, sample, 1));
+}
+
+static void expect_readyz(size_t process, const char *says)
+{
+    struct http_answer answer;
+    assert_true(fleet_ask_ops(scene.fleet, process, NULL, "/readyz", &answer));
+    if (strstr(answer.body, says) == NULL)
+        fail_msg("/readyz: %s says nothing of %s", answer.body, says);
+    http_answer_clear(&answer);
+}
+
+/* ---- the scenes ---- */
+
+static void a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica(void **state)
+{
+    (void)state;
+    assert_true(stack_redis_promote(&scene.replica));
+    lead_to(&scene.replica);
+    tell(&scene.fleet->redis, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
+    for (unsigned edits = 0; edits < 2; edits++) {
+        put_visibly(0);
+        for (unsigned i = 0; i < GETS; i++)
+            show(i % PROCESSES, scene.version);
+    }
+    for (size_t i = 0; i < PROCESSES; i++) {
+        assert_true(fleet_wait_metric(scene.fleet, i, REIGNS, 1));
+        expect_state(i, "up");
+        expect_readyz(i, "\"reigns\":");
+        assert_true(stack_log_count(scene.fleet->catalogd[i].log_path, 0, "demoted to a replica") > 0);
+    }
+}
+
+static void a_name_that_leads_to_a_replica_is_told(void **state)
+{
+    (void)state;
+    tell(&scene.fleet->redis, "REPLICAOF 127.0.0.1 1");
+    for (size_t i = 0; i < PROCESSES; i++) {
+        expect_state(i, "replica"); /* nobody asks for anything: the heartbeat finds it */
+        expect_readyz(i, "\"replica\"");
+        show(i, scene.version);
+    }
+    tell(&scene.fleet->redis, "REPLICAOF NO ONE");
+    for (size_t i = 0; i < PROCESSES; i++)
+        expect_state(i, "up");
+}
+
+static void a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on(void **state)
+{
+    (void)state;
+    assert_true(stack_redis_promote(&scene.replica));
+    lead_to(&scene.replica);
+    tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 1"); /* its only one has left */
+    add_process();
+    put_visibly(PROCESSES);
+    for (unsigned i = 0; i < GETS; i++)
+        show(i % (PROCESSES + 1), scene.version);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        expect_state(i, "fenced");
+        expect_readyz(i, "\"fenced\"");
+    }
+    expect_state(PROCESSES, "up");
+}
+
+static bool all_have_left_for_the_replica(void *context)
+{
+    (void)context;
+    struct redisReply *reply = stack_redis_command(&scene.replica, "CLIENT LIST");
+    size_t count = 0;
+    for (const char *at = reply->str; (at = strstr(at, "name=stampede-guard ")) != NULL; at++)
+        count++;
+    freeReplyObject(reply);
+    return count == PROCESSES * CONNECTIONS;
+}
+
+/* Nobody asks for anything while it is stopped: the heartbeat notices. */
+static void a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on(void **state)
+{
+    (void)state;
+    stack_redis_pause(&scene.fleet->redis);
+    assert_true(stack_redis_promote(&scene.replica));
+    lead_to(&scene.replica);
+    assert_true(probe_wait("all connections lead to the new master", all_have_left_for_the_replica, NULL));
+    put_visibly(0);
+    stack_redis_resume(&scene.fleet->redis);
+    tell(&scene.fleet->redis, "CONFIG SET maxmemory 0"); /* it goes on, and says it is the master */
+    for (unsigned i = 0; i < GETS; i++)
+        show(i % PROCESSES, scene.version);
+}
+
+static int up(void **state)
+{
+    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+}
+
+#define SCENE(name, begins) cmocka_unit_test_setup_teardown(name, begins, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica, begin),
+        SCENE(a_name_that_leads_to_a_replica_is_told, begin),
+        SCENE(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on, begin),
+        SCENE(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly),
+    };
+    return cmocka_run_group_tests_name("failover", tests, up, fleet_down);
+}

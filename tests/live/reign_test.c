@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reign_test.c - connections to a master that is none any more, may be none, or was stopped: what they still answer.
+ *
+ * Two real servers; the second is another master, which is all that a connection of the first's process can see of a
+ * failover.
+ */
+#include "load/stack/stack.h"
+#include "tests/support/redis_rig.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LIMIT_MS = 250 };
+
+static struct stack_redis server, other;
+
+static void expect_fine(struct redisReply *reply)
+{
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+#define tell(redis, ...) expect_fine(stack_redis_command(redis, __VA_ARGS__))
+
+static int start_servers(void **state)
+{
+    uv_loop_t loop; /* what libuv opens once is opened here */
+    (void)state;
+    if (!stack_redis_start(&server, NULL) || !stack_redis_start(&other, NULL))
+        return -1;
+    if (uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
+        return -1;
+    tell(&server, "SET k old");
+    tell(&other, "SET k new");
+    return 0;
+}
+
+static int stop_servers(void **state)
+{
+    (void)state;
+    stack_redis_stop(&server);
+    stack_redis_stop(&other);
+    return 0;
+}
+
+static int heal_server(void **state)
+{
+    (void)state;
+    stack_redis_resume(&server);
+    tell(&server, "REPLICAOF NO ONE");
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    tell(&server, "CONFIG SET save %s", "");
+    return 0;
+}
+
+static void read_k(struct rig *rig, struct call *call)
+{
+    memset(call, 0, sizeof *call);
+    call->rig = rig;
+    assert_true(redis_send_get(rig->redis, "k", 1, call_replied, call));
+    rig_wait_until(rig, call->answered > 0);
+}
+
+static void read_as(struct rig *rig, const char *value)
+{
+    struct call call;
+    read_k(rig, &call);
+    assert_int_equal(call.outcome, REDIS_REPLIED);
+    assert_string_equal(call.text, value);
+}
+
+/* ---- a server that is no master, or may be none ---- */
+
+static void a_replica_answers_no_value_and_is_left_without_being_asked(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    rig_start(&rig, server.url);
+    rig_wait_up(&rig);
+    read_as(&rig, "old");
+    tell(&server, "REPLICAOF 127.0.0.1 1");
+    read_k(&rig, &call);
+    assert_int_equal(call.type, REDIS_REPLY_ERROR);
+    assert_memory_equal(call.text, "READONLY", 8);
+    tell(&server, "REPLICAOF NO ONE");
+    rig_wait_up(&rig);
+    tell(&server, "REPLICAOF 127.0.0.1 1");
+    rig_wait_until(&rig, !redis_is_up(rig.redis)); /* the heartbeat */
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_REPLICA);
+    rig_finish(&rig);
+}
+
+static void a_replica_that_takes_writes_is_known_by_its_role(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_start(&rig, server.url);
+    rig_wait_up(&rig);
+    tell(&server, "CONFIG SET replica-read-only no");
+    tell(&server, "REPLICAOF 127.0.0.1 1");
+    rig_wait_until(&rig, strstr(rig.text, "demoted to a replica: ROLE says so") != NULL);
+    tell(&server, "CONFIG SET replica-read-only yes");
+    rig_finish(&rig);
+}
+
+static void a_master_without_its_replicas_is_up_and_answers_no_value(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    rig_start(&rig, server.url);
+    rig_wait_up(&rig);
+    tell(&server, "CONFIG SET min-replicas-to-write 1");
+    read_k(&rig, &call);
+    assert_memory_equal(call.text, "NOREPLICAS", 10);
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_FENCED);
+    assert_true(redis_is_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_send_get(rig.redis, "k", 1, call_replied, &call));
+    redis_reset(rig.redis, "made anew");
+    rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED && redis_is_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis));
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    rig_wait_until(&rig, redis_may_look_up(rig.redis)); /* the heartbeat */
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
+    read_as(&rig, "old");
+    rig_finish(&rig);
+}
+
+static bool saving_has_failed(void)
+{
+    struct redisReply *reply = stack_redis_command(&server, "INFO persistence");
+    bool failed = strstr(reply->str, "rdb_last_bgsave_status:err") != NULL;
+    freeReplyObject(reply);
+    return failed;
+}
+
+/* Nothing can be invalidated there either: what is cached is as fresh as was promised. */
+static void a_master_that_cannot_save_is_read_by_its_role(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    rig_start(&rig, server.url);
+    rig_wait_up(&rig);
+    assert_int_equal(chmod(server.folder, 0555), 0);
+    tell(&server, "CONFIG SET save %s", "3600 1");
+    tell(&server, "BGSAVE");
+    rig_wait_until(&rig, saving_has_failed());
+    read_k(&rig, &call);
+    assert_memory_equal(call.text, "MISCONF", 7);
+    uint64_t roles = stack_redis_calls(&server, "role");
+    read_as(&rig, "old");
+    assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
+    tell(&server, "REPLICAOF 127.0.0.1 1");
+    read_k(&rig, &call);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    assert_int_equal(chmod(server.folder, 0755), 0);
+    rig_finish(&rig);
+}
+
+/* ---- logins that may not ask all ---- */
+
+static void start_as(struct rig *rig, const char *denied, const char *too)
+{
+    char url[96];
+    tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all %s %s", denied, too);
+    snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
+    rig_start(rig, url);
+    rig_wait_up(rig);
+}
+
+static void a_login_without_getex_reads_by_role_and_is_told_so(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    start_as(&rig, "-getex", "-wait");
+    assert_non_null(strstr(rig.text, "GETEX is refused"));
+    read_as(&rig, "old");
+    tell(&server, "REPLICAOF 127.0.0.1 1");
+    read_k(&rig, &call);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    rig_finish(&rig);
+}
+
+static void a_getex_that_is_forbidden_while_up_is_done_without(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    start_as(&rig, "-wait", "-wait");
+    read_as(&rig, "old");
+    tell(&server, "ACL SETUSER narrow -getex");
+    read_k(&rig, &call);
+    assert_memory_equal(call.text, "NOPERM", 6);
+    read_as(&rig, "old");
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
+    rig_finish(&rig);
+}
+
+static void a_login_without_getex_and_role_reads_nothing(void **state)
+{
+    struct rig rig;
+    (void)state;
+    start_as(&rig, "-getex", "-role");
+    assert_non_null(strstr(rig.text, "GETEX and ROLE are refused"));
+    assert_false(redis_may_look_up(rig.redis));
+    rig_expect_pong(&rig);
+    rig_finish(&rig);
+}
+
+static void a_role_that_is_forbidden_while_up_shuts_the_fence(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    start_as(&rig, "-getex", "-wait");
+    tell(&server, "ACL SETUSER narrow -role");
+    read_k(&rig, &call);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    assert_false(redis_may_look_up(rig.redis));
+    rig_finish(&rig);
+}
+
+static void a_login_without_info_is_told_what_it_lacks(void **state)
+{
+    struct rig rig;
+    (void)state;
+    start_as(&rig, "-info", "-wait");
+    assert_non_null(strstr(rig.text, "INFO is refused"));
+    read_as(&rig, "old");
+    rig_finish(&rig);
+}
+
+/* ---- one process, two masters ---- */
+
+/* A second connection of the rig's process. */
+static struct redis *open_beside(struct rig *rig, const char *url, struct redis_address *address)
+{
+    struct redis_config config = rig->config;
+    struct guard_error error;
+    assert_true(redis_address_parse(url, address, &error));
+    config.address = address;
+    config.hooks.state = NULL;
+    return redis_open(&rig->loop, &config);
+}
+
+static void note_closed(void *context)
+{
+    *(bool *)context = true;
+}
+
+static void close_beside(struct rig *rig, struct redis *redis)
+{
+    bool closed = false;
+    redis_close(redis, note_closed, &closed);
+    rig_wait_until(rig, closed);
+}
+
+static void a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known(void **state)
+{
+    struct rig rig;
+    struct redis_reign reign;
+    struct redis_address address;
+    struct call call = {.answered = 0};
+    (void)state;
+    redis_reign_init(&reign, NULL, NULL);
+    rig_prepare(&rig, server.url);
+    rig.config.reign = &reign;
+    rig_open(&rig);
+    rig_wait_up(&rig);
+    stack_redis_pause(&server);
+    assert_true(redis_send_get(rig.redis, "k", 1, call_replied, &call));
+    struct redis *beside = open_beside(&rig, other.url, &address);
+    rig_wait_until(&rig, redis_is_up(beside));
+    assert_int_equal(redis_reign_now(&reign), 1);
+    assert_false(redis_may_look_up(rig.redis));
+    stack_redis_resume(&server);
+    rig_wait_until(&rig, call.answered > 0);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    assert_non_null(strstr(rig.text, "another master was confirmed"));
+    close_beside(&rig, beside);
+    rig_finish(&rig);
+    redis_reign_clear(&reign);
+}
+
+/* Nobody asks it anything, and a subscriber could not. */
+static void an_idle_connection_and_a_subscription_to_the_old_master_are_given_up(void **state)
+{
+    (void)state;
+    for (unsigned subscribes = 0; subscribes < 2; subscribes++) {
+        struct rig rig;
+        struct redis_reign reign;
+        struct redis_address address;
+        redis_reign_init(&reign, NULL, NULL);
+        rig_prepare(&rig, server.url);
+        rig.config.reign = &reign;
+        rig.config.channel = subscribes ? "news" : NULL;
+        rig_open(&rig);
+        rig_wait_up(&rig);
+        rig.config.channel = NULL;
+        struct redis *beside = open_beside(&rig, other.url, &address);
+        rig_wait_until(&rig, strstr(rig.text, "another master was confirmed") != NULL);
+        close_beside(&rig, beside);
+        rig_finish(&rig);
+        redis_reign_clear(&reign);
+    }
+}
+
+/* Its name of the reign is not known: what one connection is told counts for all. */
+static void who_is_told_of_a_demotion_ends_the_reign_for_all(void **state)
+{
+    struct rig rig;
+    struct redis_reign reign;
+    struct redis_address address;
+    struct call call;
+    char url[96];
+    (void)state;
+    redis_reign_init(&reign, NULL, NULL);
+    tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all -info");
+    snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
+    rig_prepare(&rig, url);
+    rig.config.reign = &reign;
+    rig_open(&rig);
+    struct redis *beside = open_beside(&rig, url, &address);
+    rig_wait_until(&rig, redis_may_look_up(rig.redis) && redis_may_look_up(beside));
+    tell(&server, "REPLICAOF 127.0.0.1 1");
+    read_k(&rig, &call);
+    assert_false(redis_may_look_up(beside));
+    assert_int_equal(redis_reign_now(&reign), 1);
+    close_beside(&rig, beside);
+    rig_finish(&rig);
+    redis_reign_clear(&reign);
+}
+
+/* ---- a server that was stopped ---- */
+
+static void a_server_that_stops_is_noticed_though_nobody_asks(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_prepare(&rig, server.url);
+    rig.config.limit_ms = LIMIT_MS;
+    rig_open(&rig);
+    rig_wait_up(&rig);
+    stack_redis_pause(&server);
+    rig_wait_until(&rig, strstr(rig.text, "command: no answer within 250 ms") != NULL);
+    assert_int_equal(rig.counters.commands, 0);
+    assert_int_equal(rig.counters.round_trips, 0);
+    stack_redis_resume(&server);
+    rig_wait_up(&rig);
+    rig_finish(&rig);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, heal_server)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_replica_answers_no_value_and_is_left_without_being_asked),
+        TEST(a_replica_that_takes_writes_is_known_by_its_role),
+        TEST(a_master_without_its_replicas_is_up_and_answers_no_value),
+        TEST(a_master_that_cannot_save_is_read_by_its_role),
+        TEST(a_login_without_getex_reads_by_role_and_is_told_so),
+        TEST(a_getex_that_is_forbidden_while_up_is_done_without),
+        TEST(a_login_without_getex_and_role_reads_nothing),
+        TEST(a_role_that_is_forbidden_while_up_shuts_the_fence),
+        TEST(a_login_without_info_is_told_what_it_lacks),
+        TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known),
+        TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up),
+        TEST(who_is_told_of_a_demotion_ends_the_reign_for_all),
+        TEST(a_server_that_stops_is_noticed_though_nobody_asks),
+    };
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* redis_fence_test.c - how a value is read, and when a connection that is silent asks something. */
+#include "guard/redis_fence.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { BEGIN_MS = 1000 };
+
+static struct redis_fence fence_up(void)
+{
+    struct redis_fence fence = {.mode = REDIS_FENCE_WRITE};
+    redis_fence_up(&fence, BEGIN_MS);
+    return fence;
+}
+
+static void what_getex_is_answered_decides_how_values_are_read(void **state)
+{
+    static const struct {
+        enum redis_error_class class;
+        enum redis_fence_mode mode, without_role;
+        bool for_good, no_replicas;
+    } rows[] = {
+        {REDIS_ERROR_FENCED, REDIS_FENCE_SHUT, REDIS_FENCE_SHUT, false, true},
+        {REDIS_ERROR_REFUSED, REDIS_FENCE_ROLE, REDIS_FENCE_SHUT, false, false},
+        {REDIS_ERROR_DENIED, REDIS_FENCE_ROLE, REDIS_FENCE_SHUT, true, false},
+        {REDIS_ERROR_LOADING, REDIS_FENCE_WRITE, REDIS_FENCE_WRITE, false, false},
+        {REDIS_ERROR_READONLY, REDIS_FENCE_WRITE, REDIS_FENCE_WRITE, false, false},
+        {REDIS_ERROR_OTHER, REDIS_FENCE_WRITE, REDIS_FENCE_WRITE, false, false}, /* WRONGTYPE, of one key */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redis_fence fence = fence_up();
+        redis_fence_refused(&fence, rows[i].class);
+        assert_int_equal(fence.mode, rows[i].mode);
+        assert_int_equal(fence.no_getex, rows[i].for_good);
+        assert_int_equal(fence.no_replicas, rows[i].no_replicas);
+        redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
+        assert_int_equal(fence.mode, rows[i].without_role);
+        redis_fence_passed(&fence);
+        assert_int_equal(fence.mode, REDIS_FENCE_WRITE);
+        assert_false(fence.no_replicas);
+    }
+}
+
+static void a_role_that_is_only_late_changes_nothing(void **state)
+{
+    struct redis_fence fence = fence_up();
+    (void)state;
+    redis_fence_no_role(&fence, REDIS_ERROR_LOADING);
+    assert_false(fence.no_role);
+}
+
+static void who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time(void **state)
+{
+    struct redis_fence fence = fence_up();
+    unsigned getex = 0, role = 0;
+    (void)state;
+    for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 10 * REDIS_ROLE_MS; now++) {
+        enum redis_beat beat = redis_fence_beat(&fence, now);
+        getex += beat == REDIS_BEAT_GETEX;
+        role += beat == REDIS_BEAT_ROLE;
+        assert_true(redis_fence_next_ms(&fence) > now);
+    }
+    assert_int_equal(getex, 90);
+    assert_int_equal(role, 10);
+}
+
+static void who_is_busy_asks_for_the_role_only(void **state)
+{
+    struct redis_fence fence = fence_up();
+    unsigned role = 0;
+    (void)state;
+    for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 10 * REDIS_ROLE_MS; now++) {
+        if (now % 100 == 0)
+            fence.sent_ms = now;
+        enum redis_beat beat = redis_fence_beat(&fence, now);
+        assert_int_not_equal(beat, REDIS_BEAT_GETEX);
+        role += beat == REDIS_BEAT_ROLE;
+    }
+    assert_int_equal(role, 10);
+}
+
+static void whoever_falls_silent_asks_half_a_second_later(void **state)
+{
+    struct redis_fence fence = fence_up();
+    (void)state;
+    fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS - 1;
+    assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_NONE);
+    assert_int_equal(redis_fence_next_ms(&fence), BEGIN_MS + 2 * REDIS_BEAT_MS - 1);
+    assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + 2 * REDIS_BEAT_MS - 1), REDIS_BEAT_GETEX);
+}
+
+/* However busy it is: only that opens the fence. */
+static void a_shut_fence_is_tried_every_half_second(void **state)
+{
+    struct redis_fence fence = fence_up();
+    (void)state;
+    redis_fence_refused(&fence, REDIS_ERROR_FENCED);
+    fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS;
+    assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_GETEX);
+}
+
+static void what_the_login_may_not_ask_is_not_asked(void **state)
+{
+    struct redis_fence fence = fence_up();
+    (void)state;
+    redis_fence_refused(&fence, REDIS_ERROR_DENIED);
+    assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_ROLE);
+    fence = fence_up();
+    redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
+    for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 2 * REDIS_ROLE_MS; now++)
+        assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_ROLE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_getex_is_answered_decides_how_values_are_read),
+        cmocka_unit_test(a_role_that_is_only_late_changes_nothing),
+        cmocka_unit_test(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time),
+        cmocka_unit_test(who_is_busy_asks_for_the_role_only),
+        cmocka_unit_test(whoever_falls_silent_asks_half_a_second_later),
+        cmocka_unit_test(a_shut_fence_is_tried_every_half_second),
+        cmocka_unit_test(what_the_login_may_not_ask_is_not_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

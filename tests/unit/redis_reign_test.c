@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* redis_reign_test.c - which connections of a process still count. */
+#include "guard/redis_reign.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define FIRST "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define SECOND "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+static unsigned ended;
+
+static void on_ended(void *context)
+{
+    assert_ptr_equal(context, &ended);
+    ended++;
+}
+
+static void begin(struct redis_reign *reign)
+{
+    ended = 0;
+    redis_reign_init(reign, on_ended, &ended);
+}
+
+/* A whole greeting. */
+static uint64_t join(struct redis_reign *reign, const char *name)
+{
+    uint64_t generation = UINT64_MAX;
+    assert_true(redis_reign_join(reign, redis_reign_now(reign), name, &generation));
+    assert_int_equal(generation, redis_reign_now(reign));
+    return generation;
+}
+
+static void connections_to_one_master_are_of_one_generation(void **state)
+{
+    struct redis_reign reign;
+    (void)state;
+    begin(&reign);
+    assert_int_equal(join(&reign, FIRST), 0);
+    assert_int_equal(join(&reign, FIRST), 0);
+    assert_int_equal(ended, 0);
+    redis_reign_clear(&reign);
+}
+
+static void another_master_ends_all_that_was_there(void **state)
+{
+    struct redis_reign reign;
+    (void)state;
+    begin(&reign);
+    join(&reign, FIRST);
+    assert_int_equal(join(&reign, SECOND), 1);
+    assert_int_equal(ended, 1);
+    assert_int_equal(join(&reign, SECOND), 1);
+    assert_int_equal(join(&reign, FIRST), 2); /* back again is another one, too */
+    assert_int_equal(ended, 2);
+    redis_reign_clear(&reign);
+}
+
+/* What it heard may be older than what another connection has found out meanwhile. */
+static void who_was_greeted_before_the_change_asks_again(void **state)
+{
+    struct redis_reign reign;
+    uint64_t seen = 0, generation = 0;
+    (void)state;
+    begin(&reign);
+    join(&reign, FIRST);
+    join(&reign, SECOND);
+    assert_false(redis_reign_join(&reign, seen, FIRST, &generation));
+    assert_false(redis_reign_join(&reign, seen, "", &generation));
+    assert_int_equal(redis_reign_now(&reign), 1);
+    assert_true(redis_reign_join(&reign, seen, SECOND, &generation)); /* it has found the same */
+    assert_int_equal(generation, 1);
+    assert_int_equal(ended, 1);
+    redis_reign_clear(&reign);
+}
+
+static void a_reign_that_ended_is_followed_by_whichever_is_confirmed_first(void **state)
+{
+    struct redis_reign reign;
+    uint64_t first = 0, generation = 0;
+    (void)state;
+    begin(&reign);
+    first = join(&reign, FIRST);
+    redis_reign_end(&reign, first);
+    assert_int_equal(ended, 1);
+    redis_reign_end(&reign, first); /* the next connection is told the same */
+    assert_int_equal(ended, 1);
+    assert_false(redis_reign_join(&reign, first, FIRST, &generation));
+    assert_int_equal(join(&reign, SECOND), 1);
+    assert_int_equal(ended, 1);
+    redis_reign_clear(&reign);
+}
+
+static void without_names_only_a_demotion_ends_a_reign(void **state)
+{
+    struct redis_reign reign;
+    (void)state;
+    begin(&reign);
+    assert_int_equal(join(&reign, ""), 0);
+    assert_int_equal(join(&reign, ""), 0);
+    redis_reign_end(&reign, 0);
+    assert_int_equal(join(&reign, ""), 1);
+    redis_reign_clear(&reign);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_to_one_master_are_of_one_generation),
+        cmocka_unit_test(another_master_ends_all_that_was_there),
+        cmocka_unit_test(who_was_greeted_before_the_change_asks_again),
+        cmocka_unit_test(a_reign_that_ended_is_followed_by_whichever_is_confirmed_first),
+        cmocka_unit_test(without_names_only_a_demotion_ends_a_reign),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
