@@ -5,7 +5,7 @@
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench  what these targets need on top
-#   sh load/deps.sh page | page-test   what draws the plots of a report; what looks at its page in the tests
+#   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
@@ -53,9 +53,6 @@ nginx   nginx
 varnish varnishd
 wrk     wrk
 '
-page_needs='
-gnuplot-nox gnuplot
-'
 page_test_needs='
 chromium chromium
 '
@@ -88,10 +85,9 @@ needs_of() {
     valgrind) echo "$valgrind_needs" ;;
     model) echo "$model_needs" ;;
     bench) echo "$bench_needs" ;;
-    page) echo "$page_needs" ;;
     page-test) echo "$page_test_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, page, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
