@@ -152,8 +152,8 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# The page of a report, its style and its script become bytes.
-PAGE := $(addprefix load/report/page.,html css js)
+# The page of a report, its style and its scripts become bytes.
+PAGE := $(addprefix load/report/,page.html page.css page_plots.js page.js)
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
 $(BUILD)/page_template.h: load/report/embed.sh $(PAGE)
 	@mkdir -p $(@D)

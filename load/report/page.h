@@ -2,9 +2,9 @@
 /*
  * page.h - a report as one self-contained HTML page: no font, no picture and no script from anywhere else.
  *
- *     page.html, page.css, page.js --> embed.sh --> page_template.h --> page_write()
- *     report --> what report_write() writes: the element "report" ---------^
- *            --> the rows of its table (result_sheet.h): the element "sheet"
+ *     page.html, page.css, page_plots.js, page.js ---> embed.sh ---> page_template.h --+
+ *     report ---> what report_write() writes: the element "report" -------------------+---> page_write()
+ *            ---> the rows of its table, result_sheet.h: the element "sheet" ---------+
  *
  * The page draws itself: latency over time with expiries and faults marked, or who waits; queries per second of all
  * results in one plot; the distribution of latency on a log scale; the values at the pointer, and any span of them.
