@@ -521,7 +521,11 @@ static void expect_timeline(FILE *probe, size_t plot, const struct result *resul
                     "near('its instant', time(%zu).valueAt(x), %g, 30000); }\n",
                     plot, answered - 1, i, plot, slice->p50_us, slice->p50_us * 0.1 + 1, plot,
                     instant_of(result, i));
-        supported += slice->answered > 0 && result_supports(slice->answered, 9900);
+        if (result_supports(slice->answered, 9900) && supported++ % 9 == 0)
+            fprintf(probe,
+                    "near('p99 of %zu', scale(up(%zu), true, true).valueAt(points(%zu, "
+                    "'.line.thin')[%zu][1]), %u, %g);\n",
+                    i, plot, plot, supported - 1, slice->p99_us, slice->p99_us * 0.1 + 1);
         failed += slice->failed > 0;
     }
     for (size_t i = 0; i < result->mark_count; i++)
