@@ -35,22 +35,17 @@ static json_t *row_to_json(const struct sheet_row *row, size_t column_count)
 /* The figures are judged and rounded in one place, for the terminal and for the page. NULL: no memory. */
 static json_t *sheet_to_json(const struct report *report)
 {
-    json_t *rows = json_array(), *failed = json_array();
     struct sheet *sheet = malloc(sizeof *sheet);
-    if (sheet != NULL)
-        sheet_fill(sheet, report);
-    for (size_t i = 0; sheet != NULL && i < sheet->row_count; i++)
+    if (sheet == NULL)
+        return NULL;
+    json_t *rows = json_array(), *failed = json_array();
+    sheet_fill(sheet, report);
+    for (size_t i = 0; i < sheet->row_count; i++)
         append(&rows, row_to_json(&sheet->rows[i], report->result_count));
+    free(sheet);
     for (size_t i = 0; i < report->result_count; i++)
         append(&failed, json_integer((json_int_t)result_failed(report->results[i])));
-    bool good = sheet != NULL;
-    free(sheet);
-    json_t *json =
-        json_pack("{s:o, s:o, s:i}", "rows", rows, "failed", failed, "columns", (int)SHEET_COLUMNS);
-    if (good)
-        return json;
-    json_decref(json);
-    return NULL;
+    return json_pack("{s:o, s:o, s:i}", "rows", rows, "failed", failed, "columns", (int)SHEET_COLUMNS);
 }
 
 /* "<" could end the element or begin a comment. In JSON it stands within strings only, where it has another name. */

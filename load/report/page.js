@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* page.js - the page around the plots of page_plots.js: what the terminal says, too, and the rest. */
 
 /* ---- the head ---- */

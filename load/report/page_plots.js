@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * page_plots.js - the plots of a page, and what all of its script is made of; page.js comes behind it.
  *
@@ -142,7 +143,8 @@ class Plot {
         this.whole = html('button', { type: 'button', hidden: '' }, 'Whole span');
         this.cells = items.map(item => html('span', { class: `value${item.isShort ? ' short' : ''}` }));
         this.where = html('span', { class: 'value long' });
-        const what = item => html('span', item.isName ? { class: 'what name', title: item.what } : { class: 'what' }, item.what);
+        const what = ({ isName, what }) =>
+            html('span', isName ? { class: 'what name', title: what } : { class: 'what' }, what);
         this.legend = html('ul', { class: 'values', 'aria-live': 'polite' },
             html('li', {}, html('span', { class: 'what' }, 'at'), this.where),
             items.map((item, i) => html('li', {}, item.swatch, what(item), this.cells[i])));
@@ -348,7 +350,7 @@ class Timeline extends Plot {
     middleOf(lane) { return this.bottom + 10 + (lane + 0.5) * laneHeight; }
     laneNumbers() {
         return this.events.flatMap((mark, i) => {
-            const at = Math.max(mark.until_ms > mark.at_ms ? Math.max(mark.at_ms, this.span.from) : mark.at_ms, 0);
+            const at = Math.min(Math.max(mark.at_ms, this.span.from), Math.max(mark.at_ms, mark.until_ms));
             const isSeen = at >= this.span.from && at <= this.span.to;
             const y = this.middleOf(this.laneOf[i]) + 0.35 * this.em;
             return isSeen ? [svg('text', { class: 'number', x: this.x(at) + 5, y }, String(i + 1))] : [];
@@ -502,7 +504,7 @@ class Queries extends Together {
         const fits = ms => results.every(result => result.slices.length === 0 || ms % result.slice_ms === 0) &&
             (this.span.to - this.span.from) / ms < 80;
         let ms = 1;
-        while (!fits(ms)) ms = stepFor(ms * 1.5);
+        while (!fits(ms) && ms < 2 ** 32) ms = stepFor(ms * 1.5);
         if (ms === this.step) return;
         this.step = ms;
         this.rates = results.map(result => {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * page_test.js - looks at a page of a report in two frames, "phone" and "desktop", and does to it what a reader does.
  *
