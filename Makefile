@@ -154,6 +154,13 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
+# The page of a report, its style and its scripts become bytes.
+PAGE := $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
+$(BUILD)/page_template.h: load/report/embed.sh $(PAGE)
+	@mkdir -p $(@D)
+	sh load/report/embed.sh $@ $(PAGE)
+
 $(BUILD)/libapp.a: $(APP_OBJECTS)
 $(BUILD)/libload.a: $(LOAD_OBJECTS)
 $(BUILD)/libsupport.a: $(SUPPORT_OBJECTS)
@@ -217,7 +224,6 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 
 demo: all
-	@sh load/deps.sh page || echo "the page is left out" >&2
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo --scale $(SCALE)
 
 run: all
@@ -227,7 +233,6 @@ run: all
 SCENARIOS := $(wildcard load/scenarios/*.scenario)
 SCENARIOS := $(if $(T),$(foreach file,$(SCENARIOS),$(if $(call chosen,$(notdir $(file))),$(file))),$(filter-out %/own-service.scenario,$(SCENARIOS)))
 scenarios: all
-	@sh load/deps.sh page
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede scenario $(SCENARIOS) --json build/scenarios --html build/scenarios
 
 PSQL = psql "$(DATABASE_URL)" -X -q -v ON_ERROR_STOP=1
@@ -251,7 +256,7 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
-	$(if $(filter %/page_test %/stampede_tool_test,$(SELECTED)),@sh load/deps.sh page && sh load/deps.sh page-test)
+	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
@@ -322,7 +327,7 @@ lab: all
 SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
 HEADERS = $(wildcard guard/*.h app/*.h load/*/*.h tests/*/*.h)
 
-lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h
+lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)

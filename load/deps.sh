@@ -5,7 +5,7 @@
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench | empty-root  what these targets need on top
-#   sh load/deps.sh page | page-test   what draws the plots of a report; what looks at its page in the tests
+#   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
@@ -56,9 +56,6 @@ wrk     wrk
 empty_root_needs='
 mmdebstrap mmdebstrap
 '
-page_needs='
-gnuplot-nox gnuplot
-'
 page_test_needs='
 chromium chromium
 '
@@ -92,10 +89,9 @@ needs_of() {
     model) echo "$model_needs" ;;
     bench) echo "$bench_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
-    page) echo "$page_needs" ;;
     page-test) echo "$page_test_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, empty-root, page, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, empty-root, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;

@@ -221,7 +221,6 @@ static int demo(const struct options *options)
     const struct scenario_outputs outputs = {
         .json_path = options->json != NULL ? options->json : home_path("build/demo.json", json),
         .html_path = options->html != NULL ? options->html : home_path("build/demo.html", html),
-        .html_is_optional = true,
         .command = command_line};
     int status = (int)scenario_run(scenario, &outputs);
     scenario_free(&scenario);

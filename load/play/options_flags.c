@@ -68,7 +68,7 @@ static const struct flag run_flags[] = {
     {"name", "TEXT", NULL, FLAG_WORD, "of the result, by which two reports are compared (default run)", 0, 0},
     {"title", "TEXT", "title", FLAG_WORD, "of the report", 0, 0},
     {"json", "FILE", NULL, FLAG_WORD, "the report, to be compared and shown again", 0, 0},
-    {"html", "FILE", NULL, FLAG_WORD, "the report as one page with plots; needs gnuplot", 0, 0},
+    {"html", "FILE", NULL, FLAG_WORD, "the report as one page with plots", 0, 0},
     {"baseline", "FILE", NULL, FLAG_WORD, "an earlier run's JSON: what became worse makes the exit status 1",
      0, 0},
 };
@@ -77,11 +77,11 @@ static const struct flag scenario_flags[] = {
     {"set", "NAME=VALUE", NULL, FLAG_WORD,
      "another value of a let, a setting of the stack, or only this variant", 0, 0},
     {"json", "FOLDER", NULL, FLAG_WORD, "a report NAME.json for each of them", 0, 0},
-    {"html", "FOLDER", NULL, FLAG_WORD, "a page NAME.html for each of them; needs gnuplot", 0, 0},
+    {"html", "FOLDER", NULL, FLAG_WORD, "a page NAME.html for each of them", 0, 0},
 };
 
 static const struct flag report_flags[] = {
-    {"output", "FILE", NULL, FLAG_WORD, "or -o: one HTML page; needs gnuplot", 0, 0},
+    {"output", "FILE", NULL, FLAG_WORD, "or -o: one HTML page", 0, 0},
 };
 
 static const struct flag demo_flags[] = {
@@ -89,7 +89,7 @@ static const struct flag demo_flags[] = {
     {"requests", "N", NULL, FLAG_WORD, "at one instant (default 1000)", 2, 2000},
     {"delay", "MS", NULL, FLAG_WORD, "that a query takes (default 200)", 0, 10000},
     {"json", "FILE", NULL, FLAG_WORD, "default build/demo.json", 0, 0},
-    {"html", "FILE", NULL, FLAG_WORD, "default build/demo.html, if gnuplot is there", 0, 0},
+    {"html", "FILE", NULL, FLAG_WORD, "default build/demo.html", 0, 0},
 };
 
 static const struct flag serve_flags[] = {

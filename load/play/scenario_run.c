@@ -99,25 +99,10 @@ static bool can_write(const char *path)
     return false;
 }
 
-/* A page that is not asked for by name is left out, and that is said now, not behind the run. */
-static bool check_page(struct scenario_outputs *outputs)
+static bool check_outputs(const struct scenario_outputs *outputs)
 {
     char why[RESULT_WHY_BYTES];
-    if (outputs->html_path == NULL)
-        return true;
-    if (!outputs->html_is_optional && !can_write(outputs->html_path))
-        return false;
-    if (page_is_possible(why))
-        return true;
-    fprintf(stderr, "stampede: no page: %s\n", why);
-    outputs->html_path = NULL;
-    return outputs->html_is_optional;
-}
-
-static bool check_outputs(struct scenario_outputs *outputs)
-{
-    char why[RESULT_WHY_BYTES];
-    if (!can_write(outputs->json_path) || !check_page(outputs))
+    if (!can_write(outputs->json_path) || !can_write(outputs->html_path))
         return false;
     if (outputs->baseline_path == NULL || report_read(&baseline, outputs->baseline_path, why))
         return true;
@@ -125,30 +110,20 @@ static bool check_outputs(struct scenario_outputs *outputs)
     return false;
 }
 
-static bool write_json(const struct report *report, const struct scenario_outputs *outputs)
+typedef bool (*report_writer)(const struct report *report, const char *path,
+                              char why[static RESULT_WHY_BYTES]);
+
+static bool write_as(const char *what, report_writer writer, const struct report *report, const char *path)
 {
     char why[RESULT_WHY_BYTES];
-    if (outputs->json_path == NULL)
+    if (path == NULL)
         return true;
-    if (report_write(report, outputs->json_path, why)) {
-        printf("JSON  %s\n", outputs->json_path);
+    if (writer(report, path, why)) {
+        printf("%s  %s\n", what, path);
         return true;
     }
     fprintf(stderr, "stampede: %s\n", why);
     return false;
-}
-
-static bool write_page(const struct report *report, const struct scenario_outputs *outputs)
-{
-    char why[RESULT_WHY_BYTES];
-    if (outputs->html_path == NULL)
-        return true;
-    if (page_write(report, outputs->html_path, why)) {
-        printf("page  %s\n", outputs->html_path);
-        return true;
-    }
-    fprintf(stderr, "stampede: no page: %s\n", why);
-    return outputs->html_is_optional;
 }
 
 static enum scenario_end compare(const struct report *report, const struct scenario_outputs *outputs)
@@ -165,8 +140,8 @@ static enum scenario_end tell(const struct report *report, const struct scenario
 {
     report_table(report, stdout, isatty(STDOUT_FILENO) == 1);
     enum scenario_end compared = end == SCENARIO_HELD ? compare(report, outputs) : SCENARIO_HELD;
-    bool is_written = write_json(report, outputs);
-    is_written = write_page(report, outputs) && is_written;
+    bool is_written = write_as("JSON", report_write, report, outputs->json_path);
+    is_written = write_as("page", page_write, report, outputs->html_path) && is_written;
     fflush(stdout);
     if (end != SCENARIO_HELD)
         return end;
@@ -175,10 +150,9 @@ static enum scenario_end tell(const struct report *report, const struct scenario
     return report_held(report) ? compared : SCENARIO_DID_NOT_HOLD;
 }
 
-enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *wanted)
+enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs)
 {
-    struct scenario_outputs outputs = *wanted; /* less a page that cannot be */
-    if (!check_outputs(&outputs))
+    if (!check_outputs(outputs))
         return SCENARIO_NOT_RUN;
     struct report *report = calloc(1, sizeof *report);
     if (report == NULL) {
@@ -187,11 +161,11 @@ enum scenario_end scenario_run(const struct scenario *scenario, const struct sce
     }
     snprintf(report->title, sizeof report->title, "%s", scenario->title);
     snprintf(report->about, sizeof report->about, "%s", scenario->about);
-    snprintf(report->command, sizeof report->command, "%s", outputs.command);
+    snprintf(report->command, sizeof report->command, "%s", outputs->command);
     progress_title(scenario->title);
     enum scenario_end end = run_variants(scenario, report);
     if (report->result_count > 0)
-        end = tell(report, &outputs, end);
+        end = tell(report, outputs, end);
     report_clear(&baseline);
     report_clear(report);
     free(report);

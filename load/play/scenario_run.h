@@ -22,8 +22,7 @@ enum scenario_end {
 /* All lent until scenario_run() returns. Paths: NULL: not wanted. */
 struct scenario_outputs {
     const char *json_path, *html_path, *baseline_path;
-    const char *command;   /* how to have it again; "" */
-    bool html_is_optional; /* no page is a remark, not a failure */
+    const char *command; /* how to have it again; "" */
 };
 
 /* Prints the report on stdout, everything else on stderr. */

@@ -2,25 +2,86 @@
 /* page.c - see page.h. */
 #include "load/report/page.h"
 
-#include "load/report/page_parts.h"
+#include "load/report/result_fields.h"
 #include "load/report/result_file.h"
+#include "load/report/result_sheet.h"
 
-bool page_is_possible(char why[static RESULT_WHY_BYTES])
+#include "page_template.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+/* Takes the item; the list is NULL from the first one on that it could not take. */
+static void append(json_t **list, json_t *item)
 {
-    return plots_are_possible(why);
+    if (*list == NULL) {
+        json_decref(item);
+    } else if (json_array_append_new(*list, item) != 0) {
+        json_decref(*list);
+        *list = NULL;
+    }
+}
+
+static json_t *row_to_json(const struct sheet_row *row, size_t column_count)
+{
+    static const char *const weights[] = {
+        [SHEET_PART] = "part", [SHEET_WHOLE] = "whole", [SHEET_HEADLINE] = "headline"};
+    json_t *cells = json_array();
+    for (size_t i = 0; i < column_count; i++)
+        append(&cells, json_string(row->cells[i]));
+    return json_pack("{s:s, s:s, s:o}", "label", row->label, "weight", weights[row->weight], "cells", cells);
+}
+
+/* The figures are judged and rounded in one place, for the terminal and for the page. NULL: no memory. */
+static json_t *sheet_to_json(const struct report *report)
+{
+    struct sheet *sheet = malloc(sizeof *sheet);
+    if (sheet == NULL)
+        return NULL;
+    json_t *rows = json_array(), *failed = json_array();
+    sheet_fill(sheet, report);
+    for (size_t i = 0; i < sheet->row_count; i++)
+        append(&rows, row_to_json(&sheet->rows[i], report->result_count));
+    free(sheet);
+    for (size_t i = 0; i < report->result_count; i++)
+        append(&failed, json_integer((json_int_t)result_failed(report->results[i])));
+    return json_pack("{s:o, s:o, s:i}", "rows", rows, "failed", failed, "columns", (int)SHEET_COLUMNS);
+}
+
+/* "<" could end the element or begin a comment. In JSON it stands within strings only, where it has another name. */
+static int print_safely(const char *bytes, size_t count, void *context)
+{
+    FILE *out = context;
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] == '<')
+            fputs("\\u003c", out);
+        else
+            fputc(bytes[i], out);
+    }
+    return 0;
+}
+
+/* Ends the life of `json`. */
+static bool print_data(FILE *out, const char *id, json_t *json)
+{
+    fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
+    bool good = json_dump_callback(json, print_safely, out,
+                                   JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17)) == 0;
+    fputs("</script>\n", out);
+    json_decref(json);
+    return good;
 }
 
 bool page_write(const struct report *report, const char *path, char why[static RESULT_WHY_BYTES])
 {
-    struct page_plots plots;
     struct result_file file;
-    if (!plots_draw(report, &plots, why))
+    if (!result_file_open(&file, path, why))
         return false;
-    bool good = result_file_open(&file, path, why);
-    if (good) {
-        html_write(file.out, report, &plots);
-        good = result_file_close(&file, true, why);
-    }
-    plots_clear(&plots);
-    return good;
+    fwrite(page_before, 1, sizeof page_before, file.out);
+    bool good = print_data(file.out, "report", report_to_json(report)) &&
+                print_data(file.out, "sheet", sheet_to_json(report));
+    fwrite(page_after, 1, sizeof page_after, file.out);
+    if (!good)
+        snprintf(why, RESULT_WHY_BYTES, "%.150s: no memory for the page", path);
+    return result_file_close(&file, good, why);
 }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page.h - a report as one self-contained HTML page: no script, no font, no picture from anywhere else.
+ * page.h - a report as one self-contained HTML page: no font, no picture and no script from anywhere else.
  *
- * Plots are drawn by gnuplot as SVG and put into the page: latency over time with expiries and faults marked,
- * queries per second of all results in one plot, the distribution of latency on a log scale, the timeline of faults.
- * Readable on a phone (one column, nothing wider than the screen) and in print.
+ *     page.html, page.css, page_plots.js, page.js ---> embed.sh ---> page_template.h --+
+ *     report ---> what report_write() writes: the element "report" -------------------+---> page_write()
+ *            ---> the rows of its table, result_sheet.h: the element "sheet" ---------+
  *
- * Errors: false, and the reason in `why`; no page is left behind then.
+ * The page draws itself: latency over time with expiries and faults marked, or who waits; queries per second of all
+ * results in one plot; the distribution of latency on a log scale; the values at the pointer, and any span of them.
+ * Readable on a phone (one column, nothing wider than the screen), in the dark and in print.
+ *
+ * Texts of a report are foreign: in the JSON no "<" is left, so that none can end its element, and the script makes
+ * text of them, never markup.
+ *
+ * Errors: false, and the reason in `why`; an earlier page is left as it was then.
  */
 #ifndef LOAD_REPORT_PAGE_H
 #define LOAD_REPORT_PAGE_H
 
 #include "load/report/result.h"
 
-/* Is gnuplot in PATH (Debian: gnuplot-nox)? False: says so in `why`. */
-bool page_is_possible(char why[static RESULT_WHY_BYTES]);
-
-/* Needs gnuplot. */
 bool page_write(const struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
 
 #endif

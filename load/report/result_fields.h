@@ -42,4 +42,7 @@ extern const struct field fields_of_report[], fields_of_result[], fields_of_stra
 extern const struct field_list field_lists[]; /* end with a NULL name */
 extern const struct field_counts field_counts[];
 
+/* What report_write() writes; yours. NULL: no memory. */
+struct json_t *report_to_json(const struct report *report);
+
 #endif

@@ -158,7 +158,7 @@ static json_t *result_to_json(const struct result *result)
     return NULL;
 }
 
-static json_t *report_to_json(const struct report *report)
+json_t *report_to_json(const struct report *report)
 {
     json_t *object = object_to_json(fields_of_report, report), *results = json_array();
     bool good = json_object_set_new(object, RESULT_FORMAT_NAME, json_integer(RESULT_FORMAT_VERSION)) == 0;

@@ -67,10 +67,10 @@ static void show(size_t process, unsigned long version)
 static void put_visibly(size_t process)
 {
     static const char body[] = "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":7}";
-    char path[64], match[64];
+    char path[64], match[WRITES_CONDITION_BYTES];
     snprintf(path, sizeof path, "/products/%u", (unsigned)scene.product);
     for (unsigned tries = 0; tries < 100; tries++) {
-        snprintf(match, sizeof match, "If-Match: \"%lu\"\r\n", scene.version);
+        writes_condition(scene.fleet, scene.product, scene.version, match);
         struct write_asked put = {
             .process = process, .method = "PUT", .path = path, .headers = match, .body = body};
         writes_ask(scene.fleet, &put);

@@ -417,17 +417,6 @@ static void what_a_report_needs_is_looked_for_before_anybody_is_asked(void **sta
     }
 }
 
-static void a_page_that_cannot_be_drawn_is_told_before_anybody_is_asked(void **state)
-{
-    (void)state;
-    herd_server_forget(&server);
-    expect_status(run_shell(NULL, "PATH=/nowhere; exec '%s' --url %s --burst 5 --html '%s'", program,
-                            url_of(HERD_SERVER_HTTP, "/ok"), path_of("page.html")),
-                  NOT_RUN);
-    expect_said("install the Debian package gnuplot-nox");
-    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
-}
-
 static void what_is_told_to_happen_happens_or_the_check_fails(void **state)
 {
     (void)state;
@@ -831,7 +820,6 @@ int main(void)
         cmocka_unit_test(a_report_that_nobody_takes_is_no_success),
         cmocka_unit_test(what_became_worse_than_the_baseline_is_exit_1),
         cmocka_unit_test(what_a_report_needs_is_looked_for_before_anybody_is_asked),
-        cmocka_unit_test(a_page_that_cannot_be_drawn_is_told_before_anybody_is_asked),
         cmocka_unit_test(what_is_told_to_happen_happens_or_the_check_fails),
         cmocka_unit_test(ended_in_the_middle_it_reports_and_leaves_nothing),
         cmocka_unit_test(ended_while_it_connects_it_ends_at_once),

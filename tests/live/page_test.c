@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_test.c - pages of reports with the real gnuplot, looked at in a real browser: chromium without a window.
+ * page_test.c - pages of reports, looked at in a real browser: chromium without a window.
  *
- * A page is shown in two frames of a page of the test's own, 390 and 1280 pixels wide, whose script measures what it
- * sees there and writes it down; the same run takes a picture and prints. The picture is read by the browser, too.
+ * A page is shown in two frames of a page of the test's own, 375 and 1280 pixels wide, whose script, page_test.js,
+ * measures what it sees there, does what a reader does and writes down what came of it; the same run takes a picture
+ * and prints. The picture is read by the browser, too.
  */
 #include "load/base/proc.h"
 #include "load/report/page.h"
+#include "load/report/result_text.h"
 #include "tests/support/sample.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +24,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
-enum { BROWSER_LIMIT_MS = 60000, PHONE_PIXELS = 390, DESKTOP_PIXELS = 1280, FRAME_PIXELS = 2400 };
+enum { BROWSER_LIMIT_MS = 60000, PHONE_PIXELS = 375, DESKTOP_PIXELS = 1280, FRAME_PIXELS = 2400 };
 
 static char folder[PROC_PATH_BYTES];
 static char why[RESULT_WHY_BYTES];
@@ -130,58 +134,28 @@ static void print_attribute(FILE *out, const char *text)
     }
 }
 
-/* Counts what would be wrong, and what should be there. */
-static const char measuring[] =
-    "<script>onload=function(){let said='';for(const name of ['phone','desktop']){\n"
-    "const frame=document.getElementById(name),d=frame.contentDocument,width=frame.clientWidth;\n"
-    "const say=(what,number)=>said+=name+' '+what+' '+number+';\\n';\n"
-    "const seen=e=>e.getBoundingClientRect().width>0;\n"
-    "const inSvg=e=>e.ownerSVGElement!==null&&e.ownerSVGElement!==undefined;\n"
-    "const plots=[...d.querySelectorAll('figure svg[role=img]')].filter(seen);\n"
-    "const texts=plots.flatMap(p=>[...p.querySelectorAll('text')]);\n"
-    "const within=(a,b)=>a.left>=b.left-1&&a.right<=b.right+1&&a.top>=b.top-1&&a.bottom<=b.bottom+1;\n"
-    "const rect=e=>e.getBoundingClientRect();\n"
-    "const ids=[...d.querySelectorAll('[id]')].map(e=>e.id);\n"
-    "say('width',d.documentElement.scrollWidth);\n"
-    "say('wider',[...d.querySelectorAll('body *')].filter(e=>seen(e)&&!inSvg(e)&&(rect(e).right>width+0.5||"
-    "rect(e).left<-0.5)).length);\n"
-    "say('plots',plots.length);\n"
-    "say('unlabelled',plots.filter(p=>!p.getAttribute('aria-label')).length);\n"
-    "say('flat',plots.filter(p=>rect(p).height<150||rect(p).width<width*0.75).length);\n"
-    "const "
-    "series=p=>[...p.querySelectorAll('path')].filter(l=>/--plot-(1[6-9]|2[0-9])/"
-    ".test(l.getAttribute('stroke')));\n"
-    "say('undrawn',plots.filter(p=>!series(p).some(l=>getComputedStyle(l).stroke!=='none'&&rect(l).width+"
-    "rect(l).height>50)).length);\n"
-    "const mute=p=>{const b=rect(p),t=[...p.querySelectorAll('text')].map(rect);return "
-    "t.filter(r=>r.top>b.bottom-"
-    "b.height*0.16).length<2||t.filter(r=>r.left<b.left+b.width*0.12).length<2};\n"
-    "say('mute',plots.filter(mute).length);\n"
-    "say('unresolved',[...d.querySelectorAll('figure "
-    "path')].filter(l=>(l.getAttribute('stroke')||'').startsWith("
-    "'var')&&getComputedStyle(l).stroke==='none').length);\n"
-    "say('clipped',texts.filter(t=>!within(rect(t),rect(t.ownerSVGElement))).length);\n"
-    "say('tiny',texts.filter(t=>parseFloat(getComputedStyle(t).fontSize)*t.ownerSVGElement.getScreenCTM().a<"
-    "10)"
-    ".length);\n"
-    "say('words',texts.length);\n"
-    "say('same',ids.length-new Set(ids).size);\n"
-    "say('dangling',[...d.querySelectorAll('use')].filter(u=>!d.querySelector(u.getAttribute('xlink:href')))."
-    "length);\n"
-    "say('headless',[...d.querySelectorAll('table')].filter(t=>!t.tHead||t.querySelectorAll('th[scope]')."
-    "length===0)"
-    ".length);\n"
-    "say('scripts',d.scripts.length);\n"
-    "say('images',d.images.length+d.querySelectorAll('link,iframe,object,embed').length);\n"
-    "say('alarm',typeof frame.contentWindow.alarm==='undefined'?0:1);\n"
-    "}document.getElementById('said').textContent=said}</script>\n";
+/* What a test does to the page and expects of it, in the words of page_test.js; show_in_frames() closes it. */
+static FILE *begin_probe(void)
+{
+    FILE *probe = fopen(path_of("probe.js"), "we");
+    assert_non_null(probe);
+    return probe;
+}
 
-static void show_in_frames(const char *page, bool is_dark, enum wanted wanted)
+static void show_in_frames(const char *page, bool is_dark, enum wanted wanted, FILE *probe)
 {
     FILE *out = fopen(path_of("frames.html"), "we");
+    char *script = text_of("tests/live/page_test.js"), *probing = NULL;
     assert_non_null(out);
-    fprintf(out, "<!DOCTYPE html><meta charset=\"utf-8\">%s<body style=\"margin:0;white-space:nowrap\">",
-            measuring);
+    if (probe != NULL) {
+        assert_int_equal(fclose(probe), 0);
+        probing = text_of(path_of("probe.js"));
+    }
+    fprintf(
+        out,
+        "<!DOCTYPE html><meta charset=\"utf-8\"><script>%s</script><script>function probe() {\n%s}</script>"
+        "<body style=\"margin:0;white-space:nowrap\">",
+        script, probing != NULL ? probing : "");
     for (size_t i = 0; i < 2; i++) {
         fprintf(out, "<iframe id=\"%s\" style=\"border:0;width:%dpx;height:%dpx\" srcdoc=\"",
                 i == 0 ? "phone" : "desktop", i == 0 ? PHONE_PIXELS : DESKTOP_PIXELS, FRAME_PIXELS);
@@ -190,6 +164,8 @@ static void show_in_frames(const char *page, bool is_dark, enum wanted wanted)
     }
     fputs("<pre id=\"said\"></pre>", out);
     assert_int_equal(fclose(out), 0);
+    free(script);
+    free(probing);
     browse(path_of("frames.html"), is_dark, wanted);
 }
 
@@ -207,11 +183,26 @@ static long said(const char *what)
     return number;
 }
 
+/* What a probe expected and did not find. */
+static void assert_nothing_wrong(void)
+{
+    char *dom = text_of(path_of("dom")), *at = strstr(dom, "<pre id=\"said\">phone width");
+    if (at == NULL)
+        fail_msg("the page was not looked at");
+    at = strstr(at, "wrong: ");
+    if (at != NULL)
+        print_error("%.*s\n", (int)strcspn(at, "<"), at);
+    free(dom);
+    if (at != NULL)
+        fail_msg("the page does not show what it should");
+}
+
 static void assert_looks_right(long plots)
 {
-    static const char *const wrong[] = {"wider",      "unlabelled", "flat",   "undrawn", "mute",
-                                        "unresolved", "clipped",    "tiny",   "same",    "dangling",
-                                        "headless",   "scripts",    "images", "alarm"};
+    static const char *const wrong[] = {"wider",     "unlabelled", "flat",    "undrawn", "mute",
+                                        "unpainted", "clipped",    "tiny",    "crowded", "covered",
+                                        "same",      "headless",   "scripts", "foreign", "alarm"};
+    assert_nothing_wrong();
     static const char *const screens[] = {"phone", "desktop"};
     char what[64];
     for (size_t i = 0; i < 2; i++) {
@@ -288,7 +279,7 @@ static void a_rate_with_faults_fits_a_phone_and_a_desk(void **state)
     struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
-    show_in_frames(page, false, PICTURE);
+    show_in_frames(page, false, PICTURE, NULL);
     assert_looks_right(5); /* three over time, queries, distribution */
     count_pixels("ffffff d55e00 0072b2 008a63 12151a");
     assert_seen("ffffff", 300000);
@@ -306,7 +297,7 @@ static void a_burst_in_the_dark_is_drawn_in_colours_for_it(void **state)
     struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
-    show_in_frames(page, true, PICTURE);
+    show_in_frames(page, true, PICTURE, NULL);
     assert_looks_right(5);
     count_pixels("12151a ff8a33 4fb3f0 2bc795 ffffff");
     assert_seen("12151a", 300000);
@@ -337,22 +328,50 @@ static void a_page_is_printed_on_white_with_its_plots(void **state)
 static void nothing_is_fetched_from_anywhere(void **state)
 {
     (void)state;
-    static const char *const never[] = {"http:", "https:", "<script",     "<link",  "<img",    "@import",
-                                        " src=", "//cdn",  "javascript:", "onload", "url(http"};
+    static const char *const never[] = {"http:", "https:", "<link",       "<img",   "@import", " src=",
+                                        "//cdn", "href=",  "javascript:", "onload", "url("};
     struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        assert_null(strstr(page, never[i]));
-    for (const char *at = page; (at = strstr(at, "href=")) != NULL; at++)
-        assert_true(at[6] == '#');
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        if (strstr(page, never[i]) != NULL)
+            fail_msg("the page has %s", never[i]);
+    }
+    assert_non_null(strstr(page, "content=\"default-src 'none'; style-src 'sha256-"));
     assert_non_null(strstr(page, "<!DOCTYPE html>\n<html lang=\"en\">"));
     assert_non_null(strstr(page, "</html>"));
     free(page);
     report_clear(&report);
 }
 
-#define EVIL "</style></h1><script>alarm=1</script><b id=x onclick='alarm=1'>\"&amp; \xe2\x80\xae"
+/* So that a page can be told again, and compared, like the file. */
+static void a_page_holds_the_json_that_is_written(void **state)
+{
+    (void)state;
+    struct report report;
+    sample_rate_report(&report);
+    snprintf(report.about, sizeof report.about, "</script><!--<script> & \"\\\xc3\xa9");
+    char *page = write_page(&report), *at = strstr(page, "id=\"report\">");
+    assert_non_null(at);
+    at += strlen("id=\"report\">");
+    json_t *inside = json_loadb(at, (size_t)(strstr(at, "</script>") - at), 0, NULL);
+    assert_true(report_write(&report, path_of("report.json"), why));
+    json_t *written = json_load_file(path_of("report.json"), 0, NULL);
+    assert_non_null(written);
+    assert_true(json_equal(inside, written));
+    json_decref(inside);
+    json_decref(written);
+    free(page);
+    report_clear(&report);
+}
+
+#define EVIL                                                                                                 \
+    "</style></h1><script>alarm=1</script><!--<script><b id=x onclick='alarm=1'>\"&amp; \\u003c\xe2\x80\xae" \
+    "\xe2\x80\xa8"
+/* As it is shown, in the words of JavaScript. */
+#define SHOWN                                                                                                \
+    "'\\x3c/style>\\x3c/h1>\\x3cscript>alarm=1\\x3c/script>\\x3c!--\\x3cscript>\\x3cb id=x "                 \
+    "onclick=\\'alarm=1\\'>\"&amp; \\\\u003c' + '?'.repeat(2)"
 
 static void spoil(struct result *result)
 {
@@ -366,7 +385,7 @@ static void spoil(struct result *result)
         snprintf(result->checks[i].text, RESULT_TEXT_BYTES, EVIL);
         snprintf(result->checks[i].measured, RESULT_TEXT_BYTES, EVIL);
     }
-    result_mark(result, RESULT_FAULT, 1, 9, EVIL "\"\nset output; system \"touch evil\"\n");
+    result_mark(result, RESULT_FAULT, 1, 9, EVIL);
 }
 
 static void foreign_text_stays_text(void **state)
@@ -381,15 +400,26 @@ static void foreign_text_stays_text(void **state)
     for (size_t i = 0; i < report.result_count; i++)
         spoil(report.results[i]);
     char *page = write_page(&report);
-    assert_null(strstr(page, "<script"));
+    FILE *probe = begin_probe();
+    fputs("const evil = " SHOWN
+          ", texts = selector => [...new Set(all(selector).map(one => one.textContent))];\n"
+          "is('title', d.title, evil + ' \\u2013 stampede report');\n"
+          "for (const place of ['h1', '.card h3', 'header p:not(.verdict)', '.checks th[scope=row]', 'pre',\n"
+          "    'figure:last-of-type li:not(:first-child) .what', '.figures thead th:not(:first-child)'])\n"
+          "    is(place, texts(place), [evil]);\n"
+          "for (const place of ['.events li', '.facts dd'])\n"
+          "    is(place, texts(place).some(text => text.endsWith(evil)), true);\n"
+          "smuggle();\n",
+          probe);
+    assert_null(strstr(page, "<script>alarm"));
     assert_null(strstr(page, "<b"
                              " id"));
     assert_null(strstr(page, "\xe2\x80\xae"));
-    assert_non_null(strstr(page,
-                           "<h1>&lt;/style&gt;&lt;/h1&gt;&lt;script&gt;alarm=1&lt;/script&gt;&lt;b id=x "
-                           "onclick=&#39;alarm=1&#39;&gt;&quot;&amp;amp; ?</h1>"));
-    show_in_frames(page, false, DOM);
+    assert_null(strstr(page, "\xe2\x80\xa8"));
+    show_in_frames(page, false, DOM, probe);
     assert_looks_right(5);
+    assert_int_equal(said("phone smuggled"), 0);
+    assert_int_equal(said("desktop smuggled"), 0);
     free(page);
     report_clear(&report);
 }
@@ -421,7 +451,7 @@ static void sixteen_results_with_endless_words_fit_a_phone(void **state)
         memset(result->checks[0].measured, 'm', RESULT_TEXT_BYTES);
     }
     char *page = write_page(&report);
-    show_in_frames(page, false, DOM);
+    show_in_frames(page, false, DOM, NULL);
     assert_looks_right(REPORT_RESULTS_MAX + 2);
     free(page);
     report_clear(&report);
@@ -446,7 +476,7 @@ static void a_report_with_little_in_it_is_a_page(void **state)
     result->curve_count = 0;
     report_add(&report, result); /* no answer, no queries with instants */
     page = write_page(&report);
-    show_in_frames(page, false, DOM);
+    show_in_frames(page, false, DOM, NULL);
     assert_int_equal(said("phone wider"), 0);
     assert_int_equal(said("phone clipped"), 0);
     assert_int_equal(said("phone plots"), 3); /* two over time, and the one query */
@@ -454,63 +484,262 @@ static void a_report_with_little_in_it_is_a_page(void **state)
     report_clear(&report);
 }
 
-static void without_gnuplot_it_says_what_to_install_and_leaves_the_earlier_page(void **state)
+static void a_page_that_cannot_be_written_leaves_the_earlier_one(void **state)
 {
     (void)state;
     struct report report;
-    char *path = strdup(getenv("PATH"));
-    assert_non_null(path);
     sample_burst_report(&report);
-    free(write_page(&report));
-    setenv("PATH", folder, 1);
-    bool written = page_write(&report, path_of("page.html"), why);
-    setenv("PATH", path, 1);
-    free(path);
-    assert_false(written);
-    assert_non_null(strstr(why, "install the Debian package gnuplot-nox"));
-    char *page = text_of(path_of("page.html"));
-    assert_non_null(strstr(page, "</html>"));
-    free(page);
+    char *page = write_page(&report);
     assert_false(page_write(&report, "/nonexistent/page.html", why));
     assert_non_null(strstr(why, "/nonexistent/page.html: cannot be written"));
+    assert_false(page_write(&report, "/dev/full", why));
+    assert_non_null(strstr(why, "/dev/full: cannot be written"));
+    char *still = text_of(path_of("page.html"));
+    assert_string_equal(page, still);
+    free(still);
+    free(page);
     report_clear(&report);
 }
 
-/* A gnuplot that is broken: there is no way to make the real one fail. */
-static void a_gnuplot_that_fails_is_named_with_its_complaint(void **state)
+/* ---- what the plots show ---- */
+
+/* Axes of time count in microseconds here. */
+static double instant_of(const struct result *result, size_t slice)
+{
+    return ((double)slice + 0.5) * result->slice_ms * 1e3;
+}
+
+static void expect_timeline(FILE *probe, size_t plot, const struct result *result)
+{
+    size_t answered = 0, supported = 0, failed = 0, expiries = 0;
+    for (size_t i = 0; i < result->slice_count; i++) {
+        const struct result_slice *slice = &result->slices[i];
+        if (slice->answered > 0 && answered++ % 7 == 0)
+            fprintf(probe,
+                    "{ const [x, y] = points(%zu, '.line.thick')[%zu];\n"
+                    "near('p50 of %zu', scale(up(%zu), true, true).valueAt(y), %u, %g);\n"
+                    "near('its instant', time(%zu).valueAt(x), %g, 30000); }\n",
+                    plot, answered - 1, i, plot, slice->p50_us, slice->p50_us * 0.1 + 1, plot,
+                    instant_of(result, i));
+        if (result_supports(slice->answered, 9900) && supported++ % 9 == 0)
+            fprintf(probe,
+                    "near('p99 of %zu', scale(up(%zu), true, true).valueAt(points(%zu, "
+                    "'.line.thin')[%zu][1]), %u, %g);\n",
+                    i, plot, plot, supported - 1, slice->p99_us, slice->p99_us * 0.1 + 1);
+        failed += slice->failed > 0;
+    }
+    for (size_t i = 0; i < result->mark_count; i++)
+        expiries += result->marks[i].kind == RESULT_EXPIRY;
+    assert_in_range(supported, 1, answered);
+    fprintf(probe,
+            "is('p50', points(%zu, '.line.thick').length, %zu);\n"
+            "is('p99', points(%zu, '.line.thin').length, %zu);\n"
+            "is('slowest', points(%zu, '.area').length, %zu);\n"
+            "is('failed', (drawn(%zu, '.cross') ? points(%zu, '.cross').length : 0), %zu);\n"
+            "is('expiries', drawn(%zu, '.expiry'), %zu);\n"
+            "is('events', ['.fault', '.bar', '.instant:not(.short)', '.instant.note.short', "
+            "'.number'].map(kind => drawn(%zu, kind)), "
+            "[1, 1, 2, 1, 3]);\n"
+            "is('list', all('.events li', figure(%zu)).map(one => one.textContent), ['4.00 s \\u2013 6.00 "
+            "sredis kill', "
+            "'7.00 sleader pause', '8.20 sproduct 7 gets a new price']);\n",
+            plot, answered, plot, supported, plot, 2 * answered, plot, plot, failed, plot, expiries, plot,
+            plot);
+}
+
+static void every_value_of_a_result_is_drawn_where_it_belongs(void **state)
 {
     (void)state;
-    static const char *const scripts[][2] = {
-        {"echo 'line 1: warning: no matter' >&2; echo '\"script\" line 3: unknown terminal' >&2; exit 1",
-         "gnuplot failed: \"script\" line 3: unknown terminal"},
-        {"exit 0", "gnuplot did not draw the plot timeline-0"},
-        {"for i in 0 1 2; do echo '<svg' >timeline-$i-wide.svg; done",
-         "gnuplot did not draw the plot timeline-0"},
-    };
     struct report report;
-    char path[PROC_PATH_BYTES * 2], *before = strdup(getenv("PATH"));
-    assert_non_null(before);
-    sample_burst_report(&report);
-    snprintf(path, sizeof path, "%s:/usr/bin:/bin", folder);
-    setenv("PATH", path, 1);
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        FILE *script = fopen(path_of("gnuplot"), "we");
-        assert_non_null(script);
-        fprintf(script, "#!/bin/sh\n%s\n", scripts[i][0]);
-        assert_int_equal(fclose(script), 0);
-        assert_int_equal(chmod(path_of("gnuplot"), 0755), 0);
-        assert_false(page_write(&report, path_of("never.html"), why));
-        if (strstr(why, scripts[i][1]) == NULL)
-            fail_msg("\"%s\" does not say \"%s\"", why, scripts[i][1]);
-        assert_int_equal(access(path_of("never.html"), F_OK), -1);
+    sample_rate_report(&report);
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    for (size_t i = 0; i < report.result_count; i++) {
+        const struct result *result = report.results[i];
+        expect_timeline(probe, i, result);
+        fprintf(
+            probe,
+            "is('curve', points(4, '.line.s%zu').length, %zu);\n"
+            "near('its end', scale(up(4), true, true).valueAt(points(4, '.line.s%zu').at(-1)[1]), %" PRIu64
+            ", %g);\n"
+            "is('queries', points(3, '.line.s%zu').length, %zu);\n",
+            i, result->curve_count, i, result->all.max_us, (double)result->all.max_us * 0.1, i,
+            2 * ((result->slice_count * result->slice_ms + 199) / 200));
     }
-    unlink(path_of("gnuplot"));
-    setenv("PATH", before, 1);
-    free(before);
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(5);
+    free(page);
     report_clear(&report);
 }
 
-int main(void)
+/* "at", then the legend of a plot of latency. */
+static void expect_slice(FILE *probe, const char *after, size_t plot, const struct result *result,
+                         size_t index)
+{
+    const struct result_slice *slice = &result->slices[index];
+    char p50[TEXT_NUMBER_BYTES], p99[TEXT_NUMBER_BYTES], most[TEXT_NUMBER_BYTES];
+    double from = (double)index * result->slice_ms / 1e3, to = from + result->slice_ms / 1e3;
+    bool supported = result_supports(slice->answered, 9900);
+    fprintf(probe,
+            "is('%s', values(%zu), ['%.2f\\u2013%.2f s', '%s ms', '%s%s', '%s ms', '%u', '%u', '%u']);\n"
+            "near('%s, hair', hair(%zu), %g, 30000);\n",
+            after, plot, from, to, text_ms(p50, slice->p50_us),
+            supported ? text_ms(p99, slice->p99_us) : "too few", supported ? " ms" : "",
+            text_ms(most, slice->max_us), slice->answered, slice->failed, slice->loads, after, plot,
+            instant_of(result, index));
+}
+
+static uint32_t loads_between(const struct result *result, size_t first, size_t count)
+{
+    uint32_t loads = 0;
+    for (size_t i = first; i < first + count && i < result->slice_count; i++)
+        loads += result->slices[i].loads;
+    return loads;
+}
+
+/* By mouse, in all plots of a span at once; by keys; by finger. */
+static void the_values_at_the_pointer_are_those_of_its_instant(void **state)
+{
+    (void)state;
+    struct report report;
+    sample_rate_report(&report);
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    const struct result *const *results = (const struct result *const *)report.results;
+    fputs("is('nothing', values(0).join(''), '');\nis('no hair', hair(0), null);\n", probe);
+    fprintf(probe, "point(0, %g);\n", instant_of(results[0], 52));
+    for (size_t i = 0; i < 3; i++)
+        expect_slice(probe, "mouse", i, results[i], 52);
+    fputs("is('dots', drawn(0, '.dot'), 3);\npress(1, 'ArrowRight');\n", probe);
+    expect_slice(probe, "right", 1, results[1], 53);
+    expect_slice(probe, "right of another", 0, results[0], 53);
+    fputs("press(1, 'ArrowRight', { shiftKey: true });\npress(1, 'ArrowLeft');\n", probe);
+    expect_slice(probe, "left", 2, results[2], 62);
+    fputs("press(1, 'Home');\n", probe);
+    expect_slice(probe, "home", 1, results[1], 0);
+    fputs("fire(0, 'pointerleave', 0);\nis('left alone', values(2).join(''), '');\n", probe);
+    fprintf(probe, "drag(2, 1e6, %g, 'touch');\nfire(2, 'pointerleave', 0, 'touch');\n",
+            instant_of(results[2], 95));
+    expect_slice(probe, "finger", 2, results[2], 95);
+    fputs("is('no zoom by one finger', isZoomed(2), false);\npoint(3, 1.3e6);\n"
+          "is('rates', values(3), ['1.20\\u20131.40 s'",
+          probe);
+    for (size_t i = 0; i < 3; i++)
+        fprintf(probe, ", '%u /s'", loads_between(results[i], 24, 4) * 5);
+    fputs("].map(text => text.replace('1.20\\u20131.40', '1.2\\u20131.4')));\n"
+          "fire(4, 'pointermove', middle(across(4).find(([percent]) => percent === 99)[1], false));\n",
+          probe);
+    for (size_t i = 0; i < 3; i++)
+        fprintf(probe, "near('p99 of %zu', numberOf(values(4)[%zu].replace(' ', '')), %" PRIu64 ", %g);\n", i,
+                i + 1, results[i]->all.p99_us, (double)results[i]->all.p99_us * 0.03);
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(5);
+    free(page);
+    report_clear(&report);
+}
+
+static void a_span_is_shown_alone_and_then_the_whole_again(void **state)
+{
+    (void)state;
+    static const char probing[] =
+        "const whole = what => { for (const n of [0, 1, 2]) { nearSpan(what, n, 0, 10e6); is(what, "
+        "isZoomed(n), "
+        "false); } };\n"
+        "whole('first');\n"
+        "drag(0, 4e6, 6e6);\n"
+        "for (const n of [0, 1, 2]) { nearSpan('dragged', n, 4e6, 6e6); is('dragged', isZoomed(n), true); }\n"
+        "nearSpan('another axis', 3, 0, 10e6);\n"
+        "is('none is chosen any more', drawn(0, '.chosen'), 0);\n"
+        "point(0, 5.025e6); is('values there', values(0)[0], '5.00\\u20135.05 s');\n"
+        "press(1, 'Escape'); whole('escape');\n"
+        "drag(1, 8e6, 10e6); is('what is in sight', all('.number', plots()[0]).map(one => one.textContent), "
+        "['3']);\n"
+        "press(0, 'Escape');\n"
+        "drag(1, 9e6, 3e6); nearSpan('dragged back', 0, 3e6, 9e6);\n"
+        "figure(2).querySelector('button').click(); whole('button');\n"
+        "drag(0, 2e6, 4e6); fire(0, 'dblclick', time(0).pixelOf(3e6)); whole('double click');\n"
+        "drag(0, 5e6, 5.001e6); whole('a click');\n"
+        "point(0, 5.025e6); press(0, '+'); nearSpan('plus', 0, 2.51e6, 7.51e6);\n"
+        "press(0, '-'); whole('minus');\n"
+        "const [two, four, six, eight] = [2e6, 4e6, 6e6, 8e6].map(at => time(0).pixelOf(at));\n"
+        "fire(0, 'pointerdown', four, 'touch', 1); fire(0, 'pointerdown', six, 'touch', 2);\n"
+        "fire(0, 'pointermove', two, 'touch', 1); fire(0, 'pointermove', eight, 'touch', 2);\n"
+        "fire(0, 'pointerup', two, 'touch', 1); fire(0, 'pointerup', eight, 'touch', 2);\n"
+        "nearSpan('pinched', 2, 3.333e6, 6.667e6); press(0, 'Escape');\n"
+        "point(0, 1e6); press(0, '+'); press(0, '+'); press(0, '+'); press(0, 'End');\n"
+        "nearSpan('walked out of sight', 0, 8.75e6, 10e6); press(0, 'Escape');\n"
+        "drag(3, 0, 1e6); nearSpan('queries', 3, 0, 1e6); whole('not those');\n"
+        "fire(0, 'pointerdown', four); fire(0, 'pointermove', six); is('being chosen', drawn(0, '.chosen'), "
+        "1);\n"
+        "fire(0, 'pointercancel', six); whole('cancelled');\n"
+        "measure(d.documentElement.clientWidth);\n";
+    struct report report;
+    sample_rate_report(&report);
+    for (size_t i = 0; i < report.result_count; i++)
+        assert_true(report.results[i]->slice_ms == 50 && report.results[i]->slice_count >= 200);
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    fputs(probing, probe);
+    fprintf(probe, "is('finer bins', points(3, '.line.s0').length, %zu);\n",
+            2 * report.results[0]->slice_count);
+    show_in_frames(page, false, PICTURE, probe);
+    assert_looks_right(5);
+    free(page);
+    report_clear(&report);
+}
+
+static void who_waits_in_a_burst_is_shown_at_each_instant(void **state)
+{
+    (void)state;
+    struct report report;
+    sample_burst_report(&report);
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    for (size_t i = 0; i < report.result_count; i++) {
+        const struct result *result = report.results[i];
+        size_t middle = result->slice_count / 2;
+        fprintf(probe,
+                "is('points', points(%zu, '.line.thick').length, %zu);\n"
+                "fire(%zu, 'pointermove', points(%zu, '.line.thick')[%zu][0]);\n"
+                "is('waiting', values(%zu).slice(1), ['%u', '%u']);\n"
+                "press(%zu, 'Home'); is('first', values(%zu).slice(1), ['%u', '0']);\n",
+                i, result->slice_count + 1, i, i, middle, i, result->slices[middle - 1].waiting,
+                loads_between(result, 0, middle), i, i, result->slices[0].due);
+    }
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(5);
+    free(page);
+    report_clear(&report);
+}
+
+static void a_figure_that_is_not_known_is_said_to_be_so(void **state)
+{
+    (void)state;
+    struct report report = {.title = "Few"};
+    struct sample few = {.name = "few", .seed = 1, .per_second = 400, .duration_ms = 3000, .ttl_ms = 200};
+    struct result *result = sample_result(&few);
+    report_add(&report, result);
+    result->expiries = 0;
+    result->loads_per_expiry = 0;
+    snprintf(result->caveat, sizeof result->caveat, "nobody knows the keys");
+    for (size_t i = 0; i < result->slice_count; i++)
+        assert_false(result_supports(result->slices[i].answered, 9900));
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    fputs("is('card', all('.card .soft').map(one => one.textContent), ['loads per expiry: not known: nobody "
+          "knows "
+          "the keys']);\n"
+          "is('rows', all('.figures th').some(one => one.textContent === 'loads per expiry'), false);\n"
+          "is('no p99', drawn(0, '.line.thin'), 0);\n"
+          "point(0, 1e6);\nis('too few', values(0)[2], 'too few');\n",
+          probe);
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(3);
+    free(page);
+    report_clear(&report);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_with_faults_fits_a_phone_and_a_desk),
@@ -520,8 +749,15 @@ int main(void)
         cmocka_unit_test(foreign_text_stays_text),
         cmocka_unit_test(sixteen_results_with_endless_words_fit_a_phone),
         cmocka_unit_test(a_report_with_little_in_it_is_a_page),
-        cmocka_unit_test(without_gnuplot_it_says_what_to_install_and_leaves_the_earlier_page),
-        cmocka_unit_test(a_gnuplot_that_fails_is_named_with_its_complaint),
+        cmocka_unit_test(a_page_that_cannot_be_written_leaves_the_earlier_one),
+        cmocka_unit_test(a_page_holds_the_json_that_is_written),
+        cmocka_unit_test(every_value_of_a_result_is_drawn_where_it_belongs),
+        cmocka_unit_test(the_values_at_the_pointer_are_those_of_its_instant),
+        cmocka_unit_test(a_span_is_shown_alone_and_then_the_whole_again),
+        cmocka_unit_test(who_waits_in_a_burst_is_shown_at_each_instant),
+        cmocka_unit_test(a_figure_that_is_not_known_is_said_to_be_so),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page_plots.js - the plots of a page, and what all of its script is made of; page.js comes behind it.
+ *
+ *     Span     an axis that several plots share: how long, what of it is shown, where the pointer is
+ *     Plot     one drawing over a span; its legend, which shows the values at the pointer; what a reader does to it
+ *         Latency, Waiting   one result over time, with its expiries, faults and notes
+ *         Queries, Curve     all results in one
+ *
+ * What --json writes is in the element "report", the rows of the terminal's table in "sheet". Texts may come from
+ * anybody: they become text nodes, never markup. Nothing is fetched.
+ */
+'use strict';
+
+const read = id => JSON.parse(document.getElementById(id).textContent);
+const report = read('report'), sheet = read('sheet'), results = report.results;
+
+/* ---- elements ---- */
+
+const space = document.getElementById('drawing').content.firstElementChild.namespaceURI;
+
+const build = (element, attributes, children) => {
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children.flat(Infinity).filter(child => child !== null));
+    return element;
+};
+/* Children that are strings become text. */
+const html = (name, attributes, ...children) => build(document.createElement(name), attributes, children);
+const svg = (name, attributes, ...children) => build(document.createElementNS(space, name), attributes, children);
+
+const path = (kind, d) => svg('path', { class: kind, d });
+const lineOf = (kind, points) => path(kind, `M${points.join('L')}`);
+
+/* ---- numbers and names ---- */
+
+const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
+const grouped = text => text.replace(/^\d{5,}/, digits => digits.replace(/\B(?=(\d{3})+$)/g, '\u00a0'));
+const count = number => grouped(String(number));
+const latency = us => `${grouped((us / 1e3).toFixed(us < 10000 ? 2 : 1))} ms`;
+/* Fewer answers cannot support a percentile by nearest rank: it would only repeat the slowest. */
+const supports = (answers, percent) => Math.ceil(answers * percent / 100) < answers;
+const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
+
+const nameOf = index => results[index].name || `result ${index + 1}`;
+/* Alone it is not in the colour of a stampede. */
+const lookOf = index => `s${(results.length === 1 ? 1 : index) % 8} d${(index + Math.floor(index / 8)) % 4}`;
+const swatch = (look, shape) =>
+    svg('svg', { class: `swatch ${look}`, viewBox: '0 0 30 10', 'aria-hidden': 'true' }, shape);
+const stroke = (look, kind) => swatch(look, path(`line ${kind}`, 'M0 6H30'));
+
+/* ---- tics ---- */
+
+const steps = [1, 2, 5];
+
+/* The least of 1, 2, 5, 10, ... that is enough. */
+const stepFor = least => {
+    const decade = 10 ** Math.floor(Math.log10(least));
+    return [...steps, 10].map(step => step * decade).find(step => step >= least * 0.999999);
+};
+
+const evenTics = (from, to, most, textOf) => {
+    const step = stepFor((to - from) / most), tics = [];
+    for (let i = Math.ceil(from / step - 1e-6); i * step <= to * 1.000001; i++)
+        tics.push([i * step, textOf(i * step)]);
+    return tics;
+};
+
+/* Decades, or 1-2-5 where there are few of them. */
+const logTics = (from, to, decades, textOf) => {
+    const tics = [], fine = Math.log10(to / from) <= decades;
+    for (let power = Math.floor(Math.log10(from)); 10 ** power <= to; power++)
+        for (const step of fine ? steps : [1]) {
+            const at = Number(`${step}e${power}`);
+            if (at >= from * 0.999 && at <= to * 1.001) tics.push([at, textOf(at)]);
+        }
+    return tics;
+};
+
+const latencyTic = us => us < 1000 ? `${us} µs` : us < 1e6 ? `${us / 1e3} ms` : `${us / 1e6} s`;
+/* An axis that is shorter than 2 s is in ms. */
+const timeTic = (ms, until) => until < 2000 ? `${+ms.toFixed(3)} ms` : `${+(ms / 1e3).toFixed(6)} s`;
+/* With as many decimals as steps of `step` ms need. */
+const timeText = (ms, until, step) =>
+    until < 2000 ? `${ms} ms` : `${(ms / 1e3).toFixed(clamp(3 - Math.floor(Math.log10(step)), 0, 3))} s`;
+const rangeText = (middle, until, step) =>
+    `${timeText(middle - step / 2, until, step).replace(/ m?s$/, '')}–${timeText(middle + step / 2, until, step)}`;
+
+/* ---- what plots share ---- */
+
+class Span {
+    constructor(until, least) {
+        Object.assign(this, { until, least, from: 0, to: until, at: null, plots: [] });
+    }
+    get isWhole() { return this.from <= 0 && this.to >= this.until; }
+
+    show(from, to) {
+        const length = clamp(to - from, Math.min(this.least, this.until), this.until);
+        this.from = clamp((from + to - length) / 2, 0, this.until - length);
+        this.to = this.from + length;
+        for (const plot of this.plots) plot.draw();
+    }
+    zoom(times) {
+        const middle = this.at ?? (this.from + this.to) / 2;
+        this.show(middle - (middle - this.from) * times, middle + (this.to - middle) * times);
+    }
+    point(at) {
+        this.at = at === null ? null : clamp(at, 0, this.until);
+        for (const plot of this.plots) plot.point();
+    }
+    walk(at) {
+        const inside = clamp(at, 0, this.until);
+        const beyond = Math.min(inside - this.from, 0) + Math.max(inside - this.to, 0);
+        this.at = inside;
+        if (beyond !== 0) this.show(this.from + beyond, this.to + beyond);
+        this.point(inside);
+    }
+}
+
+/* ---- a plot ---- */
+
+const wideFrom = 600, laneHeight = 20;
+const plots = [];
+let pressed = null; /* the one that has a finger or a button on it */
+
+class Plot {
+    /*
+     * A kind of plot has, beside items [{ swatch, what, isShort, isName }] of its legend:
+     *     range()         of the vertical axis: { from, to, isLog, tics: [[value, text]] }
+     *     tics(most)      of the other
+     *     shapes()        what is drawn, over the grid
+     *     until           where its values end
+     *     nearest(at)     the instant at which there are values; text(at) says it
+     *     step            from one of them to the next
+     *     values(at)      one for each item: { text, y, look }; y null: no dot
+     */
+    constructor(span, label, unit, items) {
+        Object.assign(this, { span, label, unit, items, until: span.until, lanes: 0, fingers: new Map() });
+        span.plots.push(this);
+        plots.push(this);
+        this.svg = svg('svg', { role: 'img', 'aria-label': label });
+        this.box = html('div', {
+            class: 'plot', tabindex: '0', role: 'group', 'aria-label': `${label}; arrow keys show values` }, this.svg);
+        this.whole = html('button', { type: 'button', hidden: '' }, 'Whole span');
+        this.cells = items.map(item => html('span', { class: `value${item.isShort ? ' short' : ''}` }));
+        this.where = html('span', { class: 'value long' });
+        const what = ({ isName, what }) =>
+            html('span', isName ? { class: 'what name', title: what } : { class: 'what' }, what);
+        this.legend = html('ul', { class: 'values', 'aria-live': 'polite' },
+            html('li', {}, html('span', { class: 'what' }, 'at'), this.where),
+            items.map((item, i) => html('li', {}, item.swatch, what(item), this.cells[i])));
+        this.listen();
+    }
+
+    parts() { return [this.whole, this.legend, this.box]; }
+
+    /* ---- drawing ---- */
+
+    x(at) { return this.left + (at - this.span.from) / (this.span.to - this.span.from) * (this.right - this.left); }
+    y(value) {
+        const { from, to, isLog } = this.axis;
+        const part = isLog
+            ? Math.log(Math.max(value, from) / from) / Math.log(to / from) : (value - from) / (to - from);
+        return this.bottom - part * (this.bottom - this.top);
+    }
+    place(at, value) { return `${+this.x(at).toFixed(2)} ${+this.y(value).toFixed(2)}`; }
+
+    measure(width) {
+        const isWide = width > wideFrom, em = isWide ? 13 : 12;
+        Object.assign(this, { width, isWide, em, left: 4.8 * em, right: width - 2.2 * em, top: 1.9 * em });
+        this.words = (isWide ? 340 : 250) - 2 * em; /* where those of the horizontal axis begin without lanes */
+        this.bottom = this.words;
+        if (this.lanes > 0) this.words += 10 + this.lanes * laneHeight;
+        this.height = this.words + 2 * em;
+    }
+
+    draw(width = this.box.clientWidth) {
+        if (width === 0) return;
+        this.measure(width);
+        this.axis = this.range();
+        this.whole.hidden = this.span.isWhole;
+        build(this.svg, { viewBox: `0 0 ${width} ${this.height}` }, []);
+        const inside = { x: this.left, y: 0, width: this.right - this.left, height: this.height };
+        inside.viewBox = `${this.left} 0 ${inside.width} ${inside.height}`;
+        this.pointer = svg('g', {});
+        this.selection = svg('g', {});
+        this.svg.replaceChildren(
+            ...this.frame(), svg('svg', inside, this.shapes()), ...this.laneNumbers(), this.selection, this.pointer);
+        this.point();
+    }
+
+    frame() {
+        const { left, right, top, bottom, words, em } = this;
+        const text = (x, y, anchor, words) => svg('text', { x, y, 'text-anchor': anchor }, words);
+        return [
+            text(left - 0.7 * em, em, 'start', this.unit),
+            this.axis.tics.map(([value, words]) => [
+                path('grid', `M${left} ${this.y(value)}H${right}`),
+                text(left - 0.7 * em, this.y(value) + 0.35 * em, 'end', words)]),
+            path('axis', `M${left} ${top}V${bottom}H${right}`),
+            words > bottom ? path('axis', `M${left} ${words}H${right}`) : [],
+            this.tics(this.isWide ? 10 : 4).map(([at, words]) => [
+                path('axis', `M${this.x(at)} ${this.words}v5`),
+                text(this.x(at), this.words + 1.5 * em, 'middle', words)]),
+        ].flat(2);
+    }
+    laneNumbers() { return []; }
+
+    /* ---- the values at the pointer ---- */
+
+    point() {
+        const isThere = this.span.at !== null && this.span.at <= this.until;
+        const at = isThere ? this.nearest(this.span.at) : null, values = isThere ? this.values(at) : [];
+        this.where.textContent = isThere ? this.text(at) : '';
+        this.cells.forEach((cell, i) => { cell.textContent = isThere ? values[i].text : ''; });
+        const isSeen = isThere && at >= this.span.from && at <= this.span.to;
+        this.pointer?.replaceChildren(...!isSeen ? [] : [
+            path('hair', `M${this.x(at)} ${this.top}V${this.bottom}`),
+            ...values.filter(value => value.y !== null).map(value =>
+                svg('circle', { class: `dot ${value.look}`, cx: this.x(at), cy: this.y(value.y), r: 4 }))]);
+    }
+
+    /* ---- what a reader does: point, drag, pinch, press keys ---- */
+
+    listen() {
+        const { box, span } = this;
+        this.whole.addEventListener('click', () => { span.show(0, span.until); box.focus({ preventScroll: true }); });
+        box.addEventListener('dblclick', () => span.show(0, span.until));
+        box.addEventListener('pointerdown', event => this.press(event));
+        box.addEventListener('pointermove', event => {
+            if (pressed === null) span.point(this.under(event));
+        });
+        box.addEventListener('pointerleave', event => {
+            if (pressed === null && event.pointerType !== 'touch') span.point(null);
+        });
+        box.addEventListener('keydown', event => this.key(event));
+        box.addEventListener('blur', () => span.point(null));
+    }
+
+    pixels(event) { return event.clientX - this.svg.getBoundingClientRect().left; }
+    under(event) {
+        const part = (this.pixels(event) - this.left) / (this.right - this.left);
+        return this.span.from + clamp(part, 0, 1) * (this.span.to - this.span.from);
+    }
+
+    press(event) {
+        if (event.button !== 0 || (pressed !== null && pressed !== this)) return;
+        pressed = this;
+        const at = this.under(event);
+        this.fingers.set(event.pointerId, { at, pixels: this.pixels(event), from: this.pixels(event) });
+        this.span.point(this.fingers.size > 1 ? null : at);
+    }
+    drag(event) {
+        const finger = this.fingers.get(event.pointerId);
+        if (finger === undefined) return;
+        finger.pixels = this.pixels(event);
+        if (this.fingers.size === 2) return this.pinch();
+        this.span.point(this.under(event));
+        if (event.pointerType !== 'touch') this.choose(finger);
+    }
+    /* Both fingers stay on the instants that they are on. */
+    pinch() {
+        const [one, other] = [...this.fingers.values()].sort((a, b) => a.pixels - b.pixels);
+        const scale = (other.at - one.at) / (other.pixels - one.pixels);
+        if (!(scale > 0 && other.pixels - one.pixels > 20)) return;
+        const from = one.at - (one.pixels - this.left) * scale;
+        this.span.show(from, from + (this.right - this.left) * scale);
+    }
+    choose(finger) {
+        const inside = [finger.from, finger.pixels].map(x => clamp(x, this.left, this.right));
+        const [x, width] = [Math.min(...inside), Math.abs(inside[1] - inside[0])];
+        this.chosen = width > 6 ? [x, x + width] : null;
+        this.selection.replaceChildren(...this.chosen === null ? [] : [
+            svg('rect', { class: 'chosen', x, y: this.top, width, height: this.bottom - this.top })]);
+    }
+    lift(event, isDone) {
+        if (!this.fingers.delete(event.pointerId)) return;
+        if (this.fingers.size === 0) pressed = null;
+        const chosen = this.chosen ?? null, { from, to } = this.span, scale = (to - from) / (this.right - this.left);
+        this.chosen = null;
+        this.selection.replaceChildren();
+        if (chosen !== null && isDone)
+            this.span.show(from + (chosen[0] - this.left) * scale, from + (chosen[1] - this.left) * scale);
+    }
+
+    key(event) {
+        const { span } = this, now = this.nearest(span.at ?? (span.from + span.to) / 2);
+        const far = this.step * (event.shiftKey ? 10 : 1);
+        const actions = {
+            ArrowLeft: () => span.walk(now - far), ArrowRight: () => span.walk(now + far),
+            Home: () => span.walk(0), End: () => span.walk(span.until),
+            '+': () => span.zoom(0.5), '=': () => span.zoom(0.5), '-': () => span.zoom(2),
+            Escape: () => span.isWhole ? span.point(null) : span.show(0, span.until),
+        };
+        if (!(event.key in actions) || event.ctrlKey || event.altKey || event.metaKey) return;
+        event.preventDefault();
+        actions[event.key]();
+    }
+}
+
+addEventListener('pointermove', event => pressed?.drag(event));
+addEventListener('pointerup', event => pressed?.lift(event, true));
+addEventListener('pointercancel', event => pressed?.lift(event, false));
+
+/* ---- one result over time ---- */
+
+const eventsMost = 40, expiriesMost = 80; /* more would be a grey wall */
+const roundsMost = 40; /* slices with requests: fewer are rounds, and points */
+
+const eventsOf = result => result.marks.filter(mark => mark.kind !== 'expiry');
+const busyOf = result => result.slices.filter(slice => slice.due > 0).length;
+/* All its requests come at once: then it is drawn who waits, and not latency over time. */
+const isBurst = result => busyOf(result) < 3;
+
+/* Without what is empty at the end; a burst lasts until it is answered. */
+const usedMs = (result, isUsed) => {
+    const last = isBurst(result) ? result.slices.length : result.slices.findLastIndex(isUsed) + 1;
+    return last * result.slice_ms;
+};
+/* What is done to a service after its last request is shown, too. */
+const endOf = result => Math.max(1, usedMs(result, slice => slice.due > 0),
+    ...eventsOf(result).map(mark => Math.max(mark.at_ms, mark.until_ms)));
+
+class Timeline extends Plot {
+    constructor(span, index, label, unit, items) {
+        super(span, `${label} over time, ${nameOf(index)}, with expiries and faults`, unit, items);
+        this.result = results[index];
+        this.look = lookOf(index);
+        this.events = eventsOf(this.result).slice(0, eventsMost);
+        this.step = this.result.slice_ms;
+        this.until = this.result.slices.length * this.step;
+    }
+
+    tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
+
+    measure(width) {
+        this.laneOf = this.assignLanes(this.span.until / (width > wideFrom ? 24 : 10));
+        this.lanes = Math.max(0, ...this.laneOf.map(lane => lane + 1));
+        super.measure(width);
+    }
+    /* No bar lies on another; an instant takes the room of its number. */
+    assignLanes(leastMs) {
+        const free = [];
+        return this.events.map(mark => {
+            let lane = free.findIndex(ms => ms <= mark.at_ms);
+            lane = lane < 0 ? free.length : lane;
+            free[lane] = Math.max(mark.at_ms, mark.until_ms) + leastMs;
+            return lane;
+        });
+    }
+    middleOf(lane) { return this.bottom + 10 + (lane + 0.5) * laneHeight; }
+    laneNumbers() {
+        return this.events.flatMap((mark, i) => {
+            const at = Math.min(Math.max(mark.at_ms, this.span.from), Math.max(mark.at_ms, mark.until_ms));
+            const isSeen = at >= this.span.from && at <= this.span.to;
+            const y = this.middleOf(this.laneOf[i]) + 0.35 * this.em;
+            return isSeen ? [svg('text', { class: 'number', x: this.x(at) + 5, y }, String(i + 1))] : [];
+        });
+    }
+
+    shapes() {
+        const expiries = this.result.marks.filter(mark => mark.kind === 'expiry');
+        return [
+            expiries.length > expiriesMost ? [] : expiries.map(mark => this.upright('expiry', mark.at_ms)),
+            this.events.flatMap((mark, i) => this.eventShapes(mark, this.middleOf(this.laneOf[i]))),
+            this.dataShapes(),
+            this.crosses(),
+        ].flat();
+    }
+    upright(kind, at) { return path(kind, `M${this.x(at)} ${this.top}V${this.bottom}`); }
+    eventShapes(mark, middle) {
+        const x = this.x(mark.at_ms), width = Math.max(this.x(mark.until_ms) - x, 0), isNote = mark.kind === 'note';
+        const bar = { class: 'bar', x, width, y: middle - 7, height: 14 }, kind = `instant${isNote ? ' note' : ''}`;
+        if (mark.until_ms <= mark.at_ms)
+            return [this.upright(kind, mark.at_ms), path(`${kind} short`, `M${x} ${middle - 7}v14`)];
+        const band = { class: 'fault', x, width, y: this.top, height: this.bottom - this.top };
+        return [isNote ? this.upright(kind, mark.at_ms) : svg('rect', band), svg('rect', bar)];
+    }
+    crosses() {
+        const y = this.bottom - 8, half = this.result.slice_ms / 2;
+        const d = this.result.slices.map((slice, i) =>
+            slice.failed > 0 ? `M${this.x(i * this.step + half) - 3} ${y - 3}l6 6m0-6l-6 6` : '').join('');
+        return d === '' ? [] : [path('cross', d)];
+    }
+    line(kind, points) { /* a point alone is a dot of the line's width */
+        const d = points.length === 1 ? `M${points[0]}h.01` : `M${points.join('L')}`;
+        return points.length === 0 ? [] : [path(`line ${kind} ${this.look}`, d)];
+    }
+}
+
+const crossSwatch = () => swatch('', path('cross', 'M11 2l8 8m0-8l-8 8'));
+
+class Latency extends Timeline {
+    constructor(span, index) {
+        const look = lookOf(index), { has_loads } = results[index];
+        super(span, index, 'Latency', 'latency', [
+            { swatch: stroke(look, 'thick'), what: 'p50' }, { swatch: stroke(look, 'thin'), what: 'p99' },
+            { swatch: swatch(look, svg('rect', { class: 'area', width: 30, height: 10 })), what: 'slowest' },
+            { swatch: null, what: 'answered', isShort: true },
+            { swatch: crossSwatch(), what: 'failed', isShort: true },
+            ...has_loads ? [{ swatch: null, what: 'queries', isShort: true }] : []]);
+        this.hasLoads = has_loads;
+    }
+
+    /* The same for all results, so that one can look from one to the next. */
+    range() {
+        const slices = results.filter(result => !isBurst(result)).flatMap(result => result.slices);
+        const answered = slices.filter(slice => slice.answered > 0);
+        const least = Math.min(...answered.map(slice => slice.p50_us));
+        const most = Math.max(1, ...answered.map(slice => slice.max_us));
+        const from = least > most ? 1 : Math.max(least, 1) / 1.6, to = Math.max(most, from * 4) * 1.6;
+        return { from, to, isLog: true, tics: logTics(from, to, 2.2, latencyTic) };
+    }
+
+    /* Runs of slices for which there is such a value; rounds have no gaps between them. */
+    runs(hasValue) {
+        const runs = [[]], isRounds = busyOf(this.result) < roundsMost;
+        this.result.slices.forEach((slice, i) => {
+            if (slice.answered > 0 && hasValue(slice)) runs.at(-1).push([(i + 0.5) * this.step, slice]);
+            else if (!isRounds) runs.push([]);
+        });
+        return runs.filter(run => run.length > 0);
+    }
+    hasP99(slice) { return supports(slice.answered, 99) && typeof slice.p99_us === 'number'; }
+
+    dataShapes() {
+        const all = this.runs(() => true), supported = this.runs(slice => this.hasP99(slice));
+        const points = (run, of) => run.map(([at, slice]) => this.place(at, of(slice) + 1));
+        const p50 = slice => slice.p50_us, p99 = slice => slice.p99_us, most = slice => slice.max_us;
+        const dots = busyOf(this.result) < roundsMost ? all.flat() : [];
+        return [
+            all.map(run => lineOf(`area ${this.look}`, [...points(run, most), ...points(run, p50).reverse()])),
+            supported.map(run => this.line('thin', points(run, p99))),
+            all.map(run => this.line('thick', points(run, p50))),
+            dots.map(([at, slice]) => svg('circle', {
+                class: `dots ${this.look}`, cx: this.x(at), cy: this.y(slice.p50_us + 1), r: 2.4 })),
+        ].flat(2);
+    }
+
+    sliceAt(at) { return clamp(Math.floor(at / this.step), 0, this.result.slices.length - 1); }
+    nearest(at) { return (this.sliceAt(at) + 0.5) * this.step; }
+    text(at) { return rangeText(at, this.span.until, this.step); }
+    values(at) {
+        const slice = this.result.slices[this.sliceAt(at)], { look } = this, isAnswered = slice.answered > 0;
+        const dot = us => isAnswered ? { text: latency(us), y: us + 1, look } : { text: '–', y: null };
+        const plain = number => ({ text: count(number), y: null });
+        const p99 = isAnswered && !this.hasP99(slice) ? { text: 'too few', y: null } : dot(slice.p99_us);
+        return [dot(slice.p50_us), p99, dot(slice.max_us), plain(slice.answered), plain(slice.failed),
+            ...this.hasLoads ? [plain(slice.loads)] : []];
+    }
+}
+
+class Waiting extends Timeline {
+    constructor(span, index) {
+        const { has_loads, slices } = results[index];
+        super(span, index, 'Requests that wait', 'requests', [
+            { swatch: stroke(lookOf(index), 'thick'), what: 'waiting' },
+            ...has_loads ? [{ swatch: null, what: 'queries so far' }] : []]);
+        this.waiting = [slices[0].due, ...slices.map(slice => slice.waiting)];
+        this.hasLoads = has_loads;
+    }
+    range() {
+        const to = Math.max(this.result.requests, 1) * 1.06;
+        const tics = evenTics(0, to, 6, count).filter(([value]) => Number.isInteger(value));
+        return { from: 0, to, isLog: false, tics };
+    }
+    dataShapes() {
+        const points = this.waiting.map((waiting, i) => this.place(i * this.step, waiting));
+        const base = this.place((points.length - 1) * this.step, 0), start = this.place(0, 0);
+        return [lineOf(`area ${this.look}`, [start, ...points, base]), ...this.line('thick', points)];
+    }
+    sliceAt(at) { return clamp(Math.round(at / this.step), 0, this.waiting.length - 1); }
+    nearest(at) { return this.sliceAt(at) * this.step; }
+    text(at) { return timeText(at, this.span.until, this.step); }
+    values(at) {
+        const end = this.sliceAt(at), waiting = this.waiting[end];
+        const loads = sum(this.result.slices.slice(0, end), slice => slice.loads);
+        return [{ text: count(waiting), y: waiting, look: this.look },
+            ...this.hasLoads ? [{ text: count(loads), y: null }] : []];
+    }
+}
+
+/* ---- all results in one plot ---- */
+
+class Together extends Plot {
+    constructor(span, label, unit) {
+        super(span, label, unit, results.map((_, i) =>
+            ({ swatch: stroke(lookOf(i), 'dashed thick'), what: nameOf(i), isName: true })));
+    }
+    /* Thinner lines on top: two that run together can be told apart. */
+    shapes() {
+        return results.flatMap((_, i) => {
+            const points = this.points(i).map(([at, value]) => this.place(at, value));
+            const line = lineOf(`line dashed ${lookOf(i)}`, points);
+            return points.length === 0 ? [] : [build(line, { 'stroke-width': 3 - 1.2 * i / results.length }, [])];
+        });
+    }
+}
+
+class Queries extends Together {
+    constructor(span) { super(span, 'Queries per second over time, all results', 'queries per second'); }
+
+    /* All are counted in bins of one length, of whole slices: 1, 2, 5, 10, ... ms, fewer than 80 of them in sight. */
+    fillBins() {
+        const fits = ms => results.every(result => result.slices.length === 0 || ms % result.slice_ms === 0) &&
+            (this.span.to - this.span.from) / ms < 80;
+        let ms = 1;
+        while (!fits(ms) && ms < 2 ** 32) ms = stepFor(ms * 1.5);
+        if (ms === this.step) return;
+        this.step = ms;
+        this.rates = results.map(result => {
+            const bins = new Array(Math.ceil(result.slices.length * result.slice_ms / ms)).fill(0);
+            result.slices.forEach((slice, i) => {
+                bins[Math.floor(i * result.slice_ms / ms)] += slice.loads * 1e3 / ms;
+            });
+            return bins;
+        });
+    }
+    /* One query in a bin is the least there can be; what is called 0 lies below it. */
+    range() {
+        this.fillBins();
+        const zero = 1e3 / this.step / 3, to = Math.max(...this.rates.flat(), 1e3 / this.step) * 1.6;
+        const tics = logTics(zero, to, 2.6, count).filter(([at]) => at > zero * 1.4);
+        return { from: zero, to, isLog: true, tics: [[zero, '0'], ...tics] };
+    }
+    tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
+    points(index) {
+        return this.rates[index].flatMap((rate, i) => [[i * this.step, rate], [(i + 1) * this.step, rate]]);
+    }
+
+    nearest(at) {
+        const most = Math.max(...this.rates.map(rates => rates.length)) - 1;
+        return (clamp(Math.floor(at / this.step), 0, most) + 0.5) * this.step;
+    }
+    text(at) { return rangeText(at, this.span.until, this.step); }
+    values(at) {
+        return this.rates.map((rates, i) => {
+            const rate = rates[Math.floor(at / this.step)];
+            return rate === undefined ? { text: '–', y: null }
+                : { text: `${grouped(rate.toFixed(Number.isInteger(rate) ? 0 : 1))} /s`, y: rate, look: lookOf(i) };
+        });
+    }
+}
+
+/* Parts of all answers, -log10(1 - part): 90 % is 1, 99 % is 2. */
+class Curve extends Together {
+    constructor(span) {
+        super(span, 'Distribution of latency on logarithmic scales, all results', 'latency');
+        this.step = span.until / 100;
+        /* The last point, the maximum, lies beyond all parts: a little further right than the one before it. */
+        this.curves = results.map(result => result.curve.map(point => {
+            const above = 1 - point.percent / 100, answers = Math.max(result.latency.count, 2);
+            return [above > 0.5 / answers ? -Math.log10(above) : Math.log10(answers) + 0.25, point.us + 1];
+        }));
+    }
+    range() {
+        const all = results.map(result => result.latency).filter(latency => latency.count > 0);
+        const from = Math.max(Math.min(...all.map(one => one.min_us)), 1) / 1.6;
+        const to = Math.max(...all.map(one => one.max_us), from * 4) * 1.6;
+        return { from, to, isLog: true, tics: logTics(from, to, 2.2, latencyTic) };
+    }
+    tics() {
+        const { from, to } = this.span, fine = to - from < 1.8, tics = this.isWide || fine ? [[0, '0 %']] : [];
+        for (let power = 0; power < 7; power++)
+            for (const step of fine || power === 0 ? [5, 2, 1] : [1]) {
+                const above = Number(`${step}e-${power + 1}`), at = -Math.log10(above);
+                if ((fine || step !== 2) && at <= to) tics.push([at, `${+(100 - above * 100).toFixed(6)} %`]);
+            }
+        return tics.filter(([at]) => at >= from);
+    }
+    points(index) { return this.curves[index]; }
+    nearest(at) { return at; }
+    text(at) { return `${(100 - 100 * 10 ** -at).toFixed(clamp(Math.floor(at), 1, 6))} %`; }
+    values(at) {
+        return this.curves.map((curve, i) => {
+            const point = curve.find(([end]) => end >= at - 1e-9);
+            return point === undefined ? { text: '–', y: null }
+                : { text: latency(point[1] - 1), y: point[1], look: lookOf(i) };
+        });
+    }
+}
