@@ -9,7 +9,7 @@
 #include "shell_parts.h"
 #include <string.h>
 
-enum { ASK_AGAIN_US = 5000000 };
+enum { CACHE_ASK_EVERY_US = 5000000 };
 
 bool shell_cache_open(struct guard *guard)
 {
@@ -35,7 +35,7 @@ static void on_cache_id(void *context, enum redis_outcome outcome, const struct 
     if (id == NULL)
         return;
     memcpy(guard->cache_name, id, GUARD_CACHE_ID_BYTES);
-    guard->cache_ask_us = clock_now_us() + ASK_AGAIN_US;
+    guard->cache_ask_us = clock_now_us() + CACHE_ASK_EVERY_US;
     know(guard, guard->cache_name);
 }
 
