@@ -200,6 +200,10 @@ static void while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible(
     assert_false(asked.visible);
     assert_int_equal(writes_version(fleet, ONE, id), 2);
     assert_int_equal(writes_number(fleet, OWED), 2); /* the product and its category, to the other cache */
+    fleet_mark(fleet);
+    assert_true(
+        fleet_wait_loads(fleet, "/* measure outbox */", 2)); /* a whole round of the one that has paid */
+    assert_int_equal(fleet_metric(fleet, ONE, "catalogd_outbox_paid_total"), 0);
     stack_catalogd_resume(&fleet->catalogd[OTHER]);
     assert_true(writes_wait_number(fleet, 0, OWED));
     assert_int_equal(writes_version(fleet, OTHER, id), 2);
