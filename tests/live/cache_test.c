@@ -115,7 +115,13 @@ static void a_name_that_was_lost_is_given_again_and_another_one_is_taken(void **
     id_of(&fleet, 1, other);
     assert_string_equal(other, id);
     set_name(&fleet, "SET", CHANGED);
-    WAIT_UNTIL(guard_cache(fleet.guards[0], other) && strcmp(other, CHANGED) == 0);
+    for (size_t i = 0; i < 2; i++)
+        WAIT_UNTIL(guard_cache(fleet.guards[i], other) && strcmp(other, CHANGED) == 0);
+    set_name(&fleet, "DEL", "");
+    WAIT_UNTIL(is_named(&fleet));
+    fleet_add(&fleet);
+    id_of(&fleet, 2, other);
+    assert_string_equal(other, CHANGED);
     set_name(&fleet, "DEL", "");
     set_name(&fleet, "LPUSH", "nonsense"); /* of another type */
     WAIT_UNTIL(is_named(&fleet));
