@@ -122,8 +122,8 @@ static void a_name_that_was_lost_is_given_again_and_another_one_is_taken(void **
     fleet_add(&fleet);
     id_of(&fleet, 2, other);
     assert_string_equal(other, CHANGED);
-    set_name(&fleet, "DEL", "");
-    set_name(&fleet, "LPUSH", "nonsense"); /* of another type */
+    command("LPUSH list nonsense");
+    set_name(&fleet, "RENAME list", ""); /* of another type, at one go */
     WAIT_UNTIL(is_named(&fleet));
     fleet_close(&fleet);
 }
