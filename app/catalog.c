@@ -51,6 +51,7 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
 struct catalog {
     struct guard_kind *kinds[CATALOG_KIND_COUNT]; /* the guard's */
     struct pg_pool *pool;                         /* owned */
+    struct cache_gate *gate;                      /* lent; NULL: none */
     char delay_ms[NUMBER_SIZE];                   /* the parameter every load passes */
     atomic_bool schema_right;
     int stop_fd; /* owned; -1: none */
@@ -248,6 +249,13 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
     }
 }
 
+static void pass_gate(struct catalog *catalog, struct guard_load *load)
+{
+    if (catalog->gate != NULL) {
+        cache_gate_pass(catalog->gate, load);
+    }
+}
+
 static void load_document(struct guard_load *load, void *context)
 {
     struct catalog *catalog = context;
@@ -261,6 +269,7 @@ static void load_document(struct guard_load *load, void *context)
     struct rows rows;
     struct pg_fault fault;
     note_validator(load, &plan);
+    pass_gate(catalog, load);
     const struct pg_request request = {
         .statement = plan.statement,
         .params = plan.params,
@@ -348,6 +357,9 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
         .cancel_fd = guard_load_cancel_fd(loads[0]),
     };
     write_ids(loads, count, ids);
+    for (size_t i = 0; i < count; i++) {
+        pass_gate(catalog, loads[i]);
+    }
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
     for (size_t i = 0; i < count; i++) {
@@ -527,6 +539,11 @@ void catalog_close(struct catalog **catalog)
         close(closing->stop_fd);
     }
     free(closing);
+}
+
+void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate)
+{
+    catalog->gate = gate;
 }
 
 struct guard_kind *catalog_kind(const struct catalog *catalog, enum catalog_kind kind)

@@ -23,6 +23,7 @@
 #ifndef APP_CATALOG_H
 #define APP_CATALOG_H
 
+#include "app/cache_gate.h"
 #include "app/settings.h"
 #include "guard/guard.h"
 
@@ -46,6 +47,9 @@ bool catalog_open(const struct settings *settings, struct guard *guard, struct c
 
 /* Leaves NULL. Accepts NULL in *catalog. */
 void catalog_close(struct catalog **catalog);
+
+/* What is loaded passes it from now on; lent until catalog_close(). Before the first request; without: all is stored. */
+void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate);
 
 struct guard_kind *catalog_kind(const struct catalog *catalog, enum catalog_kind kind);
 

@@ -12,6 +12,7 @@
  * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong
  * settings, 130 or 143 for a second signal.
  */
+#include "app/cache_gate.h"
 #include "app/catalog.h"
 #include "app/log.h"
 #include "app/ops.h"
@@ -38,6 +39,7 @@ enum {
 
 struct service {
     struct guard *guard;
+    struct cache_gate gate;
     struct catalog *catalog;
     struct writer *writer; /* NULL: writes are off */
     struct server *server;
@@ -143,8 +145,11 @@ static bool open_catalog(const struct settings *settings, struct service *servic
 {
     struct guard_error error = {.text = ""};
 
-    if (catalog_open(settings, service->guard, &service->catalog, &error))
+    cache_gate_init(&service->gate, settings, service->guard);
+    if (catalog_open(settings, service->guard, &service->catalog, &error)) {
+        catalog_set_gate(service->catalog, &service->gate);
         return true;
+    }
     log_event(LOG_LEVEL_ERROR, "catalog_open", "reason=\"%s\"", error.text);
     return false;
 }
@@ -153,7 +158,7 @@ static bool open_writer(const struct settings *settings, struct service *service
 {
     if (settings->write_database_url[0] == '\0')
         return true;
-    service->writer = writer_open(settings, service->guard);
+    service->writer = writer_open(settings, service->guard, &service->gate);
     return service->writer != NULL;
 }
 
@@ -202,6 +207,7 @@ static bool service_close(struct service *service, uint32_t drain_ms)
         guard_close(&service->guard, now < end_ms ? (uint32_t)(end_ms - now) : 0) != GUARD_OK)
         return false;
     catalog_close(&service->catalog);
+    cache_gate_clear(&service->gate);
     return true;
 }
 

@@ -267,8 +267,8 @@ static void write_writes(const struct writer_stats *writes, FILE *out)
         fprintf(out, "catalogd_writes_total{outcome=\"%s\"} %" PRIu64 "\n",
                 write_outcome_name((enum write_outcome)i), writes->outcomes[i]);
     write_one("catalogd_writes_invisible", "counter",
-              "Writes committed and answered before Redis confirmed their invalidations.", writes->invisible,
-              out);
+              "Writes committed and answered before every cache confirmed their invalidations.",
+              writes->invisible, out);
     write_one("catalogd_writes_settled", "counter",
               "Writes whose invalidations were confirmed before the answer.", outbox->settled, out);
     write_one("catalogd_writes_running", "gauge", "Writes that occupy a worker.", writes->running, out);
@@ -287,6 +287,14 @@ static void write_writes(const struct writer_stats *writes, FILE *out)
               out);
     write_one("catalogd_outbox_listening", "gauge", "1 while notifications can be heard.", outbox->listening,
               out);
+    write_one("catalogd_caches_registered", "gauge", "Caches that changes are owed to, as of the last beat.",
+              outbox->cache_count, out);
+    write_one("catalogd_caches_dropped", "counter", "Caches silent for too long that this process dropped.",
+              outbox->caches_dropped, out);
+    write_one("catalogd_cache_in_use", "gauge", "1 while what is loaded is stored: its cache is registered.",
+              writes->may_store, out);
+    write_one("catalogd_loads_unstored", "counter",
+              "Loads not stored because their cache was not registered.", writes->unstored, out);
 }
 
 void metrics_write(const struct metrics *metrics, FILE *out)

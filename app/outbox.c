@@ -39,6 +39,7 @@ enum {
     FORGET_EVERY_MS = 60000,
     FORGET_PAUSE_MS = 100, /* between pieces, when there are more */
     FORGET_ROWS = 1000,
+    NAME_PAUSE_MS = 50, /* between looks for the name of the cache, while it is not the registered one */
     ID_BYTES = 21,
     ROWS_BYTES_MAX = 4 << 20,
 };
@@ -51,6 +52,8 @@ struct batch_row {
 };
 
 struct batch {
+    struct guard *guard;                  /* lent */
+    char cache[GUARD_CACHE_ID_BYTES + 1]; /* that is paid */
     pthread_mutex_t lock;
     int done_fd;       /* owned: readable when all have been answered */
     size_t unanswered; /* under lock: callbacks to come, and one while the thread is interested */
@@ -66,15 +69,18 @@ struct outbox {
     pthread_mutex_t lock;
     int64_t transactions[SETTLE_MAX]; /* under lock */
     size_t transaction_count;
+    char settled_cache[GUARD_CACHE_ID_BYTES + 1]; /* under lock: the one that has confirmed them */
 
     /* the thread's */
+    char cache[GUARD_CACHE_ID_BYTES + 1]; /* registered, and the one in use; "": none is */
+    uint64_t beat_at_ms;
     struct pg_listener *listener; /* owned */
     uint64_t connect_at_ms, forget_at_ms;
     bool is_troubled; /* something in this round did not work: no hurry */
     struct rows rows;
 
     /* anyone may read */
-    _Atomic uint64_t paid, unpaid, settled, notified, row_count, oldest_ms;
+    _Atomic uint64_t paid, unpaid, settled, notified, row_count, oldest_ms, cache_count, caches_dropped;
     atomic_bool listening;
 };
 
@@ -92,7 +98,7 @@ static bool is_stopped(const struct outbox *outbox)
 
 /* ---- a batch ---- */
 
-static struct batch *batch_new(size_t row_count)
+static struct batch *batch_new(const struct outbox *outbox)
 {
     struct batch *batch = calloc(1, sizeof(*batch));
 
@@ -104,7 +110,9 @@ static struct batch *batch_new(size_t row_count)
         return NULL;
     }
     pthread_mutex_init(&batch->lock, NULL);
-    batch->row_count = row_count;
+    batch->guard = outbox->config.guard;
+    memcpy(batch->cache, outbox->cache, sizeof(batch->cache));
+    batch->row_count = outbox->rows.row_count;
     batch->unanswered = 1;
     return batch;
 }
@@ -128,13 +136,13 @@ static bool batch_answer(struct batch *batch)
     return last && is_left;
 }
 
-/* The guard's callback, on its thread. */
+/* The guard's callback, on its thread. What was confirmed in another cache is not paid in this one. */
 static void confirmed(void *context, const struct guard_invalidated *result)
 {
     struct batch_row *row = context;
     struct batch *batch = row->batch;
 
-    row->paid = result->status == GUARD_OK;
+    row->paid = result->status == GUARD_OK && cache_gate_is_cache(batch->guard, batch->cache);
     if (batch_answer(batch))
         batch_free(batch);
 }
@@ -220,14 +228,14 @@ static bool settle_batch(struct outbox *outbox, const struct batch *batch)
     const size_t paid = list_rows(outbox, batch, true, list);
 
     atomic_fetch_add(&outbox->paid, paid);
-    if (paid > 0 && !store_settle(outbox->config.store, list, "{}"))
+    if (paid > 0 && !store_settle(outbox->config.store, list, "{}", batch->cache))
         return false;
     const size_t unpaid = list_rows(outbox, batch, false, list);
     atomic_fetch_add(&outbox->unpaid, unpaid);
     if (unpaid == 0)
         return true;
     log_event(LOG_LEVEL_WARNING, "outbox_unpaid", "rows=%zu reason=\"Redis did not confirm\"", unpaid);
-    store_return(outbox->config.store, list);
+    store_return(outbox->config.store, list, batch->cache);
     return false;
 }
 
@@ -235,6 +243,7 @@ static bool settle_batch(struct outbox *outbox, const struct batch *batch)
 static void settle_writes(struct outbox *outbox)
 {
     static const size_t list_bytes = SETTLE_MAX * ID_BYTES + 2;
+    char cache[GUARD_CACHE_ID_BYTES + 1];
     char *list = malloc(list_bytes);
     size_t used = 1;
 
@@ -243,14 +252,77 @@ static void settle_writes(struct outbox *outbox)
     for (size_t i = 0; i < count; i++)
         list_add(list, &used, outbox->transactions[i]);
     outbox->transaction_count -= count;
+    memcpy(cache, outbox->settled_cache, sizeof(cache));
     pthread_mutex_unlock(&outbox->lock);
     if (count > 0) {
         list[0] = '{';
         memcpy(list + used, "}", 2);
-        store_settle(outbox->config.store, "{}", list);
+        store_settle(outbox->config.store, "{}", list, cache);
         atomic_fetch_add(&outbox->settled, count);
     }
     free(list);
+}
+
+/* ---- the caches ---- */
+
+static void drop_silent(struct outbox *outbox)
+{
+    struct rows rows;
+
+    rows_init(&rows, ROWS_BYTES_MAX);
+    if (store_drop_caches(outbox->config.store, outbox->stop_fd, &rows)) {
+        atomic_fetch_add(&outbox->caches_dropped, rows.row_count);
+        for (size_t row = 0; row < rows.row_count; row++)
+            log_event(LOG_LEVEL_WARNING, "cache_dropped",
+                      "cache=\"%s\" id=%s silent_ms=%s reason=\"nothing in it can still be alive\"",
+                      rows_text(&rows, row, 1), rows_text(&rows, row, 0), rows_text(&rows, row, 2));
+    }
+    rows_clear(&rows);
+}
+
+/* True: it is another one than before, or the first. */
+static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32_t cache_count)
+{
+    const bool was_registered = strcmp(outbox->cache, id) == 0;
+
+    atomic_store(&outbox->cache_count, cache_count);
+    memcpy(outbox->cache, id, sizeof(outbox->cache));
+    if (is_new && was_registered)
+        log_event(LOG_LEVEL_WARNING, "cache_was_dropped",
+                  "cache=\"%s\" id=%s reason=\"nobody heard of it for too long, or it was deleted by hand\"",
+                  outbox->config.gate->label, id);
+    else if (!was_registered)
+        log_event(LOG_LEVEL_INFO, "cache_registered", "cache=\"%s\" id=%s caches=%" PRIu32,
+                  outbox->config.gate->label, id, cache_count);
+    return !was_registered;
+}
+
+/* While Redis is away nobody is told that its cache is in use: nobody here can read or fill it. True: from now on debts
+ * can be paid that could not before. */
+static bool beat(struct outbox *outbox)
+{
+    struct cache_gate *gate = outbox->config.gate;
+    char id[GUARD_CACHE_ID_BYTES + 1];
+    const struct store_beat said = {
+        .cache = id, .label = gate->label, .beat_ms = gate->beat_ms, .silence_ms = gate->silence_ms};
+    bool is_new;
+    uint32_t cache_count;
+
+    if (!guard_cache(outbox->config.guard, id)) {
+        outbox->cache[0] = '\0';
+        outbox->beat_at_ms = 0;
+    }
+    if (id[0] == '\0' || now_ms() < outbox->beat_at_ms)
+        return false;
+    const uint64_t since_ms = cache_gate_now_ms();
+    const bool is_said = store_beat(outbox->config.store, &said, outbox->stop_fd, &is_new, &cache_count);
+    outbox->beat_at_ms = now_ms() + (is_said ? gate->beat_ms : TROUBLE_PAUSE_MS);
+    if (!is_said)
+        return false;
+    const bool is_another = note_beat(outbox, id, is_new, cache_count);
+    cache_gate_registered(gate, id, since_ms);
+    drop_silent(outbox);
+    return is_another;
 }
 
 /* ---- a round ---- */
@@ -258,10 +330,14 @@ static void settle_writes(struct outbox *outbox)
 /* True: there may be more that is due. */
 static bool pay_some(struct outbox *outbox)
 {
-    outbox->is_troubled =
-        !store_claim(outbox->config.store, BATCH_ROWS, CLAIM_MS, outbox->stop_fd, &outbox->rows);
+    const struct store_claim claim = {.count_max = BATCH_ROWS, .lease_ms = CLAIM_MS, .cache = outbox->cache};
+
+    outbox->is_troubled = false;
+    if (outbox->cache[0] == '\0')
+        return false;
+    outbox->is_troubled = !store_claim(outbox->config.store, &claim, outbox->stop_fd, &outbox->rows);
     const size_t row_count = outbox->is_troubled ? 0 : outbox->rows.row_count;
-    struct batch *batch = row_count > 0 ? batch_new(row_count) : NULL;
+    struct batch *batch = row_count > 0 ? batch_new(outbox) : NULL;
 
     if (batch == NULL)
         return false;
@@ -300,11 +376,15 @@ static uint32_t work_off(struct outbox *outbox)
 {
     struct store_owing owing;
 
+    beat(outbox);
     settle_writes(outbox);
-    while (pay_some(outbox) && !is_stopped(outbox))
+    while (pay_some(outbox) && !is_stopped(outbox)) {
         settle_writes(outbox);
+        beat(outbox);
+    }
     forget_purchases(outbox);
-    if (store_measure(outbox->config.store, outbox->stop_fd, &owing)) {
+    const char *cache = outbox->cache[0] != '\0' ? outbox->cache : NULL;
+    if (store_measure(outbox->config.store, cache, outbox->stop_fd, &owing)) {
         atomic_store(&outbox->row_count, owing.row_count);
         atomic_store(&outbox->oldest_ms, owing.oldest_ms);
     } else { /* something may be due, and no notification come for it */
@@ -369,7 +449,20 @@ static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *s
     return fds[0].revents != 0 || drain_event(outbox->look_fd, fds[1].revents) || fds[3].revents != 0;
 }
 
-/* Until the next round. Writes that were paid are no reason for one: their rows go a little later, together. */
+static uint64_t beat_due_ms(const struct outbox *outbox)
+{
+    const uint64_t look_ms = outbox->cache[0] != '\0' ? 0 : now_ms() + NAME_PAUSE_MS;
+
+    return outbox->beat_at_ms > look_ms ? outbox->beat_at_ms : look_ms;
+}
+
+static uint64_t earliest_of(uint64_t left_ms, uint64_t right_ms)
+{
+    return left_ms < right_ms ? left_ms : right_ms;
+}
+
+/* Until the next round. Writes that were paid are no reason for one: their rows go a little later, together. Nor is a
+ * beat, but for the first one: from then on debts can be paid. */
 static void wait_some(struct outbox *outbox, uint32_t pause_ms)
 {
     const bool deaf = !pg_listener_is_up(outbox->listener);
@@ -377,12 +470,15 @@ static void wait_some(struct outbox *outbox, uint32_t pause_ms)
     uint64_t settle_at_ms = UINT64_MAX;
 
     while (now_ms() < end_ms) {
-        if (wait_for_event(outbox, settle_at_ms < end_ms ? settle_at_ms : end_ms, &settle_at_ms))
+        const uint64_t until_ms = earliest_of(earliest_of(settle_at_ms, beat_due_ms(outbox)), end_ms);
+        if (wait_for_event(outbox, until_ms, &settle_at_ms))
             return;
         if (now_ms() >= settle_at_ms) {
             settle_writes(outbox);
             settle_at_ms = UINT64_MAX;
         }
+        if (beat(outbox))
+            return;
     }
 }
 
@@ -402,10 +498,13 @@ static void *run(void *context)
 
 /* ---- from other threads ---- */
 
-void outbox_settle(struct outbox *outbox, int64_t transaction_id)
+/* Those of another cache than the ones that wait come due, and are paid once more. */
+void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *cache)
 {
     pthread_mutex_lock(&outbox->lock);
-    if (outbox->transaction_count < SETTLE_MAX)
+    if (outbox->transaction_count == 0)
+        snprintf(outbox->settled_cache, sizeof(outbox->settled_cache), "%s", cache);
+    if (outbox->transaction_count < SETTLE_MAX && strcmp(outbox->settled_cache, cache) == 0)
         outbox->transactions[outbox->transaction_count++] = transaction_id;
     const bool first = outbox->transaction_count == 1;
     pthread_mutex_unlock(&outbox->lock);
@@ -428,6 +527,8 @@ void outbox_stats(struct outbox *outbox, struct outbox_stats *out)
         .row_count = atomic_load(&outbox->row_count),
         .oldest_age_ms = atomic_load(&outbox->oldest_ms),
         .listening = atomic_load(&outbox->listening),
+        .cache_count = atomic_load(&outbox->cache_count),
+        .caches_dropped = atomic_load(&outbox->caches_dropped),
     };
 }
 

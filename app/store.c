@@ -28,6 +28,9 @@ enum statement {
     SETTLE_INVALIDATIONS,
     RETURN_INVALIDATIONS,
     MEASURE_OUTBOX,
+    UNPAID_TRANSACTIONS,
+    BEAT_CACHE,
+    DROP_CACHES,
     STATEMENT_COUNT
 };
 
@@ -36,11 +39,14 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
     [PURCHASE_PRODUCT] = {"purchase_product", SQL_PURCHASE_PRODUCT, 3},
     [RECALL_PURCHASE] = {"recall_purchase", SQL_RECALL_PURCHASE, 1},
     [FORGET_PURCHASES] = {"forget_purchases", SQL_FORGET_PURCHASES, 1},
-    [OWED_INVALIDATIONS] = {"owed_invalidations", SQL_OWED_INVALIDATIONS, 1},
-    [CLAIM_INVALIDATIONS] = {"claim_invalidations", SQL_CLAIM_INVALIDATIONS, 2},
-    [SETTLE_INVALIDATIONS] = {"settle_invalidations", SQL_SETTLE_INVALIDATIONS, 2},
-    [RETURN_INVALIDATIONS] = {"return_invalidations", SQL_RETURN_INVALIDATIONS, 1},
-    [MEASURE_OUTBOX] = {"measure_outbox", SQL_MEASURE_OUTBOX, 0},
+    [OWED_INVALIDATIONS] = {"owed_invalidations", SQL_OWED_INVALIDATIONS, 2},
+    [CLAIM_INVALIDATIONS] = {"claim_invalidations", SQL_CLAIM_INVALIDATIONS, 3},
+    [SETTLE_INVALIDATIONS] = {"settle_invalidations", SQL_SETTLE_INVALIDATIONS, 3},
+    [RETURN_INVALIDATIONS] = {"return_invalidations", SQL_RETURN_INVALIDATIONS, 2},
+    [MEASURE_OUTBOX] = {"measure_outbox", SQL_MEASURE_OUTBOX, 1},
+    [UNPAID_TRANSACTIONS] = {"unpaid_transactions", SQL_UNPAID_TRANSACTIONS, 1},
+    [BEAT_CACHE] = {"beat_cache", SQL_BEAT_CACHE, 4},
+    [DROP_CACHES] = {"drop_caches", SQL_DROP_CACHES, 0},
 };
 
 struct store {
@@ -261,10 +267,11 @@ static bool run_without_rows(struct store *store, enum statement statement, cons
     return ran;
 }
 
-bool store_owed(struct store *store, int64_t transaction_id, uint64_t deadline_ms, struct rows *rows)
+bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
+                struct rows *rows)
 {
     char id[NUMBER_BYTES];
-    const char *const params[] = {id};
+    const char *const params[] = {id, cache};
     const struct ask ask = {OWED_INVALIDATIONS, params, deadline_ms, -1};
     struct pg_fault fault;
 
@@ -272,28 +279,37 @@ bool store_owed(struct store *store, int64_t transaction_id, uint64_t deadline_m
     return run(store, &ask, rows, &fault) == PG_OK;
 }
 
-bool store_claim(struct store *store, uint32_t count_max, uint32_t lease_ms, int cancel_fd, struct rows *rows)
+bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
 {
     char count[NUMBER_BYTES], lease[NUMBER_BYTES];
-    const char *const params[] = {count, lease};
+    const char *const params[] = {count, lease, claim->cache};
 
-    number_text(count_max, count);
-    number_text(lease_ms, lease);
+    number_text(claim->count_max, count);
+    number_text(claim->lease_ms, lease);
     return run_outbox(store, CLAIM_INVALIDATIONS, params, cancel_fd, rows);
 }
 
-bool store_settle(struct store *store, const char *ids, const char *transactions)
+bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache)
 {
-    const char *const params[] = {ids, transactions};
+    const char *const params[] = {ids, transactions, cache};
 
     return run_without_rows(store, SETTLE_INVALIDATIONS, params);
 }
 
-bool store_return(struct store *store, const char *ids)
+bool store_return(struct store *store, const char *ids, const char *cache)
 {
-    const char *const params[] = {ids};
+    const char *const params[] = {ids, cache};
 
     return run_without_rows(store, RETURN_INVALIDATIONS, params);
+}
+
+bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows)
+{
+    const char *const params[] = {transactions};
+    const struct ask ask = {UNPAID_TRANSACTIONS, params, deadline_ms, -1};
+    struct pg_fault fault;
+
+    return run(store, &ask, rows, &fault) == PG_OK;
 }
 
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
@@ -310,12 +326,13 @@ bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32
     return ran;
 }
 
-bool store_measure(struct store *store, int cancel_fd, struct store_owing *out)
+bool store_measure(struct store *store, const char *cache, int cancel_fd, struct store_owing *out)
 {
+    const char *const params[] = {cache};
     struct rows rows;
 
     rows_init(&rows, ROWS_BYTES_MAX);
-    const bool ran = run_outbox(store, MEASURE_OUTBOX, NULL, cancel_fd, &rows);
+    const bool ran = run_outbox(store, MEASURE_OUTBOX, params, cancel_fd, &rows);
     if (ran) {
         const int64_t next_ms = number_of(&rows, 2, UINT32_MAX);
         out->row_count = (uint64_t)number_of(&rows, 0, 0);
@@ -324,6 +341,30 @@ bool store_measure(struct store *store, int cancel_fd, struct store_owing *out)
     }
     rows_clear(&rows);
     return ran;
+}
+
+/* ---- the caches ---- */
+
+bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
+                uint32_t *cache_count)
+{
+    char beat_ms[NUMBER_BYTES], silence_ms[NUMBER_BYTES];
+    const char *const params[] = {beat->cache, beat->label, beat_ms, silence_ms};
+    struct rows rows;
+
+    number_text((int64_t)beat->beat_ms, beat_ms);
+    number_text((int64_t)beat->silence_ms, silence_ms);
+    rows_init(&rows, ROWS_BYTES_MAX);
+    const bool ran = run_outbox(store, BEAT_CACHE, params, cancel_fd, &rows) && rows.row_count > 0;
+    *is_new = ran && strcmp(rows_text(&rows, 0, 0), "t") == 0;
+    *cache_count = ran ? (uint32_t)number_of(&rows, 1, 0) + *is_new : 0;
+    rows_clear(&rows);
+    return ran;
+}
+
+bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows)
+{
+    return run_outbox(store, DROP_CACHES, NULL, cancel_fd, rows);
 }
 
 /* ---- opening and closing ---- */

@@ -44,14 +44,29 @@ void store_write(struct store *store, const struct store_write *write, struct wr
 
 /* ---- the outbox; false: it did not work this time ---- */
 
-/* One row per target: target. */
-bool store_owed(struct store *store, int64_t transaction_id, uint64_t deadline_ms, struct rows *rows);
+struct store_claim {
+    uint32_t count_max, lease_ms;
+    const char *cache;
+};
+
+struct store_beat {
+    const char *cache, *label;
+    uint64_t beat_ms, silence_ms;
+};
+
+/* `cache`: the id of the one that is paid; in two of them NULL: not known. `ids`, `transactions`: as PostgreSQL writes
+ * arrays: "{}", "{1,2}". */
+
+/* One row per target: target, and "t" if other caches are owed it too. */
+bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
+                struct rows *rows);
 /* One row per claim: id, target. They are ours for lease_ms. */
-bool store_claim(struct store *store, uint32_t count_max, uint32_t lease_ms, int cancel_fd,
-                 struct rows *rows);
-/* `ids`, `transactions`: as PostgreSQL writes arrays: "{}", "{1,2}". */
-bool store_settle(struct store *store, const char *ids, const char *transactions);
-bool store_return(struct store *store, const char *ids);
+bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows);
+/* The cache has confirmed them. */
+bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache);
+bool store_return(struct store *store, const char *ids, const char *cache);
+/* Those of the transactions that still owe something, to whatever cache. One row each: its id. */
+bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows);
 /* Purchases whose time is over, count_max of them at the most. */
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count);
 
@@ -59,6 +74,14 @@ struct store_owing {
     uint64_t row_count, oldest_ms; /* rows: counted to 10 000 */
     uint32_t next_ms;              /* until the next is due; UINT32_MAX: none is */
 };
-bool store_measure(struct store *store, int cancel_fd, struct store_owing *out);
+bool store_measure(struct store *store, const char *cache, int cancel_fd, struct store_owing *out);
+
+/* ---- the caches ---- */
+
+/* This one is in use. *cache_count: of those that are registered. */
+bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
+                uint32_t *cache_count);
+/* Drops those that have been silent for too long; one row each: id, label, ms of silence. */
+bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows);
 
 #endif

@@ -26,9 +26,11 @@ enum {
 };
 
 struct writer {
-    struct guard *guard;   /* lent */
-    struct store *store;   /* owned */
-    struct outbox *outbox; /* owned */
+    struct guard *guard;     /* lent */
+    struct store *store;     /* owned */
+    struct others *others;   /* owned */
+    struct outbox *outbox;   /* owned */
+    struct cache_gate *gate; /* lent */
     uint32_t limit_ms, queue_max, invalidate_limit_ms;
     pthread_t *threads; /* owned */
     size_t thread_count;
@@ -101,19 +103,32 @@ static void finish(struct write_job *job)
 
 /* ---- between COMMIT and the answer ---- */
 
-/* The last one to confirm, or to give up, ends the job. */
+static void end(struct write_job *job, bool visible)
+{
+    job->result.visible = visible;
+    if (!visible)
+        outbox_look(job->writer->outbox); /* so that it knows when this falls due */
+    finish(job);
+}
+
+static void others_told_us(struct others_wait *wait, bool all_confirmed)
+{
+    end(wait->context, all_confirmed);
+}
+
+/* The last one to confirm, or to give up, ends the job, or has it wait for other caches. */
 static void confirm(struct write_job *job)
 {
-    struct outbox *outbox = job->writer->outbox;
-
     if (atomic_fetch_sub(&job->unconfirmed, 1) != 1)
         return;
-    job->result.visible = !atomic_load(&job->missed);
-    if (!job->result.visible)
-        outbox_look(outbox); /* so that it knows when this falls due */
-    else
-        outbox_settle(outbox, job->transaction_id);
-    finish(job);
+    const bool confirmed_here = !atomic_load(&job->missed);
+    if (confirmed_here && job->to_others) {
+        others_ask(job->writer->others, &job->others);
+        return;
+    }
+    if (confirmed_here)
+        outbox_settle(job->writer->outbox, job->transaction_id, job->cache);
+    end(job, confirmed_here);
 }
 
 /* The guard's callback, on its thread. */
@@ -121,7 +136,7 @@ static void confirmed(void *context, const struct guard_invalidated *result)
 {
     struct write_job *job = context;
 
-    if (result->status != GUARD_OK)
+    if (result->status != GUARD_OK || !cache_gate_is_cache(job->writer->guard, job->cache))
         atomic_store(&job->missed, true);
     confirm(job);
 }
@@ -138,14 +153,15 @@ static void invalidate(struct write_job *job, const char *key)
 
 static void invalidate_owed(struct write_job *job)
 {
+    const char *cache = guard_cache(job->writer->guard, job->cache) ? job->cache : NULL;
     struct rows rows;
 
     rows_init(&rows, ROWS_BYTES_MAX);
-    if (!store_owed(job->writer->store, job->transaction_id, now_ms() + OWED_LIMIT_MS, &rows))
+    if (!store_owed(job->writer->store, job->transaction_id, cache, now_ms() + OWED_LIMIT_MS, &rows))
         atomic_store(&job->missed, true);
-    else
-        for (size_t row = 0; row < rows.row_count; row++)
-            invalidate(job, rows_text(&rows, row, 0));
+    job->to_others = rows.row_count > 0 && strcmp(rows_text(&rows, 0, 1), "t") == 0;
+    for (size_t row = 0; row < rows.row_count; row++)
+        invalidate(job, rows_text(&rows, row, 0));
     rows_clear(&rows);
 }
 
@@ -155,6 +171,11 @@ static void publish(struct write_job *job)
     atomic_store(&job->unconfirmed, 1);
     atomic_store(&job->missed, false);
     invalidate_owed(job);
+    memcpy(job->others.cache, job->cache, sizeof(job->cache));
+    job->others.transaction_id = job->transaction_id;
+    job->others.deadline_ms = now_ms() + job->writer->invalidate_limit_ms;
+    job->others.told = others_told_us;
+    job->others.context = job;
     confirm(job);
 }
 
@@ -255,7 +276,11 @@ enum write_outcome writer_submit(struct writer *writer, struct write_job *job)
 
 void writer_stats(struct writer *writer, struct writer_stats *out)
 {
-    *out = (struct writer_stats){.invisible = atomic_load(&writer->invisible)};
+    *out = (struct writer_stats){
+        .invisible = atomic_load(&writer->invisible),
+        .unstored = atomic_load(&writer->gate->unstored),
+        .may_store = cache_gate_is_open(writer->gate),
+    };
     for (size_t i = 0; i < WRITE_OUTCOME_COUNT; i++)
         out->outcomes[i] = atomic_load(&writer->outcomes[i]);
     pthread_mutex_lock(&writer->lock);
@@ -289,7 +314,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
     const struct store_config store = {
         .conninfo = settings->write_database_url,
         .prepare = settings->prepare,
-        .connection_count = (size_t)settings->write_workers + 1, /* the outbox's */
+        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and to wait for others */
         .limit_ms = settings->write_limit_ms,
         .lock_limit_ms = settings->write_lock_ms,
         .pays_ms = writer->invalidate_limit_ms + OWED_LIMIT_MS + PAYS_SLACK_MS,
@@ -297,17 +322,21 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
 
     if (!store_open(&store, &writer->store))
         return false;
+    writer->others = others_open(writer->store);
+    if (writer->others == NULL)
+        return false;
     const struct outbox_config outbox = {
         .conninfo = settings->write_database_url,
         .store = writer->store,
         .guard = writer->guard,
+        .gate = writer->gate,
         .poll_ms = settings->outbox_poll_ms,
     };
     writer->outbox = outbox_open(&outbox);
     return writer->outbox != NULL && start_workers(writer, settings->write_workers);
 }
 
-struct writer *writer_open(const struct settings *settings, struct guard *guard)
+struct writer *writer_open(const struct settings *settings, struct guard *guard, struct cache_gate *gate)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
 
@@ -316,6 +345,7 @@ struct writer *writer_open(const struct settings *settings, struct guard *guard)
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
     writer->guard = guard;
+    writer->gate = gate;
     writer->limit_ms = settings->write_limit_ms;
     writer->queue_max = settings->write_queue;
     writer->invalidate_limit_ms = settings->redis_limit_ms * INVALIDATE_COMMANDS;
@@ -349,6 +379,7 @@ void writer_close(struct writer **writer_slot)
     pthread_mutex_unlock(&writer->lock);
     for (size_t i = 0; i < writer->thread_count; i++)
         pthread_join(writer->threads[i], NULL);
+    others_close(&writer->others);
     outbox_close(&writer->outbox);
     store_close(&writer->store);
     pthread_cond_destroy(&writer->changed);

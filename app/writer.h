@@ -10,9 +10,9 @@
  *                                what does it owe? guard_invalidate() --> all confirmed, or
  *                                                                         not within the limit --> done()
  *
- * So whoever was told "visible" finds every later reader, in any process, with the new row. If Redis does not
- * confirm in time the change stands all the same: the answer says visible: false, and the outbox goes on
- * (outbox.h). Nothing of it runs on the load workers, nor on their connections.
+ * Where other caches are registered they must have confirmed within the same limit, too (others.h). So whoever was told
+ * "visible" finds every later reader, in any process, with the new row. If one does not confirm in time the change
+ * stands all the same: the answer says visible: false, and the outbox goes on (outbox.h). Nothing of it runs on the load workers, nor on their connections.
  *
  * Threads: open, drain and close on one thread; the rest on any. `done` is called exactly once for every
  * accepted job, on a worker or on the guard's thread; it must not block.
@@ -20,6 +20,7 @@
 #ifndef APP_WRITER_H
 #define APP_WRITER_H
 
+#include "app/others.h"
 #include "app/outbox.h"
 #include "app/settings.h"
 #include "app/write.h"
@@ -49,6 +50,9 @@ struct write_job {
     int64_t transaction_id;
     atomic_uint unconfirmed; /* invalidations to come, and one while they are being asked for */
     atomic_bool missed;
+    char cache[GUARD_CACHE_ID_BYTES + 1]; /* that the invalidations are meant for; "": not known */
+    bool to_others;                       /* others are owed them, too */
+    struct others_wait others;
 
     char body[]; /* body_room of them */
 };
@@ -64,8 +68,8 @@ bool write_job_grow(struct write_job **job, size_t room);
 
 struct writer;
 
-/* NULL: the reason was logged. The settings' texts are lent until writer_close(). */
-struct writer *writer_open(const struct settings *settings, struct guard *guard);
+/* NULL: the reason was logged. The settings' texts and the gate are lent until writer_close(). */
+struct writer *writer_open(const struct settings *settings, struct guard *guard, struct cache_gate *gate);
 
 /* WRITE_DONE: accepted. WRITE_SHED, WRITE_CLOSING: not, the job is still the caller's. Never blocks. */
 enum write_outcome writer_submit(struct writer *writer, struct write_job *job);
@@ -78,7 +82,9 @@ void writer_close(struct writer **writer);
 
 struct writer_stats {
     uint64_t outcomes[WRITE_OUTCOME_COUNT]; /* of jobs; those refused at once under SHED and CLOSING */
-    uint64_t invisible;                     /* committed, and answered before Redis confirmed */
+    uint64_t invisible;                     /* committed, and answered before all caches confirmed */
+    uint64_t unstored;                      /* loads answered and not stored: see cache_gate.h */
+    bool may_store;
     uint32_t running, queued;
     struct outbox_stats outbox;
 };

@@ -248,6 +248,7 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
+    bool unstored; /* answered to all who wait for it, and not stored */
 };
 
 /* A load whose thread is lent comes back after the one that it is lent to. */

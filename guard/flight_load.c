@@ -146,11 +146,11 @@ static void fill(struct core *core, struct flight *flight)
     send_store(core, flight);
 }
 
-static void load_succeeded(struct core *core, uint64_t now_us, struct flight *flight)
+static void load_succeeded(struct core *core, uint64_t now_us, struct flight *flight, bool unstored)
 {
     bool too_big = flight->value != NULL && flight->value->public.body_bytes > core->config.max_value_bytes;
     bool unborn = flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
-    if (flight->leased && !too_big && !unborn) {
+    if (flight->leased && !too_big && !unborn && !unstored) {
         fill(core, flight);
         return;
     }
@@ -161,7 +161,7 @@ static void load_succeeded(struct core *core, uint64_t now_us, struct flight *fl
         return;
     }
     core->stats.fill_too_big += too_big;
-    core->stats.fill_refused += !too_big;
+    core->stats.fill_refused += !too_big && !unstored;
     flight_choose_failure_ms(core, flight);
     flight_release(core, now_us, flight, GUARD_FAILURE_NONE, too_big);
 }
@@ -207,7 +207,7 @@ void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
     core->stats.load_ok += loaded->outcome == LOAD_OK;
     core->stats.load_absent += flight->absent;
     core->stats.load_unchanged += flight->unchanged;
-    load_succeeded(core, now_us, flight);
+    load_succeeded(core, now_us, flight, loaded->unstored);
 }
 
 /* Nobody waits for it any more. */

@@ -33,6 +33,7 @@ static void free_guard(struct guard *guard)
     redis_reign_clear(&guard->reign);
     near_free(&guard->near);
     free((char *)(uintptr_t)guard->config.name_space);
+    free(guard->answering_name);
     redis_address_clear(&guard->address);
     free(guard);
 }
@@ -65,13 +66,14 @@ static struct guard *new_guard(const struct guard_config *config)
     guard->config.name_space = copy_name(config);
     guard->forks = forked_count();
     say_init(&guard->say, &guard->config);
+    guard->answering_name = strdup(config->name_space);
     return guard;
 }
 
 static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
                                      struct guard_error *error)
 {
-    if (guard->config.name_space == NULL || !forked_watch() ||
+    if (guard->config.name_space == NULL || guard->answering_name == NULL || !forked_watch() ||
         !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (!redis_address_parse(config->redis_url, &guard->address, error))
@@ -80,6 +82,8 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
         (guard->near = near_new(config->near_bytes, guard->hash_key)) == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory for the near cache");
     protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
+                  config->max_value_ms);
+    protocol_init(&guard->answering, guard->answering_name, guard->address.database, config->max_lease_ms,
                   config->max_value_ms);
     guard->protocol.push_bytes = config->push_bytes;
     guard->protocol.permits = config->load_permits;
@@ -258,6 +262,17 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
     if (!key_valid(key, bytes))
         return false;
     return near_answer(guard->near, encoded, key_encode(key, bytes, encoded), clock_now_us(), result);
+}
+
+bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
+{
+    pthread_mutex_lock(&guard->mutex);
+    memcpy(id, guard->cache_id, sizeof guard->cache_id);
+    if (!guard->cache_wanted && !guard->ended)
+        uv_async_send(&guard->async);
+    guard->cache_wanted = true;
+    pthread_mutex_unlock(&guard->mutex);
+    return id[0] != '\0';
 }
 
 /* ---- the blocking forms ---- */

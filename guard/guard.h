@@ -170,6 +170,10 @@ GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t
 GUARD_API void guard_load_absent(struct guard_load *load);
 GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
+/* Before one of the four: what this load brings is answered to all who wait for it and asked before its query, and not
+ * stored, near caches included. What is in the cache stays as it is; the next request loads again. */
+GUARD_API void guard_load_unstored(struct guard_load *load);
+
 /*
  * Names a group that what is being loaded belongs to, before the load is finished: a value or an absent entry may have
  * up to GUARD_TAGS_MAX. guard_invalidate_tag() makes all that have it out of date at once. Only in a kind whose policy
@@ -297,9 +301,12 @@ enum guard_mode {
 /*
  * Shadow mode, the first step into a running backend. Every get is answered by its own load, at once: nothing that is
  * cached, stale or remembered ever answers, nobody waits for anybody or for Redis, and an outage of Redis is not
- * noticed by any caller. guard_invalidate() reports OK at once. Beside it everything that mode FLEET does is done with
- * the same keys and policies: lookups, leases, waits, fills, wake-ups, invalidations; what the loads have loaded is
- * what it stores. guard_stats() tells what it came to: shadow_saved loads would not have been made.
+ * noticed by any caller of a get. Beside it everything that mode FLEET does is done with the same keys and policies:
+ * lookups, leases, waits, fills, wake-ups; what the loads have loaded is what it stores. guard_stats() tells what it came
+ * to: shadow_saved loads would not have been made.
+ *
+ * Invalidations are made in name_space itself, where a fleet beside this process must not keep what was changed here,
+ * and told as in mode FLEET: when Redis has confirmed them.
  *
  * The values are stored in full (hits and memory would not be true otherwise), but in a namespace of their own,
  * name_space and "~": a fleet that is switched on later starts empty. Processes in this mode share it. There is no
@@ -537,14 +544,24 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
  * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
  * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
  * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values
- * are in Redis, too; in mode SHADOW OK at once. Entries are out of date also when Redis has evicted what it knows of
- * their tags: a tag costs some 120 bytes there, and needs them for max_value_ms after its last entry was stored.
+ * are in Redis, too; in mode SHADOW those of the fleet. Entries are out of date also when Redis has evicted what it knows
+ * of their tags: a tag costs some 120 bytes there, and needs them for max_value_ms after its last entry was stored.
  * INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
                                                  guard_invalidate_done *done, void *context);
 GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag,
                                                       uint32_t deadline_ms, struct guard_invalidated *result);
+
+/*
+ * What the cache is called that this guard invalidates: a UUID of one namespace in the data of one Redis, wherever
+ * that is reached and however it is spelled. A replica has the same, a Redis that has lost its data another (but those
+ * who knew the old one give it to it again), and in mode SHADOW it is the fleet's. False, and "": not known at present,
+ * because Redis cannot be reached or nobody has asked here before: the first call only begins to ask. In the callback
+ * of an invalidation that was OK it is the cache in which it happened. Any thread, never blocks.
+ */
+enum { GUARD_CACHE_ID_BYTES = 36 };
+GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
 
 /* ---- watching ---- */
 

@@ -109,6 +109,13 @@ size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes
     return (size_t)bytes;
 }
 
+size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:cache}:id", key_prefix, name_space);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
 {
     const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", key_prefix, name_space, database);

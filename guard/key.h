@@ -46,6 +46,8 @@ size_t key_name(const char *name_space, const char *encoded, enum key_role role,
 /* Those of the tags share a slot of their own: the clock of all, and the epoch of one encoded tag. */
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE]);
+/* What the cache is called, see scripts/cache_id.lua. */
+size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE]);
 /* The static pub/sub channel; carries the database number because pub/sub ignores SELECT. */
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
 

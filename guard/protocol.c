@@ -306,7 +306,23 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
     return false;
 }
 
+bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
+                            redis_replied *replied, void *context)
+{
+    struct arguments args = {.count = 0};
+    add_argument(&args, args.names[0], key_cache_id(protocol->name_space, args.names[0]));
+    add_argument(&args, proposed, GUARD_CACHE_ID_BYTES);
+    add_number(&args, protocol->max_value_ms);
+    return run_script(redis, SCRIPT_CACHE_ID, 1, &args, replied, context);
+}
+
 /* ---- replies ---- */
+
+const char *protocol_read_cache_id(enum redis_outcome outcome, const struct redisReply *reply)
+{
+    const bool told = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING;
+    return told && reply->len == GUARD_CACHE_ID_BYTES ? reply->str : NULL;
+}
 
 static uint32_t span(int64_t ms)
 {

@@ -42,6 +42,12 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes, enum redis_outcome outcome,
                    const struct redisReply *reply, struct core_reply *out, struct value **value);
 
+/* Asks what the cache is called; `proposed` is its name if it has none. GUARD_CACHE_ID_BYTES each. */
+bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
+                            redis_replied *replied, void *context);
+/* NULL: it did not say. */
+const char *protocol_read_cache_id(enum redis_outcome outcome, const struct redisReply *reply);
+
 enum message_kind {
     MESSAGE_NONE,
     MESSAGE_FILLED,

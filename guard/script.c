@@ -25,6 +25,7 @@ static const struct {
     SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock),
     SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
     SCRIPT_ENTRY(SCRIPT_TAG_INVALIDATE, tag_invalidate),
+    SCRIPT_ENTRY(SCRIPT_CACHE_ID, cache_id),
 };
 
 #undef SCRIPT_ENTRY

@@ -137,6 +137,10 @@ void shell_link(struct guard *guard, bool up)
 {
     if (guard->phase == SHELL_ENDING)
         return;
+    if (up)
+        shell_ask_cache(guard);
+    else
+        shell_forget_cache(guard);
     core_link(guard->fleet, clock_now_us(), up);
     shell_after_events(guard);
 }

@@ -48,6 +48,8 @@ struct guard {
     struct guard_config config; /* redis_url and name_space are owned copies */
     struct redis_address address;
     struct protocol protocol;
+    struct protocol answering; /* of the namespace that callers are answered from: mode shadow has another */
+    char *answering_name;      /* owned */
     uint8_t hash_key[16];
     unsigned forks; /* forked_count() where it was opened */
 
@@ -75,6 +77,8 @@ struct guard {
     struct guard_stats published;
     bool draining, closing_asked, cancelling, ended;
     uint32_t drain_ms;
+    bool cache_wanted;                       /* somebody has asked for its name */
+    char cache_id[GUARD_CACHE_ID_BYTES + 1]; /* "": not known of the present connection */
 
     /* the guard's thread writes, any reads */
     pthread_mutex_t hot_mutex; /* the innermost of all */
@@ -94,6 +98,9 @@ struct guard {
     struct guard_loop *own;
     struct wake *wake;
     struct workers *workers;
+    char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
+    bool cache_asked;                          /* and not answered */
+    uint64_t cache_ask_us;                     /* again from here on */
     enum { SHELL_RUNNING, SHELL_DRAINING, SHELL_CANCELLING, SHELL_ENDING } phase;
 };
 

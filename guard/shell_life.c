@@ -172,7 +172,7 @@ static bool open_cores(struct guard *guard)
 
 static bool open_parts(struct guard *guard)
 {
-    if (!open_cores(guard))
+    if (!open_cores(guard) || !shell_cache_open(guard))
         return false;
     guard->workers = workers_open(guard->config.load_workers, shell_finished, guard);
     if (guard->workers == NULL || loop_open(guard, &guard->loop, &guard->own) != GUARD_OK)
@@ -188,6 +188,7 @@ static void on_beat(uv_timer_t *timer)
     uint64_t now_us = clock_now_us();
     atomic_store_explicit(&guard->beat_us, now_us, memory_order_relaxed);
     say_rest(&guard->say, now_us);
+    shell_ask_cache(guard);
 }
 
 static void *run(void *context)

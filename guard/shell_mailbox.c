@@ -192,14 +192,6 @@ static void enter_gets(struct guard *guard, struct get *list)
     }
 }
 
-/* Nobody is answered with what the shadow has stored: whoever changed the row need not wait for Redis. */
-static void tell_at_once(struct invalidation *invalidation)
-{
-    if (invalidation->done != NULL)
-        invalidation->done(invalidation->context, &(struct guard_invalidated){.status = GUARD_OK});
-    invalidation->done = NULL;
-}
-
 static void enter_invalidations(struct guard *guard, struct invalidation *list)
 {
     while (list != NULL) {
@@ -208,13 +200,10 @@ static void enter_invalidations(struct guard *guard, struct invalidation *list)
         enum guard_status status = GUARD_CLOSING;
         if (guard->phase != SHELL_ENDING)
             status = core_invalidate(guard->fleet, clock_now_us(), &invalidation->core);
-        if (status == GUARD_OK) {
-            if (guard->shadow != NULL)
-                tell_at_once(invalidation);
+        if (status == GUARD_OK)
             shell_perform_all(guard);
-            continue;
-        }
-        shell_end_invalidation(guard, invalidation, &(struct guard_invalidated){.status = status});
+        else
+            shell_end_invalidation(guard, invalidation, &(struct guard_invalidated){.status = status});
     }
 }
 
@@ -277,5 +266,6 @@ void shell_on_async(uv_async_t *async)
 {
     struct guard *guard = async->data;
     shell_empty_mailbox(guard);
+    shell_ask_cache(guard);
     shell_after_events(guard);
 }

@@ -7,6 +7,7 @@
  *   shell_perform.c  what the core wants done
  *   shell_send.c     scripts on their way
  *   shell_push.c     values that came with a message
+ *   shell_cache.c    what the cache is called
  *   shell_answer.c   whom it has answered
  *   shell_life.c     start and end
  *
@@ -48,6 +49,14 @@ bool shell_send(struct guard *guard, const struct core_action *action);
 
 /* Answers who waits with what the message has brought. False: it is a wake-up like any other. */
 bool shell_take_push(struct guard *guard, const struct message *message);
+
+/* ---- shell_cache.c ---- */
+
+/* False: no randomness. */
+bool shell_cache_open(struct guard *guard);
+/* If it is time to. */
+void shell_ask_cache(struct guard *guard);
+void shell_forget_cache(struct guard *guard);
 
 /* ---- shell_answer.c ---- */
 

@@ -6,6 +6,7 @@
  *                                            comes after both
  *   FILL, TOUCH, tags    keep   + script
  *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at
+ *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "clock.h"
 #include "protocol_tags.h"
@@ -156,8 +157,25 @@ static void send_keep(struct call *call, const struct core_action *action)
     call->outdated = true; /* as far as anybody knows */
 }
 
+/* The shadow's own entries go too; that is nobody's business but its counters'. */
+static void on_own(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+    log_refusal(call->guard, outcome, reply);
+    one_awaited_less(call);
+}
+
+static void send_own(struct call *call, const struct core_action *action)
+{
+    call->awaited++;
+    if (!protocol_send(&call->guard->protocol, call->guard->own->redis, action, on_own, call))
+        call->awaited--;
+}
+
 static void send_companion(struct call *call, const struct core_action *action)
 {
+    if (action->kind == CORE_INVALIDATE && call->guard->shadow != NULL)
+        send_own(call, action);
     if (action->kind == CORE_ACQUIRE && action->policy->tagged && action->lookup != LOOKUP_PEEK)
         send_clock(call);
     else if (stores(action->kind) && action->value != NULL && action->value->tags_bytes > 0)
@@ -184,7 +202,8 @@ bool shell_send(struct guard *guard, const struct core_action *action)
         return false;
     call->awaited = 1;
     send_companion(call, action);
-    call->sent = protocol_send(&guard->protocol, guard->own->redis, action, on_script, call);
+    const struct protocol *protocol = action->kind == CORE_INVALIDATE ? &guard->answering : &guard->protocol;
+    call->sent = protocol_send(protocol, guard->own->redis, action, on_script, call);
     if (call->sent)
         return true;
     one_awaited_less(call);

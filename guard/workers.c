@@ -54,7 +54,8 @@ static void finish(struct guard_load *load, enum core_load_outcome outcome, stru
         return;
     }
     load->finished = true;
-    load->result.loaded = (struct core_loaded){outcome, value, failure, clock_now_us() - load->start_us};
+    load->result.loaded =
+        (struct core_loaded){outcome, value, failure, clock_now_us() - load->start_us, load->unstored};
 }
 
 /* For good: whatever it says now or has said. */
@@ -88,6 +89,11 @@ enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
     breach(load, wrong);
     fail_for_good(load);
     return GUARD_INVALID;
+}
+
+void guard_load_unstored(struct guard_load *load)
+{
+    load->unstored = true;
 }
 
 static bool validator_valid(const char *validator, size_t bytes)

@@ -19,7 +19,8 @@ struct guard_load {
     bool has_previous;
     char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
     atomic_bool cancelled;
-    bool finished;             /* only on the worker's thread, like the next three */
+    bool unstored; /* only on the worker's thread, like the next four */
+    bool finished;
     struct worker *worker;     /* whose thread runs it */
     struct guard_load *parent; /* waits for this one on the same thread; NULL: none */
     uint32_t depth;            /* how many do */

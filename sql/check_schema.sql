@@ -9,7 +9,9 @@ WITH want (relation, attribute, type) AS (
            ('products', 'price_cents', 'bigint'), ('products', 'stock', 'integer'),
            ('products', 'edition', 'bigint'), ('products', 'updated_at', 'timestamp with time zone'),
            ('products', 'stamp', 'uuid'),
-           ('invalidations', 'id', 'bigint'), ('invalidations', 'target', 'text')
+           -- those who write need these
+           ('caches', 'id', 'uuid'), ('invalidations', 'id', 'bigint'), ('invalidations', 'target', 'text'),
+           ('invalidations', 'confirmed', 'uuid[]')
 )
 SELECT DISTINCT
        CASE WHEN to_regclass(relation) IS NULL THEN 'table ' || relation
@@ -24,5 +26,5 @@ SELECT DISTINCT
             AND NOT a.attisdropped
  WHERE a.attname IS NULL
     OR format_type(a.atttypid, NULL) <> type
-    OR (relation <> 'invalidations' AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT'))
+    OR (relation NOT IN ('caches', 'invalidations') AND NOT has_column_privilege(a.attrelid, a.attnum, 'SELECT'))
  ORDER BY missing

@@ -1,11 +1,12 @@
--- Takes up to so many due invalidations for a while; others pass over them. One row each.
+-- Takes up to so many due invalidations for a while that a cache has not confirmed; others pass over them. One row each.
 --   $1  how many
 --   $2  for how long, in ms: who has not paid by then has died, and they are due again
+--   $3  the cache, uuid
 /* claim invalidations */
 WITH due AS MATERIALIZED (
     SELECT id
       FROM invalidations
-     WHERE due_at <= now()
+     WHERE due_at <= now() AND $3::uuid <> ALL (confirmed)
      ORDER BY due_at
      LIMIT $1::integer
        FOR UPDATE SKIP LOCKED

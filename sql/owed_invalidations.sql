@@ -1,6 +1,7 @@
--- The targets that a transaction owes: what it touched, only the triggers know.
+-- The targets that a transaction owes, what it touched only the triggers know; and whether to other caches than one, too.
 --   $1  transaction id
+--   $2  the cache, uuid; NULL: not known
 /* owed invalidations */
-SELECT DISTINCT target
+SELECT DISTINCT target, EXISTS (SELECT FROM caches WHERE id IS DISTINCT FROM $2::uuid) AS to_others
   FROM invalidations
  WHERE transaction_id = $1::bigint

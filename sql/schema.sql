@@ -182,8 +182,8 @@ CREATE INDEX IF NOT EXISTS purchases_made_at_idx ON purchases (made_at);
 -- ---- the outbox ----
 
 -- What readers may still see as it was. A row stands for one guard key or tag, is written by triggers in the
--- transaction that makes the change, and is deleted when Redis has confirmed that it is invalidated; so there is no
--- instant at which a change is committed and nobody owes its invalidation. Any catalogd pays any row: first it moves
+-- transaction that makes the change, and is deleted when every cache has confirmed that it is invalidated; so there is
+-- no instant at which a change is committed and nobody owes its invalidation. Any catalogd pays any row: first it moves
 -- due_at into the future, which keeps the others away while it tries.
 --
 -- Targets (app/tag.h):
@@ -358,6 +358,25 @@ BEGIN
     END IF;
 END
 $$;
+-- ---- caches ----
+
+-- Who may hold rows that have changed since: a namespace in the data of one Redis, by the name that it has there. The
+-- processes that write register the one they use and say again and again that it is in use; what they load is stored
+-- only while they know it registered. A row of invalidations is paid when every cache in here has confirmed it, whoever
+-- wrote it: its trigger does not look in here, for a cache may come while its transaction is open.
+--
+-- One that has been silent for silence_ms, longer than anything in it can live, is doubted, and dropped if it says
+-- nothing for a while after that either: a clock that was set forward is no silence.
+CREATE TABLE IF NOT EXISTS caches (
+    id         uuid PRIMARY KEY,
+    label      text NOT NULL,
+    beat_ms    bigint NOT NULL,
+    silence_ms bigint NOT NULL,
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    doubted_at timestamptz
+);
+-- Of the caches whose processes have confirmed it.
+ALTER TABLE invalidations ADD COLUMN IF NOT EXISTS confirmed uuid[] NOT NULL DEFAULT '{}';
 
 -- ---- roles ----
 
@@ -390,7 +409,8 @@ BEGIN
     IF to_regrole('catalog_writer') IS NOT NULL THEN
         GRANT UPDATE (name, description, price_cents, stock, category_id) ON products TO catalog_writer;
         GRANT SELECT, INSERT, DELETE ON purchases TO catalog_writer;
-        GRANT SELECT, UPDATE (due_at), DELETE ON invalidations TO catalog_writer;
+        GRANT SELECT, UPDATE (due_at, confirmed), DELETE ON invalidations TO catalog_writer;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON caches TO catalog_writer;
     END IF;
 END
 $$;

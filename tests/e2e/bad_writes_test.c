@@ -253,13 +253,15 @@ static void a_role_that_may_not_write_changes_nothing_and_says_so(void **state)
     char url[128];
     snprintf(url, sizeof url, "WRITE_DATABASE_URL=postgresql://shop_reader@127.0.0.1:%u/postgres",
              (unsigned)fleet->postgres.port);
-    assert_true(fleet_start(fleet, 1, (const char *[]){url, NULL}));
+    assert_true(fleet_start(fleet, 0, NULL) && fleet_add(fleet, (const char *[]){url, NULL}) &&
+                fleet_wait_ready(fleet, 0));
     struct write_asked asked = {
         .method = "POST", .path = "/products/10/purchase", .body = "{\"quantity\":1}"};
     writes_ask(fleet, &asked);
     assert_int_equal(asked.status, 500);
     assert_string_equal(asked.type, "write-refused");
     assert_int_equal(writes_number(fleet, "SELECT edition FROM products WHERE id = 10"), 1);
+    assert_int_equal(fleet_metric(fleet, 0, "catalogd_cache_in_use"), 0); /* nor can it register */
 }
 
 static int up(void **state)

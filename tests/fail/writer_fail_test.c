@@ -61,6 +61,8 @@ static void write_some(bool healthy)
 {
     static unsigned run;
     const struct settings settings = {.write_database_url = postgres.url,
+                                      .redis_url = redis.url,
+                                      .name_space = "default",
                                       .prepare = true,
                                       .write_workers = 2,
                                       .write_queue = 10,
@@ -72,7 +74,9 @@ static void write_some(bool healthy)
     bool visible = false;
     snprintf(key, sizeof key, "run-%u", ++run);
     struct guard *guard = open_guard();
-    struct writer *writer = guard != NULL ? writer_open(&settings, guard) : NULL;
+    struct cache_gate gate;
+    cache_gate_init(&gate, &settings, guard);
+    struct writer *writer = guard != NULL ? writer_open(&settings, guard, &gate) : NULL;
     assert_true(writer != NULL || !healthy);
     if (writer != NULL) {
         const enum write_outcome first = buy(writer, key, &visible);
@@ -87,6 +91,7 @@ static void write_some(bool healthy)
         writer_close(&writer);
     }
     failing_stop();
+    cache_gate_clear(&gate);
     if (guard != NULL)
         assert_int_equal(guard_close(&guard, 1000), GUARD_OK);
 }

@@ -63,6 +63,7 @@ enum source_verdict { SOURCE_ROW, SOURCE_ABSENT, SOURCE_FAIL, SOURCE_NOTHING, SO
 struct source {
     int gate;                  /* an eventfd; readable: open */
     atomic_bool stubborn;      /* does not look at its cancellation */
+    atomic_bool unstored;      /* what it loads is not to be stored */
     atomic_uint begun, over;   /* loads */
     atomic_uint running, most; /* at a time */
     atomic_uint saw_cancel;    /* loads that found cancel_fd readable and were told so by the flag too */
@@ -72,6 +73,7 @@ struct source {
     const char *body; /* NULL: "KEY vN", N the version */
     size_t body_bytes;
     const char *validator;
+    const char *tag;     /* NULL: none */
     atomic_uint version; /* of the rows */
 };
 
@@ -126,6 +128,10 @@ static inline void source_leave(void *context)
 
 static inline void source_finish(struct source *source, struct guard_load *load, unsigned version)
 {
+    if (source->tag != NULL)
+        guard_load_tag(load, source->tag);
+    if (atomic_load(&source->unstored))
+        guard_load_unstored(load);
     switch (atomic_load(&source->verdict)) {
     case SOURCE_ROW:
         source_row(source, load, version);

@@ -240,6 +240,7 @@ static void a_reader_only_reads(void **state)
         "SELECT FROM products FOR UPDATE",
         "SELECT FROM invalidations",
         "SELECT FROM purchases",
+        "SELECT FROM caches",
         "SELECT owe_invalidations('{catalog}')",
         "CREATE TABLE mine ()",
     };
@@ -256,7 +257,11 @@ static void a_writer_edits_products_and_empties_the_outbox_and_no_more(void **st
         "INSERT INTO purchases (key, product_id, quantity, stock, version) VALUES ('k', 1, 1, 1, 1)",
         "DELETE FROM purchases",
         "UPDATE invalidations SET due_at = now()",
+        "UPDATE invalidations SET confirmed = '{}'",
         "DELETE FROM invalidations",
+        "INSERT INTO caches (id, label, beat_ms, silence_ms) VALUES (gen_random_uuid(), 'x', 1, 1)",
+        "UPDATE caches SET doubted_at = NULL",
+        "DELETE FROM caches",
         "SELECT id, target FROM invalidations FOR UPDATE SKIP LOCKED",
         "LISTEN invalidations",
     };

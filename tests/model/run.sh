@@ -119,6 +119,17 @@ fails | near, bug: its time begins with Redis's answer       | near.pml -DBUG_FR
 fails | near, bug: kept although nobody listens              | near.pml -DBUG_KEEPS -DCU=1
 fails | near, bug: one from before the loss is kept          | near.pml -DBUG_SAMEGENERATION -DCU=1
 fails | near, bug: one looked up while nobody listens        | near.pml -DBUG_DEAFTOKEN -DCU=1
+holds | caches: one is registered late                       | caches.pml
+holds | caches: two loads in each                            | caches.pml -DNL=2
+holds | caches: one falls silent for good                    | caches.pml -DDIE=1
+holds | caches: one falls silent and comes back              | caches.pml -DDIE=1 -DBACK=1
+fails | caches: a debt outlives one confirmation             | caches.pml -DREACHED
+fails | caches, bug: a debt goes with its own confirmation   | caches.pml -DBUG_OWNONLY
+fails | caches, bug: the trigger lists who is registered     | caches.pml -DBUG_ENUMERATES
+fails | caches, bug: stored without being registered         | caches.pml -DBUG_NOGATE
+fails | caches, bug: stored before that is committed         | caches.pml -DBUG_EARLYGATE
+fails | caches, bug: known from long ago to be registered    | caches.pml -DBUG_LATEGATE -DDIE=1 -DBACK=1
+fails | caches, bug: dropped while its entries live          | caches.pml -DBUG_EARLYDROP -DDIE=1
 TABLE
 }
 

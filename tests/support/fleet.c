@@ -126,16 +126,23 @@ bool fleet_add(struct fleet *fleet, const char *const *settings)
     return true;
 }
 
+/* Nobody need wait until what was in them would have expired: they are empty. */
+static bool forget_caches(const struct fleet *fleet)
+{
+    return fleet_sql(fleet, NULL, 0, "DELETE FROM caches");
+}
+
 bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings)
 {
-    if (!revive_servers(fleet) || !fleet_stop(fleet) || !empty_redis(fleet))
+    if (!revive_servers(fleet) || !fleet_stop(fleet) || !empty_redis(fleet) || !forget_caches(fleet))
         return false;
     for (size_t i = 0; i < count; i++) {
         if (!fleet_add(fleet, settings))
             return false;
     }
+    const bool writes = fleet_names(settings, "WRITE_DATABASE_URL");
     for (size_t i = 0; i < count; i++) {
-        if (!fleet_wait_ready(fleet, i))
+        if (!fleet_wait_ready(fleet, i) || (writes && !fleet_wait_registered(fleet, i)))
             return false;
     }
     fleet_mark(fleet);
@@ -147,6 +154,11 @@ bool fleet_wait_ready(const struct fleet *fleet, size_t process)
     return stack_catalogd_wait_ready(&fleet->catalogd[process], FLEET_LIMIT_MS) &&
            fleet_wait_metric(fleet, process, "guard_redis_state{connection=\"commands\",state=\"up\"}", 1) &&
            fleet_wait_metric(fleet, process, "guard_redis_state{connection=\"wake\",state=\"up\"}", 1);
+}
+
+bool fleet_wait_registered(const struct fleet *fleet, size_t process)
+{
+    return fleet_wait_metric(fleet, process, "catalogd_cache_in_use", 1);
 }
 
 static bool ended_in_order(struct stack_catalogd *catalogd)

@@ -60,8 +60,8 @@ int fleet_end(void **state);  /* test: fleet_stop(), and both servers running ag
 /* ---- processes ---- */
 
 /*
- * Empties Redis and starts `count` processes in the namespace "fleet" with these settings ("NAME=value", ends
- * with NULL; NULL: none); returns when all are ready and connected to Redis. Sets the mark.
+ * Empties Redis, has the database forget the caches that were in it, and starts `count` processes in the namespace "fleet" with these settings ("NAME=value", ends
+ * with NULL; NULL: none); returns when all are ready and connected to Redis, and registered if they write. Sets the mark.
  *
  * REDIS_LIMIT_MS and LEASE_MS, LOAD_LIMIT_MS and DEADLINE_MS are seconds, more than any machine takes, unless the test
  * names one of the two or what bounds them. Who takes Redis away names what is then waited for.
@@ -76,6 +76,9 @@ bool fleet_add(struct fleet *fleet, const char *const *settings);
 
 /* Waits until the process is ready and both its Redis connections are up. */
 bool fleet_wait_ready(const struct fleet *fleet, size_t process);
+
+/* Waits until a process with writes on stores what it loads. */
+bool fleet_wait_registered(const struct fleet *fleet, size_t process);
 
 /*
  * SIGTERM to every process that still runs. False: one crashed, did not end by itself, did not exit with 0 or

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * caches_test.c - several caches over one database: a fleet beside its shadow, two namespaces, two Redis servers. What
+ * is changed reaches each of them, whoever pays; and one that is gone is waited for no longer than its entries live.
+ */
+#include "tests/support/writes.h"
+
+#include "load/base/net.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CHANGES = 20, ONE = 0, OTHER = 1 };
+
+#define OWED "SELECT count(*) FROM invalidations"
+
+/* Whatever is not invalidated stays as it is for longer than any test. */
+static const char *const FLEET[] = {"FRESH_MS=3600000", NULL};
+/* Who waits for another cache waits half a second. */
+static const char *const IMPATIENT[] = {"FRESH_MS=3600000", "REDIS_LIMIT_MS=250", NULL};
+static const char *const SHADOW[] = {"FRESH_MS=3600000", "GUARD_MODE=shadow", NULL};
+static const char *const BLUE[] = {"FRESH_MS=3600000", "NAMESPACE=blue", NULL};
+/* Nothing in it lives for longer than two seconds after its query began. */
+static const char *const BRIEF[] = {
+    "FRESH_MS=1000", "ABSENT_MS=1000",  "LOAD_LIMIT_MS=1000", "MAX_HOLD_MS=1000",
+    "LEASE_MS=900",  "NAMESPACE=brief", "OUTBOX_POLL_MS=100", NULL};
+enum { BRIEF_SILENCE_MS = 9000, BRIEF_BEAT_MS = 500 }; /* 5 s of gate, 2 s of life, 2 s of slack */
+
+static struct stack_redis second;
+
+static void start_two(struct fleet *fleet, const char *const *one, const char *const *other)
+{
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, one)));
+    assert_true(fleet_add(fleet, writes_settings(fleet, other)) && fleet_wait_registered(fleet, OTHER) &&
+                fleet_wait_ready(fleet, OTHER));
+}
+
+/* A product that no test has changed, in the cache of every process. */
+static uint32_t cached_product(const struct fleet *fleet)
+{
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE edition = 1");
+    for (size_t process = 0; process < fleet->count; process++)
+        assert_int_equal(writes_version(fleet, process, id), 1);
+    return id;
+}
+
+static void put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version,
+                struct write_asked *asked)
+{
+    static char path[64], headers[64];
+    snprintf(path, sizeof path, "/products/%" PRIu32, id);
+    snprintf(headers, sizeof headers, "If-Match: \"%lu\"\r\n", version);
+    *asked =
+        (struct write_asked){.process = process,
+                             .method = "PUT",
+                             .path = path,
+                             .headers = headers,
+                             .body = "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
+    writes_ask(fleet, asked);
+    assert_int_equal(asked->status, 200);
+}
+
+/* Visible at once, or said not to be; and then soon. */
+static void put_and_look(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version)
+{
+    struct write_asked asked;
+    put(fleet, process, id, version, &asked);
+    for (size_t reader = 0; reader < fleet->count; reader++) {
+        if (asked.visible)
+            assert_int_equal(writes_version(fleet, reader, id), version + 1);
+        else
+            assert_true(writes_wait_version(fleet, reader, id, version + 1));
+    }
+}
+
+static void changes_by_hand_reach_all(const struct fleet *fleet)
+{
+    const uint32_t id = cached_product(fleet);
+    for (unsigned long version = 2; version < 2 + CHANGES; version++) {
+        assert_true(
+            fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+        for (size_t process = 0; process < fleet->count; process++)
+            assert_true(writes_wait_version(fleet, process, id, version));
+    }
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+/* By this process, or in turn by all. */
+enum { ALL = FLEET_PROCESSES_MAX };
+static void puts_reach_all_by(const struct fleet *fleet, size_t process)
+{
+    const uint32_t id = cached_product(fleet);
+    for (unsigned long version = 1; version <= CHANGES; version++)
+        put_and_look(fleet, process == ALL ? version % fleet->count : process, id, version);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+}
+
+static void puts_reach_all(const struct fleet *fleet)
+{
+    puts_reach_all_by(fleet, ALL);
+}
+
+/* ---- a fleet and its shadow ---- */
+
+static void what_is_written_through_a_shadow_process_reaches_the_fleet(void **state)
+{
+    struct fleet *fleet = *state;
+    start_two(fleet, FLEET, SHADOW);
+    puts_reach_all(fleet);
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
+}
+
+static void what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet(void **state)
+{
+    struct fleet *fleet = *state;
+    start_two(fleet, FLEET, SHADOW);
+    changes_by_hand_reach_all(fleet);
+}
+
+/* ---- two caches ---- */
+
+static void what_is_changed_reaches_two_namespaces(void **state)
+{
+    struct fleet *fleet = *state;
+    start_two(fleet, FLEET, BLUE);
+    puts_reach_all(fleet);
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
+    changes_by_hand_reach_all(fleet);
+}
+
+static void what_is_changed_reaches_two_redis_servers(void **state)
+{
+    struct fleet *fleet = *state;
+    char redis[96];
+    const char *const settings[] = {"FRESH_MS=3600000", redis, NULL};
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", second.url);
+    start_two(fleet, FLEET, settings);
+    puts_reach_all(fleet);
+    changes_by_hand_reach_all(fleet);
+}
+
+static void where_there_is_one_cache_a_write_asks_for_no_other(void **state)
+{
+    struct fleet *fleet = *state;
+    start_two(fleet, FLEET, FLEET);
+    fleet_mark(fleet);
+    puts_reach_all(fleet);
+    assert_int_equal(fleet_loads(fleet, "/* owed invalidations */"), CHANGES);
+    assert_int_equal(fleet_loads(fleet, "/* unpaid transactions */"), 0);
+    assert_in_range(fleet_loads(fleet, "/* settle invalidations */"), 1, CHANGES);
+    assert_int_equal(fleet_sum(fleet, "catalogd_writes_settled_total"), CHANGES);
+}
+
+/* ---- who pays, and who does not ---- */
+
+/* Its fleet has writes off: nobody but the shadow pays. */
+static void a_shadow_process_pays_for_a_fleet_that_only_reads(void **state)
+{
+    struct fleet *fleet = *state;
+    assert_true(fleet_start(fleet, 1, FLEET));
+    assert_true(fleet_add(fleet, writes_settings(fleet, SHADOW)) && fleet_wait_ready(fleet, OTHER));
+    assert_true(fleet_wait_metric(fleet, OTHER, "catalogd_caches_registered", 1));
+    puts_reach_all_by(fleet, OTHER);
+    changes_by_hand_reach_all(fleet);
+}
+
+static void who_cannot_reach_his_own_cache_keeps_nothing_from_the_others(void **state)
+{
+    struct fleet *fleet = *state;
+    struct write_asked asked;
+    static const char *const NOWHERE[] = {"FRESH_MS=3600000", "REDIS_URL=unix:///nowhere/redis.sock",
+                                          "REDIS_LIMIT_MS=250", NULL};
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, FLEET)));
+    assert_true(fleet_add(fleet, writes_settings(fleet, NOWHERE)));
+    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[OTHER], FLEET_LIMIT_MS));
+    const uint32_t id = cached_product(fleet);
+    put(fleet, OTHER, id, 1, &asked);
+    assert_false(asked.visible);
+    assert_true(writes_wait_version(fleet, ONE, id, 2));
+    changes_by_hand_reach_all(fleet);
+}
+
+/* ---- a cache that does not answer, and one that is gone ---- */
+
+static void while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible(void **state)
+{
+    struct fleet *fleet = *state;
+    struct write_asked asked;
+    start_two(fleet, IMPATIENT, BLUE);
+    const uint32_t id = cached_product(fleet);
+    stack_catalogd_pause(&fleet->catalogd[OTHER]);
+    put(fleet, ONE, id, 1, &asked);
+    assert_false(asked.visible);
+    assert_int_equal(writes_version(fleet, ONE, id), 2);
+    assert_int_equal(writes_number(fleet, OWED), 2); /* the product and its category, to the other cache */
+    fleet_mark(fleet);
+    assert_true(
+        fleet_wait_loads(fleet, "/* measure outbox */", 2)); /* a whole round of the one that has paid */
+    assert_int_equal(fleet_metric(fleet, ONE, "catalogd_outbox_paid_total"), 0);
+    stack_catalogd_resume(&fleet->catalogd[OTHER]);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_int_equal(writes_version(fleet, OTHER, id), 2);
+    put_and_look(fleet, ONE, id, 2);
+}
+
+static void a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live(void **state)
+{
+    struct fleet *fleet = *state;
+    struct write_asked asked;
+    start_two(fleet, IMPATIENT, BRIEF);
+    const uint32_t id = cached_product(fleet);
+    stack_catalogd_kill(&fleet->catalogd[OTHER]);
+    const uint64_t killed_us = net_now_us();
+    put(fleet, ONE, id, 1, &asked);
+    assert_false(asked.visible);
+    assert_int_equal(writes_number(fleet, OWED), 2);
+    assert_true(fleet_wait_metric(fleet, ONE, "catalogd_caches_dropped_total", 1));
+    assert_true(net_now_us() - killed_us > (uint64_t)(BRIEF_SILENCE_MS - 2 * BRIEF_BEAT_MS) * 1000);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_int_equal(stack_log_count(fleet->catalogd[ONE].log_path, 0, "cache_dropped cache=\"brief in "), 1);
+    for (unsigned long version = 2; !asked.visible; version++) {
+        assert_true(version < 2 + CHANGES);
+        put(fleet, ONE, id, version, &asked);
+    }
+    assert_int_equal(writes_number(fleet, "SELECT count(*) FROM caches"), 1);
+}
+
+/* As when a database's clock is set forward: all seem silent, and say that they are not before anybody is dropped. */
+static void a_clock_that_was_set_forward_drops_nobody_who_lives(void **state)
+{
+    struct fleet *fleet = *state;
+    start_two(fleet, FLEET, BLUE);
+    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE caches SET seen_at = seen_at - interval '1 year'"));
+    assert_true(writes_wait_number(
+        fleet, 2,
+        "SELECT count(*) FROM caches WHERE seen_at > now() - interval '1 day' AND doubted_at IS NULL"));
+    puts_reach_all(fleet);
+    assert_int_equal(fleet_sum(fleet, "catalogd_caches_dropped_total"), 0);
+}
+
+/* ---- a cache that comes late ---- */
+
+static PGconn *transaction(const struct fleet *fleet, const char *statement)
+{
+    PGconn *session = PQconnectdb(fleet->postgres.url);
+    PGresult *result = PQexec(session, "BEGIN");
+    PQclear(result);
+    result = PQexec(session, statement);
+    assert_int_equal(PQresultStatus(result), PGRES_COMMAND_OK);
+    PQclear(result);
+    return session;
+}
+
+static void commit(PGconn *session)
+{
+    PGresult *result = PQexec(session, "COMMIT");
+    assert_int_equal(PQresultStatus(result), PGRES_COMMAND_OK);
+    PQclear(result);
+    PQfinish(session);
+}
+
+/* The change is open when the new cache's first load reads the row, and paid by all others before it can register. */
+static void what_is_loaded_before_its_cache_is_registered_is_not_stored(void **state)
+{
+    struct fleet *fleet = *state;
+    char change[96];
+    assert_true(fleet_start(fleet, 1, writes_settings(fleet, FLEET)));
+    const uint32_t id = cached_product(fleet);
+    snprintf(change, sizeof change, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id);
+    PGconn *open_change = transaction(fleet, change);
+    PGconn *nobody_registers = transaction(fleet, "LOCK TABLE caches IN SHARE ROW EXCLUSIVE MODE");
+    assert_true(fleet_add(fleet, writes_settings(fleet, BLUE)) && fleet_wait_ready(fleet, OTHER));
+    assert_int_equal(writes_version(fleet, OTHER, id), 1);
+    assert_int_equal(fleet_metric(fleet, OTHER, "catalogd_loads_unstored_total"), 1);
+    commit(open_change);
+    assert_true(writes_wait_number(fleet, 0, OWED));
+    commit(nobody_registers);
+    assert_true(fleet_wait_registered(fleet, OTHER));
+    assert_int_equal(writes_version(fleet, OTHER, id), 2);
+}
+
+/* Redis comes back empty: the cache is still the same one, and no other is left behind that would be waited for. */
+static void a_redis_that_lost_its_data_is_no_further_cache(void **state)
+{
+    struct fleet *fleet = *state;
+    start_two(fleet, FLEET, FLEET);
+    stack_redis_kill(&fleet->redis);
+    assert_true(stack_redis_restart(&fleet->redis));
+    for (size_t process = 0; process < fleet->count; process++)
+        assert_true(fleet_wait_ready(fleet, process) && fleet_wait_registered(fleet, process));
+    assert_int_equal(writes_number(fleet, "SELECT count(*) FROM caches"), 1);
+    puts_reach_all(fleet);
+}
+
+static int up(void **state)
+{
+    return fleet_up(state) == 0 && writes_make_logins(*state) && stack_redis_start(&second, NULL) ? 0 : -1;
+}
+
+static int down(void **state)
+{
+    stack_redis_stop(&second);
+    return fleet_down(state);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(what_is_written_through_a_shadow_process_reaches_the_fleet, fleet_end),
+        cmocka_unit_test_teardown(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet,
+                                  fleet_end),
+        cmocka_unit_test_teardown(what_is_changed_reaches_two_namespaces, fleet_end),
+        cmocka_unit_test_teardown(what_is_changed_reaches_two_redis_servers, fleet_end),
+        cmocka_unit_test_teardown(where_there_is_one_cache_a_write_asks_for_no_other, fleet_end),
+        cmocka_unit_test_teardown(a_shadow_process_pays_for_a_fleet_that_only_reads, fleet_end),
+        cmocka_unit_test_teardown(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others, fleet_end),
+        cmocka_unit_test_teardown(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible,
+                                  fleet_end),
+        cmocka_unit_test_teardown(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live,
+                                  fleet_end),
+        cmocka_unit_test_teardown(a_clock_that_was_set_forward_drops_nobody_who_lives, fleet_end),
+        cmocka_unit_test_teardown(what_is_loaded_before_its_cache_is_registered_is_not_stored, fleet_end),
+        cmocka_unit_test_teardown(a_redis_that_lost_its_data_is_no_further_cache, fleet_end),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("caches", tests, up, down);
+}
