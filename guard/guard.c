@@ -266,6 +266,10 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
 
 bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
 {
+    if (shell_forked(guard)) {
+        id[0] = '\0';
+        return false;
+    }
     pthread_mutex_lock(&guard->mutex);
     memcpy(id, guard->cache_id, sizeof guard->cache_id);
     if (!guard->cache_wanted && !guard->ended)

@@ -161,7 +161,7 @@ static void send_keep(struct call *call, const struct core_action *action)
 static void on_own(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
-    log_refusal(call->guard, outcome, reply);
+    say_refusal(call->guard, outcome, reply);
     one_awaited_less(call);
 }
 

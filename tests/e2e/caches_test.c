@@ -54,9 +54,9 @@ static uint32_t cached_product(const struct fleet *fleet)
 static void put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version,
                 struct write_asked *asked)
 {
-    static char path[64], headers[64];
+    static char path[64], headers[WRITES_CONDITION_BYTES];
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
-    snprintf(headers, sizeof headers, "If-Match: \"%lu\"\r\n", version);
+    writes_condition(fleet, id, version, headers);
     *asked =
         (struct write_asked){.process = process,
                              .method = "PUT",

@@ -415,6 +415,7 @@ static void child_does_the_rest(struct scene *scene)
     struct guard_error error = {.text = ""};
     struct guard_stats stats;
     struct guard_hot_key hot[1];
+    char cache[GUARD_CACHE_ID_BYTES + 1];
     CHILD_CHECK(guard_invalidate(guard, "k", 0, NULL, NULL) == GUARD_INVALID);
     CHILD_CHECK(guard_invalidate_wait(guard, "k", 0, &invalidated) == GUARD_INVALID);
     CHILD_CHECK(guard_invalidate_tag(guard, "t", 0, NULL, NULL) == GUARD_INVALID);
@@ -426,6 +427,7 @@ static void child_does_the_rest(struct scene *scene)
     guard_loop_cancel(scene->attached, 1);
     guard_stats(guard, &stats);
     CHILD_CHECK(stats.hit == 0 && guard_hot(guard, GUARD_HOT_WAIT, hot, 1) == 0);
+    CHILD_CHECK(!guard_cache(guard, cache) && cache[0] == '\0');
     guard_drain(guard);
 }
 
