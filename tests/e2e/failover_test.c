@@ -87,6 +87,8 @@ static void add_process(void)
     const char *more[] = {scene.url, "SERVER_LOOPS=1", scene.quick ? "REDIS_LIMIT_MS=250" : NULL, NULL};
     assert_true(fleet_add(scene.fleet, writes_settings(scene.fleet, more)));
     assert_true(fleet_wait_ready(scene.fleet, scene.fleet->count - 1));
+    assert_true(
+        fleet_wait_registered(scene.fleet, scene.fleet->count - 1)); /* what it loads is stored from now on */
 }
 
 /* Every process has the product in the cache and answers it from there. */
