@@ -334,7 +334,8 @@ void check_refused(struct sim *sim, const struct request *request)
 }
 
 /* No more than so many, in parts of which `whole` are one: of who waits; of loads, which may have outlived who asked for
- * them; and of questions, likewise. Only where everybody has a flight of his own. */
+ * them, and may be of either share if they are of no batch; and of questions, likewise. Only where everybody has a flight
+ * of his own. */
 static uint32_t count_places(const struct sim *sim, const struct request *request, uint32_t whole)
 {
     uint32_t parts = 0;
@@ -343,7 +344,7 @@ static uint32_t count_places(const struct sim *sim, const struct request *reques
             is_of_share(sim, i, request) && (sim->request[i].open || sim->request[i].over_us == sim->now_us);
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
-        bool counts = load->life == request->life && (load->batch != 0) == request->waiter.together;
+        bool counts = load->life == request->life && (load->batch == 0 || request->waiter.together);
         parts += counts && (!load->ended || load->ended_us == sim->now_us) ? whole : 0;
     }
     for (uint32_t i = 0; i < sim->commands; i++) {
