@@ -641,6 +641,11 @@ bool redis_may_look_up(const struct redis *redis)
            !redis_is_void(redis);
 }
 
+bool redis_is_whole(const struct redis *redis)
+{
+    return redis_is_up(redis) && strcmp(redis_greeting_summary(&redis->greeting), "up") == 0;
+}
+
 void redis_reset(struct redis *redis, const char *why)
 {
     if (redis->stage == STAGE_CLOSED)
