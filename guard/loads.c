@@ -33,7 +33,7 @@
 #include <string.h>
 #include <utlist.h>
 
-static bool has_room(const struct core *core, enum share share, uint32_t parts)
+static bool has_places(const struct core *core, enum share share, uint32_t parts)
 {
     uint64_t places = (uint64_t)core->config.load_workers + core->config.load_queue;
     return core->parts_used[share] + parts <= places * PLACE_PARTS;
@@ -49,7 +49,7 @@ bool loads_take_place(struct core *core, struct flight *flight)
 {
     if (flight->place_parts > 0)
         return true;
-    if (!has_room(core, flight->share, parts_of(flight)))
+    if (!has_places(core, flight->share, parts_of(flight)))
         return false;
     flight->place_parts = parts_of(flight);
     core->parts_used[flight->share] += flight->place_parts;
@@ -102,7 +102,7 @@ void loads_dequeue(struct core *core, struct flight *flight)
 void loads_single_out(struct core *core, struct flight *flight)
 {
     bool queued = flight->state == FLIGHT_QUEUED, placed = flight->place_parts > 0;
-    if (flight->share == SHARE_ALONE || (placed && !has_room(core, SHARE_ALONE, PLACE_PARTS)))
+    if (flight->share == SHARE_ALONE || (placed && !has_places(core, SHARE_ALONE, PLACE_PARTS)))
         return;
     if (queued)
         leave_line(core, flight);
