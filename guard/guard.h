@@ -316,7 +316,7 @@ enum guard_mode {
 /*
  * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
  * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of these
- * in 10 s, the last of those withheld when they are over, and none twice in a row. `text` is lent until it returns. Any
+ * in 10 s, none of them twice in a row, and the last of those withheld when they are over. `text` is lent until it returns. Any
  * thread, also inside the call that is wrong; in the child of a fork never.
  *
  * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
@@ -352,7 +352,8 @@ struct guard_config {
  * being loaded:
  *
  * Places     Each has load_workers + load_queue of its own. A place is one query: of keys that were asked for together and
- *            have a batch loader, batch_max take one. So who asks alone is shed only for others who do, and likewise.
+ *            have a batch loader, batch_max take one. So a get of one key is shed only for other gets of one key, and
+ *            many only for many.
  * Waiters    Each has max_waiters of its own, keys counted.
  * Workers    While both wait, a worker that becomes free goes to the one with fewer queries running, in turn if they have
  *            as many: what waits gets half of the workers as they come back, with one worker every other query. While only

@@ -204,8 +204,9 @@ void loop_cancel(struct guard_loop *loop, struct get *get)
 static void redis_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct guard_loop *loop = context;
+    bool good = state == GUARD_REDIS_UP && redis_is_whole(loop->redis);
     loop->redis_state = state;
-    say(&loop->guard->say, SAY_REDIS, state == GUARD_REDIS_UP ? SAY_GOOD : SAY_BAD, "redis %s", text);
+    say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);
     if (loop == loop->guard->own)
         shell_link(loop->guard, redis_is_up(loop->redis));
 }

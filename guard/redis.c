@@ -336,22 +336,22 @@ static void end_denial(struct redis *redis)
 static void take_error(struct redis *redis, struct redis_command *command, const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
-    bool is_getex = command->is_getex;
+    bool tries_fence = command->tries_fence;
     uint64_t epoch = redis->epoch;
 
     if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(redis, command))
         return;
     redis_count(&redis->counters->errors);
-    if (is_getex || class == REDIS_ERROR_FENCED)
+    if (tries_fence || class == REDIS_ERROR_FENCED)
         redis_fence_refused(&redis->greeting.fence, class);
     redis_command_answer(command, REDIS_REPLIED, reply);
     if (redis->epoch != epoch)
         return;
     if (class == REDIS_ERROR_READONLY)
         redis_lose_demoted(redis, reply);
-    else if (class == REDIS_ERROR_DENIED && !is_getex)
+    else if (class == REDIS_ERROR_DENIED && !tries_fence)
         note_denied(redis, reply);
-    else if (is_getex || class == REDIS_ERROR_FENCED)
+    else if (tries_fence || class == REDIS_ERROR_FENCED)
         redis_tell_up(redis);
 }
 
@@ -367,7 +367,7 @@ static void take_answer(struct redis *redis, const struct redisReply *reply)
         take_error(redis, &command, reply);
         return;
     }
-    if (command.is_getex && redis->greeting.fence.mode != REDIS_FENCE_WRITE) {
+    if (command.tries_fence && redis->greeting.fence.mode != REDIS_FENCE_WRITE) {
         redis_fence_passed(&redis->greeting.fence);
         redis_tell_up(redis);
     }
@@ -639,6 +639,11 @@ bool redis_may_look_up(const struct redis *redis)
 {
     return redis->stage == STAGE_UP && redis->greeting.fence.mode != REDIS_FENCE_SHUT &&
            !redis_is_void(redis);
+}
+
+bool redis_is_whole(const struct redis *redis)
+{
+    return redis_is_up(redis) && strcmp(redis_greeting_summary(&redis->greeting), "up") == 0;
 }
 
 void redis_reset(struct redis *redis, const char *why)

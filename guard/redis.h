@@ -117,6 +117,8 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 bool redis_is_up(const struct redis *redis);
 /* Up, and as far as is known at the master: redis_send_get() is worth while. */
 bool redis_may_look_up(const struct redis *redis);
+/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+bool redis_is_whole(const struct redis *redis);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t redis_batch(const struct redis *redis);

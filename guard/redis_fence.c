@@ -34,7 +34,7 @@ void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class
 void redis_fence_passed(struct redis_fence *fence)
 {
     fence->no_replicas = false;
-    fence->mode = REDIS_FENCE_WRITE;
+    fence->mode = fence->no_getex ? without_getex(fence) : REDIS_FENCE_WRITE;
 }
 
 void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class)
@@ -76,5 +76,5 @@ enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms)
     fence->beat_ms = now_ms;
     if (role)
         fence->role_ms = now_ms;
-    return role || (fence->no_getex && !fence->no_role) ? REDIS_BEAT_ROLE : REDIS_BEAT_GETEX;
+    return role ? REDIS_BEAT_ROLE : REDIS_BEAT_WRITE;
 }

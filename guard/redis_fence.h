@@ -12,9 +12,10 @@
  * ROLE comes before GET in the same write: who asks a server that is the master at some instant after he began to
  * ask is told all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
  *
- * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and while the fence is
- * SHUT or MISCONF lasts, always): a server that was stopped is noticed before it can have been replaced. Every tenth
- * time, busy or not, it is ROLE, for replicas that take writes.
+ * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are read
+ * with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have been
+ * replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy or not,
+ * it is ROLE, for replicas that take writes.
  *
  * Pure; the owner's thread. The instants are the owner's.
  */
@@ -35,9 +36,9 @@ struct redis_fence {
     uint64_t beat_ms, role_ms; /* the last heartbeat; the last that was ROLE */
 };
 
-/* What the error means to a GETEX. A class that ends the connection leaves it as it is. */
+/* What the error means to a GETEX, or a heartbeat in its place. A class that ends the connection leaves it as it is. */
 void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class);
-/* A GETEX was answered. */
+/* It was answered. */
 void redis_fence_passed(struct redis_fence *fence);
 /* What the error means to a ROLE. */
 void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class);
@@ -45,7 +46,7 @@ void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class
 /* A greeted connection comes up; what the greeting has learned stays. */
 void redis_fence_up(struct redis_fence *fence, uint64_t now_ms);
 
-enum redis_beat { REDIS_BEAT_NONE, REDIS_BEAT_GETEX, REDIS_BEAT_ROLE };
+enum redis_beat { REDIS_BEAT_NONE, REDIS_BEAT_WRITE, REDIS_BEAT_ROLE };
 /* What is to be asked now. */
 enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms);
 /* When to look again. */

@@ -26,7 +26,7 @@ struct redis_command {
     uint64_t end;                   /* its place after the last byte; set by redis_pipeline_add() */
     struct redis_script_call *call; /* owned, or NULL: not an EVALSHA */
     bool resent;                    /* an EVAL whose deadline began with its EVALSHA */
-    bool is_getex;                  /* its reply says how the fence is */
+    bool tries_fence;               /* its reply says how the fence is */
     bool needs_master;              /* its reply counts only behind a ROLE that says so */
 };
 

@@ -3,7 +3,8 @@
  * redis_reign.h - which master the connections of one process work for: the same one, or nobody is answered.
  *
  * A reign is the time of one master: it has the name that the master gives its history (INFO replication,
- * master_replid), which a promotion and a restart change. The generation is its number in this process:
+ * master_replid), which a promotion and a restart change (so does its first replica: then only connections are lost).
+ * The generation is its number in this process:
  *
  *     a connection is made            seen = redis_reign_now()
  *     its greeting has been answered  redis_reign_join(seen, name): the present reign, or one that begins with it

@@ -99,7 +99,7 @@ bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, re
     case REDIS_FENCE_WRITE:
         break;
     }
-    command.is_getex = true;
+    command.tries_fence = true;
     return enqueue(redis, 2, argv, argv_bytes, &command);
 }
 
@@ -125,15 +125,21 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
 
 /* ---- the heartbeat ---- */
 
-static void queue_getex(struct redis *redis)
+static void queue_write(struct redis *redis)
 {
-    struct redis_command command = {.is_getex = true};
+    struct redis_command command = {.tries_fence = true};
+    bool zrem = redis->greeting.fence.no_getex;
+    const char *argv[] = {zrem ? "ZREM" : "GETEX", REDIS_BEAT_KEY, ""};
 
-    queue(redis, 2, (const char *[]){"GETEX", REDIS_BEAT_KEY}, (size_t[]){5, strlen(REDIS_BEAT_KEY)},
-          &command);
+    queue(redis, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(REDIS_BEAT_KEY), 0}, &command);
 }
 
-/* What waits for a reply already is as good as a GETEX. */
+/* What waits for a reply already tells as well that the server goes on, but opens no fence. */
+static bool needs_write(const struct redis *redis)
+{
+    return redis->pipeline.count == 0 || redis->greeting.fence.mode != REDIS_FENCE_WRITE;
+}
+
 void redis_beat_if_due(struct redis *redis)
 {
     enum redis_beat due = REDIS_BEAT_NONE;
@@ -143,8 +149,8 @@ void redis_beat_if_due(struct redis *redis)
     if (redis->stage != STAGE_UP)
         return;
     due = redis_fence_beat(&redis->greeting.fence, redis_now_ms());
-    if (redis->config.channel == NULL && due == REDIS_BEAT_GETEX && redis->pipeline.count == 0)
-        queue_getex(redis);
+    if (redis->config.channel == NULL && due == REDIS_BEAT_WRITE && needs_write(redis))
+        queue_write(redis);
     else if (redis->config.channel == NULL && due == REDIS_BEAT_ROLE)
         queue_role(redis);
     redis_ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));

@@ -130,6 +130,37 @@ static void a_master_without_its_replicas_is_up_and_answers_no_value(void **stat
     rig_finish(&rig);
 }
 
+/* A chain of commands, so that one is pending at every instant, until it is told to stop. */
+static struct call chained;
+static bool chain_ends;
+
+static void go_on(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct rig *rig = context;
+    call_replied(&chained, outcome, reply);
+    if (!chain_ends && outcome == REDIS_REPLIED)
+        assert_true(redis_send(rig->redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, rig));
+}
+
+static void the_fence_opens_again_however_busy_the_connection_is(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    rig_start(&rig, server.url);
+    rig_wait_up(&rig);
+    tell(&server, "CONFIG SET min-replicas-to-write 1");
+    read_k(&rig, &call);
+    assert_false(redis_may_look_up(rig.redis));
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    chained = (struct call){.rig = &rig};
+    chain_ends = false;
+    assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, &rig));
+    rig_wait_until(&rig, redis_may_look_up(rig.redis));
+    chain_ends = true;
+    rig_finish(&rig);
+}
+
 static bool saving_has_failed(void)
 {
     struct redisReply *reply = stack_redis_command(&server, "INFO persistence");
@@ -184,6 +215,23 @@ static void a_login_without_getex_reads_by_role_and_is_told_so(void **state)
     tell(&server, "REPLICAOF 127.0.0.1 1");
     read_k(&rig, &call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    rig_finish(&rig);
+}
+
+/* It cannot try the fence by GETEX. */
+static void a_login_without_getex_notices_that_replicas_leave_and_come_back(void **state)
+{
+    struct rig rig;
+    (void)state;
+    start_as(&rig, "-getex", "-wait");
+    tell(&server, "CONFIG SET min-replicas-to-write 1");
+    rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED);
+    assert_false(redis_may_look_up(rig.redis));
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_UP);
+    uint64_t roles = stack_redis_calls(&server, "role");
+    read_as(&rig, "old");
+    assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
     rig_finish(&rig);
 }
 
@@ -364,8 +412,10 @@ int main(void)
         TEST(a_replica_answers_no_value_and_is_left_without_being_asked),
         TEST(a_replica_that_takes_writes_is_known_by_its_role),
         TEST(a_master_without_its_replicas_is_up_and_answers_no_value),
+        TEST(the_fence_opens_again_however_busy_the_connection_is),
         TEST(a_master_that_cannot_save_is_read_by_its_role),
         TEST(a_login_without_getex_reads_by_role_and_is_told_so),
+        TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back),
         TEST(a_getex_that_is_forbidden_while_up_is_done_without),
         TEST(a_login_without_getex_and_role_reads_nothing),
         TEST(a_role_that_is_forbidden_while_up_shuts_the_fence),

@@ -120,6 +120,21 @@ static void without_a_log_stderr_hears_what_is_wrong_with_redis(void **state)
     fclose(file);
 }
 
+/* It works, at a price. */
+static void without_a_log_stderr_hears_what_the_login_lacks(void **state)
+{
+    FILE *file = NULL;
+    char url[RIG_URL_BYTES];
+    (void)state;
+    catch_stderr(&file);
+    rig_permit("poor", "on >PASSWORD ~* &* +@all -getex");
+    rig_url_of("poor", 0, url);
+    stderr_comes_to_say(file, url,
+                        "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)");
+    rig_forget("poor");
+    fclose(file);
+}
+
 static void nothing_is_said_where_all_is_well_or_it_is_switched_off(void **state)
 {
     FILE *file = NULL;
@@ -648,6 +663,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(without_a_log_stderr_hears_what_is_wrong_with_redis, release_stderr),
+        cmocka_unit_test_teardown(without_a_log_stderr_hears_what_the_login_lacks, release_stderr),
         cmocka_unit_test_teardown(nothing_is_said_where_all_is_well_or_it_is_switched_off, release_stderr),
         cmocka_unit_test(a_loader_that_breaks_its_contract_is_named_with_its_key),
         cmocka_unit_test(a_batch_loader_is_named_with_the_keys_it_left),

@@ -34,7 +34,7 @@ function find_function(name,    at, head, end) {
         if (file[at] == "{") {
             for (head = at - 1; head > 0 && file[head] != "" && file[head] !~ /(^}|;$|\*\/$|^#)/; head--)
                 if (file[head] ~ ("(^|[^a-zA-Z0-9_])" name "\\(") && file[head] !~ /^[ \t]/) {
-                    for (end = at; file[end] !~ /^}/; end++)
+                    for (end = at; end < file_lines && file[end] !~ /^}/; end++)
                         if (file[end] ~ /^#/)
                             die(name "() has a line for the preprocessor")
                     first = head
