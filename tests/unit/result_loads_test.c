@@ -368,6 +368,11 @@ static void an_answer_older_than_a_finished_write_is_stale(void **state)
     made_run_finish(&run);
     assert_true(run.result->has_writes);
     assert_int_equal(run.result->stale_answers, expected);
+    result_clear(run.result);
+    for (size_t i = 0; i < run.count; i++)
+        run.at[i].version = 0;
+    made_run_finish(&run);
+    assert_false(run.result->has_writes); /* no version, no figure */
     made_run_end(&run);
 }
 
