@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_room(const struct redis *redis, size_t argc, const size_t *argv_bytes)
+static bool fits_in_pipeline(const struct redis *redis, size_t argc, const size_t *argv_bytes)
 {
     size_t room = redis->config.max_pending_bytes, pending = redis_pipeline_bytes(&redis->pipeline);
 
@@ -29,7 +29,7 @@ static bool queue(struct redis *redis, size_t argc, const char *const *argv, con
     uint64_t now = redis_now_ms();
 
     assert(redis->config.channel == NULL);
-    if (redis->stage == STAGE_CLOSED || !has_room(redis, argc, argv_bytes))
+    if (redis->stage == STAGE_CLOSED || !fits_in_pipeline(redis, argc, argv_bytes))
         return false;
     command->deadline_ms = now + redis->config.limit_ms;
     if (!redis_pipeline_add(&redis->pipeline, argc, argv, argv_bytes, command))

@@ -262,11 +262,11 @@ static void measure_stale(const struct expect *expect, const struct expect_sourc
     out->count = result->stale_answers;
     out->total = result->outcomes[RECORD_ANSWERED];
     out->kind = SHARE;
-    if (!result->has_writes)
+    if (result->write_count == 0)
         out->unknown = "nobody wrote";
     else if (out->total == 0)
         out->unknown = "nothing was answered";
-    else if (result->dated_answers == 0)
+    else if (!result->has_writes)
         out->unknown =
             "no answer has the version of a key that was written before: is its text in the bodies?";
     else

@@ -139,7 +139,7 @@ const timelines = () => {
     return all.every(one => one === null) ? [] : [
         html('h2', {}, has ? 'Latency over time' : 'Waiting over time'),
         soft(has ? 'Thick line: p50; thin line: p99; shaded up to the slowest. ' : '',
-            'Dotted lines: a value expired and was loaded. Shaded bands and numbered bars: what was done to it. ',
+            'Dotted lines: a value expired and was loaded. Shaded bands and numbered bars: what was done to the service. ',
             'Crosses: requests failed.'),
         html('p', { class: 'soft pointing' }, 'Point at a plot for its values, drag across it to see a span of it. ' +
             'On a touch screen: one finger, two fingers. By keyboard: arrows, + and −, Esc.'),

@@ -95,9 +95,9 @@ struct result {
     uint64_t outcomes[RECORD_OUTCOMES];
     uint64_t statuses[600]; /* [0]: those of 600 and more */
     uint64_t caches[RECORD_CACHES];
-    bool has_writes;
+    bool has_writes;        /* an answer had a version, of a key that was written before */
     uint64_t stale_answers; /* older than a version whose write was over before the request was sent */
-    uint64_t dated_answers; /* those with a version, of a key that was written before; not in a file */
+    uint64_t write_count;   /* that were over; not in a file */
     struct result_quantiles all, errors; /* all answered; those of them with 5xx */
     struct result_quantiles by_cache[RECORD_CACHES];
     struct result_point curve[RESULT_CURVE_MAX];

@@ -7,7 +7,7 @@
  *     counts      loads per expiry, failed requests, stale answers: where one of the two is perfect (one load per
  *                 expiry, no failure), exactly: a single one more is worse. Where neither is, they are the outcome of a
  *                 race: a change is more than 3 standard deviations of a Poisson count, and more than 10 %. Loads per
- *                 expiry that were known and are not any more are worse.
+ *                 expiry or stale answers that were known and are not any more are worse.
  *     checks      one that held and does not hold any more is worse.
  *     latency     p50, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
  *                 result_noise.h, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
@@ -94,6 +94,12 @@ static enum verdict judge_counts(const struct comparison *comparison, const stru
                : NOISE;
 }
 
+static void print_lost(struct comparison *comparison, const char *label, const char *theirs)
+{
+    bool is_judged = comparison->judges_counts && !comparison->now->is_partial;
+    print_line(comparison, label, theirs, "not known", 0, "", is_judged ? WORSE : NOT_JUDGED);
+}
+
 static void compare_loads(struct comparison *comparison)
 {
     const struct result *now = comparison->now, *earlier = comparison->earlier;
@@ -101,8 +107,7 @@ static void compare_loads(struct comparison *comparison)
     if (earlier->expiries == 0)
         return;
     if (now->expiries == 0) {
-        print_line(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2),
-                   "not known", 0, "", comparison->judges_counts && !now->is_partial ? WORSE : NOT_JUDGED);
+        print_lost(comparison, "loads per expiry", text_decimal(theirs, earlier->loads_per_expiry, 2));
         return;
     }
     enum verdict verdict =
@@ -123,6 +128,16 @@ static void compare_bad(struct comparison *comparison, const char *label, uint64
     double ratio = (double)now / (double)comparison->now->requests * (double)comparison->earlier->requests /
                    (double)earlier;
     print_line(comparison, label, text_count(theirs, earlier), text_count(mine, now), ratio, "", verdict);
+}
+
+static void compare_stale(struct comparison *comparison)
+{
+    const struct result *now = comparison->now, *earlier = comparison->earlier;
+    char theirs[TEXT_NUMBER_BYTES];
+    if (now->has_writes && earlier->has_writes)
+        compare_bad(comparison, "stale answers", now->stale_answers, earlier->stale_answers);
+    else if (earlier->has_writes)
+        print_lost(comparison, "stale answers", text_count(theirs, earlier->stale_answers));
 }
 
 /* ---- times ---- */
@@ -286,9 +301,7 @@ static void compare_result(struct comparison *comparison)
     compare_loads(comparison);
     compare_bad(comparison, "failed requests", result_failed(comparison->now),
                 result_failed(comparison->earlier));
-    if (comparison->now->has_writes && comparison->earlier->has_writes)
-        compare_bad(comparison, "stale answers", comparison->now->stale_answers,
-                    comparison->earlier->stale_answers);
+    compare_stale(comparison);
     compare_latencies(comparison);
     compare_throughput(comparison);
     show_peak(comparison);

@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct result_hot) == 72, "a new field belongs into hot[],
 _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fields_of_strain[], too");
 _Static_assert(sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
                        RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-                   121208 + 2 * 8 + 320, /* keys_unknown and dated_answers are of the run only */
+                   121208 + 2 * 8 + 320, /* keys_unknown and write_count are of the run only */
                "a new field belongs into fields_of_result[] or field_lists[], too");
 _Static_assert(sizeof(struct report) == 2088, "a new field belongs into fields_of_report[], too");
 _Static_assert(sizeof(struct witness_command) == 32, "a new field belongs into command[], too");

@@ -5,7 +5,7 @@
  * Each URL has one {...} at most, so what was asked for is told apart by URL and number. Statements that differ in more
  * than that (an instant, the number of a request) would make every load an expiry of its own, and then nothing would
  * ever be loaded twice. So there must not be more different statements than things that were asked for; nor, where one
- * value of all statements is a number that was asked for, more of them with one number than URLs with it.
+ * value of all statements is or ends with a number that was asked for, more of them with one number than URLs with it.
  */
 #include "load/report/result_parts.h"
 
@@ -72,7 +72,7 @@ static size_t urls_with(const struct asked *asked, uint64_t number)
 
 /* ---- the values of a key ---- */
 
-/* The value at a place of "7, it's, 9", if it is a number that was asked for. */
+/* The value at a place of "7, it's, item:9", if its only digits, at its end, are a number that was asked for. */
 static bool number_at(const struct asked *asked, const char *key, size_t place, uint64_t *number)
 {
     char *end;
@@ -80,9 +80,10 @@ static bool number_at(const struct asked *asked, const char *key, size_t place, 
         key = strstr(key, ", ");
         key = key != NULL ? key + 2 : NULL;
     }
-    if (key == NULL || *key < '0' || *key > '9')
+    const char *digits = key != NULL ? key + strcspn(key, "0123456789,") : "";
+    if (*digits < '0' || *digits > '9')
         return false;
-    *number = strtoull(key, &end, 10);
+    *number = strtoull(digits, &end, 10);
     return (*end == '\0' || strncmp(end, ", ", 2) == 0) && *number <= UINT32_MAX &&
            urls_with(asked, *number) > 0;
 }

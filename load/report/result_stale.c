@@ -48,8 +48,8 @@ static uint32_t version_due(const struct record *record, const struct result_wri
 
 bool stale_make(const struct result_source *source, struct result *out)
 {
-    out->has_writes = source->write_count > 0;
-    if (!out->has_writes)
+    out->write_count = source->write_count;
+    if (source->write_count == 0)
         return true;
     struct result_write *writes = calloc(source->write_count, sizeof *writes);
     if (writes == NULL)
@@ -60,7 +60,7 @@ bool stale_make(const struct result_source *source, struct result *out)
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         uint32_t due = version_due(record, writes, source->write_count);
-        out->dated_answers += due > 0;
+        out->has_writes = out->has_writes || due > 0;
         out->stale_answers += due > record->version;
     }
     free(writes);

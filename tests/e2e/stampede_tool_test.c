@@ -611,7 +611,7 @@ static void scenarios_and_demo_are_found_from_any_folder(void **state)
     snprintf(setting, sizeof setting, "CATALOGD=%s", catalogd);
     expect_status(run_shell(settings,
                             "cd '%s' && '%s' scenario no-such-name; '%s' demo --scale 200 --requests 20 "
-                            "--delay 1 --json j.json --html h.html && test -s j.json",
+                            "--delay 1 --json j.json --html h.html && test -s j.json && test -s h.html",
                             folder, absolute, absolute),
                   HELD);
     expect_said("no-such-name: neither a file nor one of the scenarios in /");

@@ -67,7 +67,7 @@ static int set_up(void **state)
     result.loads_per_expiry = 1.5;
     result.command_sum = 25;
     result.stale_answers = 1;
-    result.dated_answers = 3;
+    result.write_count = 3;
     result.offered_per_s = 10;
     for (size_t i = 0; i < 3; i++)
         samples[i].running = (uint32_t)(i == 1 ? 3 : i == 2 ? 2 : 1);
@@ -340,6 +340,7 @@ static void what_nobody_measured_does_not_hold(void **state)
     struct witness_view *looked = &view;
     struct witness_view before = *looked;
     result.has_loads = result.has_redis = result.has_writes = false;
+    result.write_count = 0;
     looked->way = WITNESS_NONE;
     looked->sample_count = 0;
     expect_broken("loads <= 1", "not known: nobody counted loads");
@@ -347,8 +348,7 @@ static void what_nobody_measured_does_not_hold(void **state)
     expect_broken("peak running <= 1", "not known: pg_stat_activity was not sampled then");
     expect_broken("redis commands <= 1", "not known: nobody asked Redis");
     expect_broken("stale answers = 0", "not known: nobody wrote");
-    result.has_writes = true;
-    result.dated_answers = 0;
+    result.write_count = 3;
     expect_broken("stale answers <= 1",
                   "not known: no answer has the version of a key that was written before: is its "
                   "text in the bodies?");

@@ -157,7 +157,7 @@ static void the_first_failure_is_worse(void **state)
     drop(earlier);
 }
 
-static void the_first_stale_answer_is_worse(void **state)
+static void a_stale_answer_is_worse_and_so_is_not_to_know_of_any(void **state)
 {
     (void)state;
     struct result *now = bare(), *earlier = bare();
@@ -165,6 +165,10 @@ static void the_first_stale_answer_is_worse(void **state)
     assert_null(strstr(text, "stale"));
     now->has_writes = earlier->has_writes = true;
     now->stale_answers = 1;
+    assert_false(compare(now, earlier));
+    assert_verdict("stale answers", "WORSE");
+    now->has_writes = false; /* no answer has a version any more */
+    now->stale_answers = 0;
     assert_false(compare(now, earlier));
     assert_verdict("stale answers", "WORSE");
     drop(now);
@@ -448,7 +452,7 @@ int main(void)
         cmocka_unit_test(loads_are_compared_per_expiry_however_long_the_runs_were),
         cmocka_unit_test(what_was_known_of_loads_and_is_not_any_more_is_worse),
         cmocka_unit_test(the_first_failure_is_worse),
-        cmocka_unit_test(the_first_stale_answer_is_worse),
+        cmocka_unit_test(a_stale_answer_is_worse_and_so_is_not_to_know_of_any),
         cmocka_unit_test(a_check_that_no_longer_holds_is_worse),
         cmocka_unit_test(a_latency_beyond_the_noise_of_many_rounds_is_a_change),
         cmocka_unit_test(of_few_rounds_only_a_factor_of_two_is_a_change),

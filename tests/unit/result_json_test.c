@@ -161,7 +161,7 @@ static void make_padding_equal(struct result *into, const struct result *from)
     static const size_t after_bools[][2] = {
         {offsetof(struct result, is_partial) + 1, offsetof(struct result, duration_ms)},
         {offsetof(struct result, has_writes) + 1, offsetof(struct result, stale_answers)},
-        {offsetof(struct result, dated_answers), offsetof(struct result, dated_answers) + sizeof(uint64_t)},
+        {offsetof(struct result, write_count), offsetof(struct result, write_count) + sizeof(uint64_t)},
         {offsetof(struct result, keys_unknown), offsetof(struct result, keys_unknown) + sizeof(char *)},
         {offsetof(struct result, slice_ms) + 4, offsetof(struct result, slices) + sizeof(void *)},
         {offsetof(struct result, blocks), offsetof(struct result, blocks) + sizeof(void *)},

@@ -209,12 +209,18 @@ static void more_keys_with_a_number_than_urls_with_it_are_no_keys(void **state)
     (void)state;
     static const struct load_at noisy[] = {{"1, 7, a", 0}, {"1, 7, b", 1}, {"1, 8, c", 2}, {"1, 9, d", 3}};
     static const struct load_at derived[] = {{"1, 7, a", 0}, {"1, 8, b", 1}, {"1, 8, b", 2}, {"1, 9, a", 3}};
+    static const struct load_at prefixed[] = {
+        {"item:7, 10:00:01", 0}, {"item:7, 10:00:02", 1}, {"item:8, 10:00:03", 2}};
     static const struct load_at named[] = {{"ab, 1", 0}, {"cd, 1", 1}, {"ef, 1", 2}, {"gh, 1", 3}};
     static const struct load_at versions[] = {{"7, 1", 0}, {"8, 2", 1}, {"9, 1", 2}};
     struct made_run run;
     begin(&run);
     MAKE_LOADS(&run, noisy, 1000, 0);
     assert_withheld(run.result, 4, "more different statements than URLs");
+    made_run_end(&run);
+    begin(&run);
+    MAKE_LOADS(&run, prefixed, 1000, 0); /* an instant has several numbers, and is none */
+    assert_withheld(run.result, 3, "more different statements than URLs");
     made_run_end(&run);
     begin(&run);
     MAKE_LOADS(&run, derived, 1000, 0);
@@ -368,6 +374,11 @@ static void an_answer_older_than_a_finished_write_is_stale(void **state)
     made_run_finish(&run);
     assert_true(run.result->has_writes);
     assert_int_equal(run.result->stale_answers, expected);
+    result_clear(run.result);
+    for (size_t i = 0; i < run.count; i++)
+        run.at[i].version = 0;
+    made_run_finish(&run);
+    assert_false(run.result->has_writes); /* no version, no figure */
     made_run_end(&run);
 }
 
