@@ -180,7 +180,7 @@ static void bodies_that_are_only_announced_keep_nobody_from_writing(void **state
     for (unsigned i = 0; i < 2; i++) {
         struct drips *drips = NULL;
         struct drips_options options = loiterers(fleet, head, sizeof head - 1);
-        options.drips = i == 1;
+        options.drip = i == 1 ? "x" : NULL;
         assert_true(drips_open(&options, &drips));
         assert_true(fleet_wait_metric(fleet, 0, "catalogd_connections_busy", LOITER_BYTES / BODY_BYTES_MAX));
         for (unsigned long version = 1; version <= 10; version++)
@@ -221,7 +221,7 @@ static void a_body_that_does_not_come_is_waited_for_for_five_seconds(void **stat
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
     struct drips_options options = loiterers(fleet, head, sizeof head - 1);
     options.count = 1;
-    options.drips = true;
+    options.drip = "x";
     uint64_t begun_us = net_now_us();
     assert_true(drips_open(&options, &drips));
     while (drips_hung_up(drips) == 0 && net_now_us() - begun_us < (uint64_t)(LIMIT_MS + MACHINE_MS) * 1000)
