@@ -225,9 +225,17 @@ static struct client *oldest(const struct server_loop *loop, enum client_state s
     return client;
 }
 
+/* Whoever has been reading for longest, if that is too long; NULL: nobody is. */
+static struct client *slow_reader(const struct server_loop *loop)
+{
+    struct client *client = oldest(loop, CLIENT_SENDING);
+
+    return client != NULL && uv_now(&loop->uv) - client->since_ms >= CLIENT_SLOW_MS ? client : NULL;
+}
+
 void client_make_way(struct server_loop *loop)
 {
-    static const enum client_state asking_nothing[] = {CLIENT_FRESH, CLIENT_HEAD, CLIENT_IDLE};
+    static const enum client_state asking_nothing[] = {CLIENT_FRESH, CLIENT_HEAD, CLIENT_BODY, CLIENT_IDLE};
     struct client *first = NULL;
 
     for (size_t i = 0; i < sizeof(asking_nothing) / sizeof(asking_nothing[0]); i++) {
@@ -236,6 +244,8 @@ void client_make_way(struct server_loop *loop)
         if (client != NULL && (first == NULL || client->since_ms < first->since_ms))
             first = client;
     }
+    if (first == NULL)
+        first = slow_reader(loop);
     if (first == NULL)
         return;
     end(first);

@@ -50,7 +50,7 @@ enum {
     CLIENT_BODY_BYTES_A_MS = 8,          /* for so many bytes of a body it has a millisecond, */
     CLIENT_BODY_LEAST_MS = 5000,         /* and so long beside */
     CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* for answers to /products?ids= that are being sent, on one loop */
-    CLIENT_SLOW_MS = 1000,               /* whoever reads such an answer for longer makes way for another */
+    CLIENT_SLOW_MS = 1000,               /* whoever reads an answer for longer makes way for others */
     CLIENT_LOOK_MS = 2,                  /* how long a request stays ASKED */
     CLIENT_LOOK_MAX = 512,               /* and how many may at a time */
 };
@@ -120,7 +120,8 @@ void client_take_written(struct server_loop *loop);
 
 /* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
 unsigned client_wake(struct server_loop *loop, unsigned count_max);
-/* Shuts down the socket of the client that has asked for nothing, or not wholly, for longest; if there is one. */
+/* Shuts down the socket of the client that has asked for nothing, or not wholly, for longest; if there is none, of the
+ * one that has been reading an answer for longest, if for more than CLIENT_SLOW_MS. */
 void client_make_way(struct server_loop *loop);
 /* Shuts down the sockets of clients whose limit has passed, or who have left unnoticed. Every
  * LOOP_TICK_MS. */

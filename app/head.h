@@ -11,7 +11,8 @@
  *                        ^ from here to the end it is judged
  *
  * So each line is judged where libmicrohttpd says that it found it, and must end where the next one begins. NULs of the
- * sender show, for there are too many; only those that make up for the CR that a bare LF lacks cannot be told from it.
+ * sender show, for there are too many; only one that makes up for the CR that a bare LF lacks cannot be told from it. Nor
+ * can a line of one colon and a bare LF, which libmicrohttpd takes for the empty one, nor bare LFs before the request line.
  *
  *     head_begin() -> head_line() for each that libmicrohttpd lists, in its order -> head_end()
  *

@@ -111,7 +111,7 @@ static const struct row COUNTERS[] = {
      GUARD(redis_reigns)},
     {"guard_breaker_opened", NULL, "Times the breaker opened.", U64, GUARD(breaker_opened)},
     {"catalogd_connections_expired", NULL,
-     "Connections ended for sending or reading too slowly, or for another's large answer.", U64,
+     "Connections ended for sending or reading too slowly, or to make room for others.", U64,
      SERVER(connections_expired)},
 };
 

@@ -356,14 +356,6 @@ static void notified(void *context, struct MHD_Connection *connection, void **sl
         places_leave(*slot);
 }
 
-static void completed(void *context, struct MHD_Connection *connection, void **seen,
-                      enum MHD_RequestTerminationCode code)
-{
-    (void)context, (void)seen, (void)code;
-    if (place_of(connection) != NULL)
-        places_answered(place_of(connection));
-}
-
 /* A thread has one connection: what is said on it is about that one. */
 static _Thread_local struct MHD_Connection *heard;
 
@@ -389,20 +381,25 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               const char *method, const char *version, const char *body, size_t *body_bytes,
                               void **seen)
 {
+    struct place *place = place_of(connection);
     enum problem problem;
+    bool queued;
 
     (void)body, (void)body_bytes;
     if (*seen != context) {
         const struct reply_line line = {method, path, version, *seen};
         *seen = context;
-        if (place_of(connection) == NULL)
+        if (place == NULL)
             return MHD_NO;
-        places_heard(place_of(connection));
-        if (reply_refuses_head(connection, &line, &problem))
-            return refuse(connection, &BAD_HEAD) ? MHD_YES : MHD_NO;
-        return MHD_YES;
+        places_heard(place);
+        if (!reply_refuses_head(connection, &line, &problem))
+            return MHD_YES;
+        queued = refuse(connection, &BAD_HEAD);
+    } else {
+        queued = answer(context, connection, method, path);
     }
-    return answer(context, connection, method, path) ? MHD_YES : MHD_NO;
+    places_answered(place);
+    return queued ? MHD_YES : MHD_NO;
 }
 
 /* ---- opening and closing ---- */
@@ -417,8 +414,7 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
         (unsigned)IDLE_LIMIT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
         MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL, MHD_OPTION_URI_LOG_CALLBACK, hear_request_line,
-        NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-        MHD_OPTION_END);
+        NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_END);
 }
 
 static bool ops_start(struct ops *ops, const struct settings *settings)

@@ -68,7 +68,7 @@ struct place *places_take(struct places *places, int fd)
         if (place->taken)
             continue;
         place->taken = true;
-        place->ended = false;
+        place->ended = place->answered = false;
         place->fd = fd;
         yield_in(place, PLACES_HEAD_MS);
         return place;
@@ -83,10 +83,13 @@ void places_leave(struct place *place)
 
 void places_heard(struct place *place)
 {
-    yield_in(place, PLACES_ANSWER_MS);
+    if (!place->answered)
+        yield_in(place, PLACES_ANSWER_MS);
 }
 
 void places_answered(struct place *place)
 {
-    yield_in(place, PLACES_HEAD_MS);
+    if (!place->answered)
+        yield_in(place, PLACES_READ_MS);
+    place->answered = true;
 }

@@ -15,6 +15,10 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 enum { ASK_LIMIT_MS = 10000, BODY_BYTES_MAX = 131072 };
 
 #define HOST "Host: shop\r\n"
@@ -180,13 +184,43 @@ static void bodies_that_are_only_announced_keep_nobody_from_writing(void **state
     for (unsigned i = 0; i < 2; i++) {
         struct drips *drips = NULL;
         struct drips_options options = loiterers(fleet, head, sizeof head - 1);
-        options.drips = i == 1;
+        options.drip = i == 1 ? "x" : NULL;
         assert_true(drips_open(&options, &drips));
         assert_true(fleet_wait_metric(fleet, 0, "catalogd_connections_busy", LOITER_BYTES / BODY_BYTES_MAX));
         for (unsigned long version = 1; version <= 10; version++)
             assert_int_equal(writes_put(fleet, 0, 20 + i, version, 1), 200);
         drips_close(&drips);
     }
+}
+
+/* Its head was taken: it was told to go on. */
+static int begin_upload(const struct fleet *fleet)
+{
+    static const char head[] =
+        "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "Expect: 100-continue\r\n\r\n";
+    struct net_address address;
+    char byte;
+    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0);
+    assert_int_equal(send(fd, head, sizeof head - 1, MSG_NOSIGNAL), sizeof head - 1);
+    assert_true(net_wait(fd, POLLIN, net_now_us() + (uint64_t)ASK_LIMIT_MS * 1000));
+    assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1);
+    return fd;
+}
+
+static void bodies_that_hold_every_connection_keep_nobody_out(void **state)
+{
+    enum { HOLDERS = 64 };
+    struct fleet *fleet = *state;
+    int fds[HOLDERS];
+    assert_true(fleet_start(
+        fleet, 1, writes_settings(fleet, (const char *[]){"MAX_CONNECTIONS=64", "SERVER_LOOPS=1", NULL})));
+    for (size_t i = 0; i < HOLDERS; i++)
+        fds[i] = begin_upload(fleet);
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/7"), 200);
+    for (size_t i = 0; i < HOLDERS; i++)
+        close(fds[i]);
 }
 
 /* They send all but the last byte: more than a loop holds for all of them. Those who linger longest go first. */
@@ -221,7 +255,7 @@ static void a_body_that_does_not_come_is_waited_for_for_five_seconds(void **stat
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
     struct drips_options options = loiterers(fleet, head, sizeof head - 1);
     options.count = 1;
-    options.drips = true;
+    options.drip = "x";
     uint64_t begun_us = net_now_us();
     assert_true(drips_open(&options, &drips));
     while (drips_hung_up(drips) == 0 && net_now_us() - begun_us < (uint64_t)(LIMIT_MS + MACHINE_MS) * 1000)
@@ -276,6 +310,7 @@ int main(void)
         cmocka_unit_test_teardown(the_database_has_the_last_word_on_a_category, fleet_end),
         cmocka_unit_test_teardown(a_body_of_the_largest_size_is_taken_and_judged, fleet_end),
         cmocka_unit_test_teardown(bodies_that_are_only_announced_keep_nobody_from_writing, fleet_end),
+        cmocka_unit_test_teardown(bodies_that_hold_every_connection_keep_nobody_out, fleet_end),
         cmocka_unit_test_teardown(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory,
                                   fleet_end),
         cmocka_unit_test_teardown(a_body_that_does_not_come_is_waited_for_for_five_seconds, fleet_end),

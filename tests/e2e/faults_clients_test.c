@@ -330,6 +330,32 @@ static void documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_fr
     assert_true(probe_wait_quiet(fleet, 0));
 }
 
+/* Whoever asks and reads takes the place of one who does not, for a second at least. */
+static void answers_that_nobody_reads_keep_nobody_out(void **state)
+{
+    enum { HOLDERS = 4, RECEIVE_BYTES = 2048 };
+    struct fleet *fleet = *state;
+    struct lone unread[HOLDERS];
+    char path[BURST_PATH_BYTES];
+    struct http_answer first;
+    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    unsigned status = 0;
+    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_CONNECTIONS=4", "SERVER_LOOPS=1", NULL}));
+    ask_for_large(fleet, path, &first);
+    http_answer_clear(&first);
+    for (size_t i = 0; i < HOLDERS; i++) {
+        unread[i] = lone_connect(fleet, 0, RECEIVE_BYTES);
+        lone_ask(&unread[i], path);
+        assert_true(is_served(&unread[i]));
+    }
+    while (status != 200 && net_now_us() < end_us)
+        status = fleet_ask_status(fleet, 0, "/ping");
+    assert_int_equal(status, 200);
+    for (size_t i = 0; i < HOLDERS; i++)
+        lone_hang_up(&unread[i]);
+    assert_true(probe_wait_quiet(fleet, 0));
+}
+
 /* ---- a crowd on one key ---- */
 
 struct crowd {
@@ -445,6 +471,7 @@ int main(void)
         cmocka_unit_test_teardown(waiters_of_the_burst_itself_may_read_as_late_as_they_like, fleet_end),
         cmocka_unit_test_teardown(
             documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs, fleet_end),
+        cmocka_unit_test_teardown(answers_that_nobody_reads_keep_nobody_out, fleet_end),
         cmocka_unit_test_teardown(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread,
                                   fleet_end),
     };

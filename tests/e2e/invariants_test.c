@@ -271,7 +271,7 @@ static void forty_who_drip_do_not_keep_a_probe_from_its_answer(void **state)
                                           .count = DRIPPERS,
                                           .begun = begun,
                                           .begun_bytes = sizeof begun - 1,
-                                          .drips = true};
+                                          .drip = "x"};
     assert_true(drips_open(&options, &drips));
     for (int i = 0; i < PROBES; i++) {
         struct http_answer answer;

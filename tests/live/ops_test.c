@@ -139,8 +139,10 @@ static void a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again(vo
 
 /* ---- those who keep others out ---- */
 
+#define QUESTION "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+
 /* They come back as often as they are hung up on, and all the while it is asked. */
-static void assert_healthy_among(struct service *service, const char *begun)
+static void assert_healthy_among(struct service *service, const char *begun, const char *drip)
 {
     enum { ASKED = 10, PROMPT_MS = 1000 };
     const struct drips_options options = {.host = service->host,
@@ -148,7 +150,7 @@ static void assert_healthy_among(struct service *service, const char *begun)
                                           .count = 3 * PLACES_MAX,
                                           .begun = begun,
                                           .begun_bytes = strlen(begun),
-                                          .drips = true};
+                                          .drip = drip};
     struct drips *drips = NULL;
     unsigned prompt = 0;
     assert_true(drips_open(&options, &drips));
@@ -162,7 +164,7 @@ static void assert_healthy_among(struct service *service, const char *begun)
     assert_true(prompt > ASKED / 2); /* but for when the machine stands still */
 }
 
-static void whoever_drips_into_it_keeps_nobody_from_asking(void **state)
+static void whoever_drips_or_asks_for_ever_keeps_nobody_from_asking(void **state)
 {
     char folder[] = "/tmp/ops_test.XXXXXX", path[sizeof folder + 8];
     (void)state;
@@ -172,8 +174,9 @@ static void whoever_drips_into_it_keeps_nobody_from_asking(void **state)
         struct service service;
         service_open(&service, i == 0 ? NULL : path);
         assert_true(becomes(&service, 200));
-        assert_healthy_among(&service, "GET /healthz HTTP/1.1\r\nHost: a\r\nX: ");
-        assert_healthy_among(&service, "G");
+        assert_healthy_among(&service, "GET /healthz HTTP/1.1\r\nHost: a\r\nX: ", "x");
+        assert_healthy_among(&service, "G", "x");
+        assert_healthy_among(&service, QUESTION, QUESTION QUESTION);
         service_close(&service);
     }
     assert_int_equal(rmdir(folder), 0);
@@ -183,7 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again),
-        cmocka_unit_test(whoever_drips_into_it_keeps_nobody_from_asking),
+        cmocka_unit_test(whoever_drips_or_asks_for_ever_keeps_nobody_from_asking),
     };
     return cmocka_run_group_tests_name("operations listener", tests, NULL, NULL);
 }

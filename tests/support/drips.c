@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ static void leave(struct drips *drips, struct drip *drip)
     atomic_fetch_add(&drips->hung_up, drip->sent_bytes > 0);
 }
 
-/* What it begins with, as far as the socket takes it, or one byte more when its time has come. */
+/* What it begins with, as far as the socket takes it, or what it drips when its time has come. */
 static void say(struct drips *drips, struct drip *drip)
 {
     const struct drips_options *options = drips->options;
@@ -50,8 +51,8 @@ static void say(struct drips *drips, struct drip *drip)
             drip->has_begun = true;
             atomic_fetch_add(&drips->begun_count, 1);
         }
-    } else if (options->drips && net_now_us() - drip->dripped_us > (uint64_t)DRIPS_EVERY_MS * 1000) {
-        send(drip->fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } else if (options->drip != NULL && net_now_us() - drip->dripped_us > (uint64_t)DRIPS_EVERY_MS * 1000) {
+        send(drip->fd, options->drip, strlen(options->drip), MSG_NOSIGNAL | MSG_DONTWAIT);
         drip->dripped_us = net_now_us();
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drips.h - clients who begin a request, send the rest of it a byte at a time, and come back as soon as they are hung
- * up on.
+ * drips.h - clients who begin a request, send little more of it, or the same again, for ever, and come back as soon as
+ * they are hung up on.
  *
  * Threads: one of its own for all of them, from open to close; the rest on the test's.
  */
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DRIPS_MAX = 512, DRIPS_EVERY_MS = 100 };
+enum { DRIPS_MAX = 512, DRIPS_EVERY_MS = 50 };
 
 struct drips_options {
     const char *host; /* see net.h */
@@ -20,7 +20,7 @@ struct drips_options {
     size_t count;
     const char *begun; /* what each sends at once */
     size_t begun_bytes;
-    bool drips; /* false: and nothing more */
+    const char *drip; /* and then again and again; NULL: nothing more */
 };
 
 struct drips;
