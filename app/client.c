@@ -355,9 +355,10 @@ static enum MHD_Result send_result(struct client *client, const struct guard_res
 
 static enum MHD_Result send_selection(struct client *client, const char *path)
 {
+    const size_t most_bytes = selection_bytes(client->selection);
     struct answer answer;
 
-    if (!make_room_for_answer(client->loop, selection_bytes(client->selection)))
+    if (most_bytes > 0 && !make_room_for_answer(client->loop, most_bytes))
         return send_problem(client, PROBLEM_UNREAD, path, false);
     selection_answer(client->selection, path, client->loop->shared->fresh_ms, &answer);
     client->answer_bytes = answer.body_bytes;

@@ -199,15 +199,18 @@ static enum MHD_Result judge_line(void *context, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
+/* False: nothing of *out counts. */
 static bool head_is_sound(struct MHD_Connection *connection, const struct reply_line *line, struct head *out)
 {
+    if (!line_is_sound(line))
+        return false;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     const char *left = line->version + sizeof(MHD_HTTP_VERSION_1_1) - 1;
 
     head_begin(out, left, (size_t)(line->method + info->header_size - left));
     MHD_get_connection_values(connection, MHD_HEADER_KIND, judge_line, out);
-    return line_is_sound(line) && head_end(out);
+    return head_end(out);
 }
 
 bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,

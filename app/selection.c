@@ -127,6 +127,8 @@ size_t selection_bytes(const struct selection *selection)
 {
     size_t size = 64;
 
+    if (first_problem(selection) != NULL)
+        return 0;
     for (uint32_t i = 0; i < selection->ids.count; i++) {
         const struct guard_value *value = selection->results[i].value;
 

@@ -37,7 +37,7 @@ void selection_take(struct selection *selection, const struct guard_result *resu
 /* Nothing had to be waited for but Redis. */
 bool selection_is_hit(const struct selection *selection);
 
-/* No answer is longer. */
+/* No document is longer; 0: it is a problem instead. */
 size_t selection_bytes(const struct selection *selection);
 void selection_answer(const struct selection *selection, const char *path, uint32_t fresh_ms,
                       struct answer *out);
