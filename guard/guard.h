@@ -571,7 +571,8 @@ enum guard_redis_state {
     GUARD_REDIS_DENIED,   /* connected, but Redis refuses us: password, ACL, database number */
     GUARD_REDIS_UP,
     GUARD_REDIS_REPLICA, /* the server is a replica, or has become one; connected again until it is a master */
-    GUARD_REDIS_FENCED, /* connected to a master without its replicas (NOREPLICAS): nothing is answered from it */
+    GUARD_REDIS_FENCED, /* connected to a master without its replicas (NOREPLICAS): nothing is answered from it, and
+                            every 5 s it is looked up anew */
 };
 
 /* Upper bounds of the histogram buckets below in microseconds; the last bucket has none. */

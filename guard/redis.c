@@ -184,8 +184,7 @@ void redis_tell_up(struct redis *redis)
     if (redis_now_ms() < redis->denied_until_ms)
         return; /* end_denial() */
     if (redis->greeting.fence.no_replicas)
-        tell(redis, GUARD_REDIS_FENCED,
-             "fenced: a master without its replicas; another may have taken its place");
+        tell(redis, GUARD_REDIS_FENCED, REDIS_FENCED_TEXT);
     else
         tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
 }

@@ -34,6 +34,7 @@ void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class
 void redis_fence_passed(struct redis_fence *fence)
 {
     fence->no_replicas = false;
+    fence->shut_ms = 0;
     fence->mode = fence->no_getex ? without_getex(fence) : REDIS_FENCE_WRITE;
 }
 
@@ -49,6 +50,11 @@ void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class
 void redis_fence_up(struct redis_fence *fence, uint64_t now_ms)
 {
     fence->sent_ms = fence->beat_ms = fence->role_ms = now_ms;
+}
+
+bool redis_fence_redials(const struct redis_fence *fence, uint64_t now_ms)
+{
+    return fence->no_replicas && fence->shut_ms != 0 && now_ms >= fence->shut_ms + REDIS_REDIAL_MS;
 }
 
 static uint64_t beat_due_ms(const struct redis_fence *fence)
@@ -74,6 +80,8 @@ enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms)
     if (now_ms < redis_fence_next_ms(fence))
         return REDIS_BEAT_NONE;
     fence->beat_ms = now_ms;
+    if (fence->no_replicas && fence->shut_ms == 0)
+        fence->shut_ms = now_ms;
     if (role)
         fence->role_ms = now_ms;
     return role ? REDIS_BEAT_ROLE : REDIS_BEAT_WRITE;

@@ -17,6 +17,9 @@
  * replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy or not,
  * it is ROLE, for replicas that take writes.
  *
+ * A master that stays without its replicas may have been replaced, and then its address leads elsewhere: every
+ * REDIS_REDIAL_MS the connection is made anew; its greeting asks for replicas, too.
+ *
  * Pure; the owner's thread. The instants are the owner's.
  */
 #ifndef GUARD_REDIS_FENCE_H
@@ -24,7 +27,7 @@
 
 #include "redis.h"
 
-enum { REDIS_BEAT_MS = 500, REDIS_ROLE_MS = 10 * REDIS_BEAT_MS };
+enum { REDIS_BEAT_MS = 500, REDIS_ROLE_MS = 10 * REDIS_BEAT_MS, REDIS_REDIAL_MS = 10 * REDIS_BEAT_MS };
 
 enum redis_fence_mode { REDIS_FENCE_WRITE, REDIS_FENCE_ROLE, REDIS_FENCE_SHUT };
 
@@ -32,6 +35,7 @@ struct redis_fence {
     enum redis_fence_mode mode;
     bool no_getex, no_role;    /* this login or server: for as long as the connection lives */
     bool no_replicas;          /* NOREPLICAS was the last word */
+    uint64_t shut_ms;          /* no_replicas: since the first heartbeat of then; else 0 */
     uint64_t sent_ms;          /* the last command */
     uint64_t beat_ms, role_ms; /* the last heartbeat; the last that was ROLE */
 };
@@ -45,6 +49,8 @@ void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class
 
 /* A greeted connection comes up; what the greeting has learned stays. */
 void redis_fence_up(struct redis_fence *fence, uint64_t now_ms);
+/* Time to see where the address leads. */
+bool redis_fence_redials(const struct redis_fence *fence, uint64_t now_ms);
 
 enum redis_beat { REDIS_BEAT_NONE, REDIS_BEAT_WRITE, REDIS_BEAT_ROLE };
 /* What is to be asked now. */

@@ -18,6 +18,8 @@
 
 enum { REDIS_TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE, NANOSECONDS_PER_MS = 1000000 };
 
+#define REDIS_FENCED_TEXT "fenced: a master without its replicas; another may have taken its place"
+
 enum stage {
     STAGE_RESTING,  /* until rest is over; no socket */
     STAGE_REACHING, /* DNS and connect */

@@ -146,6 +146,8 @@ void redis_beat_if_due(struct redis *redis)
 
     if (redis_is_void(redis))
         redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
+    if (redis->stage == STAGE_UP && redis_fence_redials(&redis->greeting.fence, redis_now_ms()))
+        redis_lose(redis, GUARD_REDIS_FENCED, REDIS_FENCED_TEXT);
     if (redis->stage != STAGE_UP)
         return;
     due = redis_fence_beat(&redis->greeting.fence, redis_now_ms());

@@ -202,11 +202,24 @@ static void a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_o
     put_visibly(PROCESSES);
     for (unsigned i = 0; i < GETS; i++)
         show(i % (PROCESSES + 1), scene.version);
+    for (size_t i = 0; i <= PROCESSES;
+         i++) { /* it leads to the other one, so they do not stay with this one */
+        expect_state(i, "up");
+        assert_true(stack_log_count(scene.fleet->catalogd[i].log_path, 0, "fenced: ") > 0 || i == PROCESSES);
+    }
+}
+
+static void a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back(void **state)
+{
+    (void)state;
+    tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 2");
     for (size_t i = 0; i < PROCESSES; i++) {
         expect_state(i, "fenced");
         expect_readyz(i, "\"fenced\"");
     }
-    expect_state(PROCESSES, "up");
+    tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 1");
+    for (size_t i = 0; i < PROCESSES; i++)
+        expect_state(i, "up");
 }
 
 static bool all_have_left_for_the_replica(void *context)
@@ -248,6 +261,7 @@ int main(void)
         SCENE(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica, begin),
         SCENE(a_name_that_leads_to_a_replica_is_told, begin),
         SCENE(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on, begin),
+        SCENE(a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back, begin),
         SCENE(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly),
     };
     return cmocka_run_group_tests_name("failover", tests, up, fleet_down);

@@ -130,6 +130,27 @@ static void a_master_without_its_replicas_is_up_and_answers_no_value(void **stat
     rig_finish(&rig);
 }
 
+/* Its address may lead to another one by then. */
+static void a_master_that_stays_without_replicas_is_connected_to_anew_and_told_once(void **state)
+{
+    struct rig rig;
+    struct call call;
+    (void)state;
+    rig_start(&rig, server.url);
+    rig_wait_up(&rig);
+    tell(&server, "CONFIG SET min-replicas-to-write 1");
+    read_k(&rig, &call);
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_FENCED);
+    const size_t told = rig.state_count;
+    rig_wait_until(&rig, atomic_load(&rig.counters.connects) == 2 && redis_is_up(rig.redis));
+    assert_int_equal(rig.state_count, told);
+    assert_false(redis_may_look_up(rig.redis));
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    rig_wait_until(&rig, redis_may_look_up(rig.redis));
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
+    rig_finish(&rig);
+}
+
 /* A chain of commands, so that one is pending at every instant, until it is told to stop. */
 static struct call chained;
 static bool chain_ends;
@@ -412,6 +433,7 @@ int main(void)
         TEST(a_replica_answers_no_value_and_is_left_without_being_asked),
         TEST(a_replica_that_takes_writes_is_known_by_its_role),
         TEST(a_master_without_its_replicas_is_up_and_answers_no_value),
+        TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_told_once),
         TEST(the_fence_opens_again_however_busy_the_connection_is),
         TEST(a_master_that_cannot_save_is_read_by_its_role),
         TEST(a_login_without_getex_reads_by_role_and_is_told_so),

@@ -105,6 +105,20 @@ static void a_shut_fence_is_tried_every_half_second(void **state)
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_WRITE);
 }
 
+/* Counted from the heartbeat that finds it so. */
+static void a_master_that_stays_without_replicas_is_looked_up_again(void **state)
+{
+    struct redis_fence fence = fence_up();
+    const uint64_t now = BEGIN_MS + REDIS_BEAT_MS;
+    (void)state;
+    redis_fence_refused(&fence, REDIS_ERROR_FENCED);
+    redis_fence_beat(&fence, now);
+    assert_false(redis_fence_redials(&fence, now + REDIS_REDIAL_MS - 1));
+    assert_true(redis_fence_redials(&fence, now + REDIS_REDIAL_MS));
+    redis_fence_passed(&fence);
+    assert_false(redis_fence_redials(&fence, now + REDIS_REDIAL_MS));
+}
+
 static void what_the_login_may_not_ask_is_done_without(void **state)
 {
     struct redis_fence fence = fence_up();
@@ -131,6 +145,7 @@ int main(void)
         cmocka_unit_test(who_is_busy_asks_for_the_role_only),
         cmocka_unit_test(whoever_falls_silent_asks_half_a_second_later),
         cmocka_unit_test(a_shut_fence_is_tried_every_half_second),
+        cmocka_unit_test(a_master_that_stays_without_replicas_is_looked_up_again),
         cmocka_unit_test(what_the_login_may_not_ask_is_done_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
