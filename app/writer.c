@@ -18,10 +18,9 @@
 #include <uv.h>
 
 enum {
-    INVALIDATE_LIMIT_MS = 500, /* at least; then the answer goes out without Redis */
+    INVALIDATE_LIMIT_MS = 500, /* at least, for what is owed, and again for Redis; then the answer goes out */
     INVALIDATE_COMMANDS = 2,   /* and at least so many attempts of REDIS_LIMIT_MS */
     PAYS_SLACK_MS = 1000,      /* what a write may take beside, before others pay for it */
-    OWED_LIMIT_MS = 500,
     ROWS_BYTES_MAX = 1 << 20,
 };
 
@@ -157,7 +156,8 @@ static void invalidate_owed(struct write_job *job)
     struct rows rows;
 
     rows_init(&rows, ROWS_BYTES_MAX);
-    if (!store_owed(job->writer->store, job->transaction_id, cache, now_ms() + OWED_LIMIT_MS, &rows))
+    if (!store_owed(job->writer->store, job->transaction_id, cache,
+                    now_ms() + job->writer->invalidate_limit_ms, &rows))
         atomic_store(&job->missed, true);
     job->to_others = rows.row_count > 0 && strcmp(rows_text(&rows, 0, 1), "t") == 0;
     for (size_t row = 0; row < rows.row_count; row++)
@@ -317,7 +317,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
         .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and to wait for others */
         .limit_ms = settings->write_limit_ms,
         .lock_limit_ms = settings->write_lock_ms,
-        .pays_ms = writer->invalidate_limit_ms + OWED_LIMIT_MS + PAYS_SLACK_MS,
+        .pays_ms = 2 * writer->invalidate_limit_ms + PAYS_SLACK_MS,
     };
 
     if (!store_open(&store, &writer->store))
