@@ -83,7 +83,8 @@ static void read_as_greeting(struct listener *listener, const struct redisReply 
     enum redis_verdict verdict = redis_greeting_read(&listener->greeting, reply, why);
     listener->greeted = verdict != REDIS_GREETING_GOES_ON;
     assert(strlen(why) < sizeof why);
-    assert((verdict == REDIS_GREETING_FAILED || verdict == REDIS_GREETING_DENIED) == (why[0] != '\0'));
+    bool goes_well = verdict == REDIS_GREETING_GOES_ON || verdict == REDIS_GREETING_DONE;
+    assert(goes_well == (why[0] == '\0'));
 }
 
 static void take_reply(struct listener *listener, struct redisReply *reply)
