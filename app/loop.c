@@ -223,7 +223,8 @@ static void ticked(uv_timer_t *timer)
 
 /* ---- opening and closing ---- */
 
-/* So near to the limit idle and slow connections make way for new ones: more than libmicrohttpd accepts before it closes those. */
+/* So near to the limit idle and slow connections make way for new ones: more than libmicrohttpd accepts before it closes
+ * those. */
 static uint32_t spare_connections(uint32_t connections_max)
 {
     const uint32_t wanted = ACCEPTED_A_TURN + connections_max / 16;

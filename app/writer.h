@@ -12,7 +12,8 @@
  *
  * Where other caches are registered they must have confirmed within the same limit, too (others.h). So whoever was told
  * "visible" finds every later reader, in any process, with the new row. If one does not confirm in time the change
- * stands all the same: the answer says visible: false, and the outbox goes on (outbox.h). Nothing of it runs on the load workers, nor on their connections.
+ * stands all the same: the answer says visible: false, and the outbox goes on (outbox.h). Nothing of it runs on the load
+ * workers, nor on their connections.
  *
  * Threads: open, drain and close on one thread; the rest on any. `done` is called exactly once for every
  * accepted job, on a worker or on the guard's thread; it must not block.

@@ -280,7 +280,8 @@ uint32_t loads_wanted(const struct core *core);
 /* Those of them that somebody waits for, as if no refresh were queued. */
 uint32_t loads_wanted_by_users(const struct core *core);
 void loads_dequeue(struct core *core, struct flight *flight);
-/* Starts what can be started; flights that gather only when the turn is over in which they were queued. Called at the end of every event. */
+/* Starts what can be started; flights that gather only when the turn is over in which they were queued. Called at the
+ * end of every event. */
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
 /* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
 void loads_remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter);

@@ -316,8 +316,8 @@ enum guard_mode {
 /*
  * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
  * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of these
- * in 10 s, none of them twice in a row, and the last of those withheld when they are over. `text` is lent until it returns. Any
- * thread, also inside the call that is wrong; in the child of a fork never.
+ * in 10 s, none of them twice in a row; when those are over, the last line that was withheld. `text` is lent until it
+ * returns. Any thread, also inside the call that is wrong; in the child of a fork never.
  *
  * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
  * block; good news is told only after bad.
@@ -571,8 +571,7 @@ enum guard_redis_state {
     GUARD_REDIS_DENIED,   /* connected, but Redis refuses us: password, ACL, database number */
     GUARD_REDIS_UP,
     GUARD_REDIS_REPLICA, /* the server is a replica, or has become one; connected again until it is a master */
-    GUARD_REDIS_FENCED, /* connected to a master without its replicas (NOREPLICAS): nothing is answered from it, and
-                            every 5 s it is looked up anew */
+    GUARD_REDIS_FENCED, /* a master without its replicas (NOREPLICAS): answers nothing; every 5 s connected anew */
 };
 
 /* Upper bounds of the histogram buckets below in microseconds; the last bucket has none. */
