@@ -11,7 +11,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "guard/core.h"
+#include "guard/core/core.h"
 
 #include <assert.h>
 #include <stdio.h>

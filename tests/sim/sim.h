@@ -6,7 +6,7 @@
  *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
  *   sim_lookup.c   the lookup on a server loop, before the core is asked
- *   sim_near.c     the near cache of each process, guard/near.c itself, and what it may answer
+ *   sim_near.c     the near cache of each process, guard/core/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
@@ -26,9 +26,9 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include "guard/chance.h"
-#include "guard/core.h"
-#include "guard/near_use.h"
+#include "guard/base/chance.h"
+#include "guard/core/core.h"
+#include "guard/core/near_use.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -651,7 +651,7 @@ void net_redis_gone(struct sim *sim);
 
 /* ---- sim_tags.c ---- */
 
-/* The tags of a key as guard/tags.h writes them; "": none in this run. */
+/* The tags of a key as guard/base/tags.h writes them; "": none in this run. */
 const char *tags_of_key(const struct sim *sim, uint32_t key);
 bool tags_has(uint32_t key, uint32_t tag);
 /* Whether an invalidation is one of this key, by its name or a tag. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_near.c - the near cache of each process: guard/near.c itself, used by the rule of guard/near_use.c, and what
+ * sim_near.c - the near cache of each process: guard/core/near.c itself, used by the rule of guard/core/near_use.c, and what
  * its hits must be.
  *
  * Own          not older than an invalidation of the same process that was confirmed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_permits.c - the model Redis: the three scripts of the load permits, guard/scripts/permit_*.lua in C; and what
+ * sim_permits.c - the model Redis: the three scripts of the load permits, guard/wire/scripts/permit_*.lua in C; and what
  * must be true of permits.
  *
  * Limit        of the queries whose permit nothing has taken from them no more run at a time than there are permits; in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_process.c - one process: the core and what its shell would do for it. See guard/core.h.
+ * sim_process.c - one process: the core and what its shell would do for it. See guard/core/core.h.
  */
 #include "sim.h"
 #include <stdio.h>
@@ -415,7 +415,7 @@ static void cancel_load(struct sim *sim, const struct process *process, uint64_t
     sim_fail(sim, "p%u cancels a load that it has not started", process->index);
 }
 
-/* What guard/nested.c refuses by itself. */
+/* What guard/run/nested.c refuses by itself. */
 static bool in_chain(const struct sim *sim, const struct load_model *load, uint32_t key)
 {
     uint32_t depth = 0;

@@ -9,7 +9,7 @@
 #ifndef CORE_BENCH_H
 #define CORE_BENCH_H
 
-#include "guard/core.h"
+#include "guard/core/core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/permits.h.
+ * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/core/permits.h.
  */
 #include "core_bench.h"
 
