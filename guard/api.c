@@ -5,10 +5,10 @@
  * guard_get() -> mailbox -> shell_mailbox.c enter_get() -> loop_lookup.c (hit) or core.c -> flight.c
  * -> loop_return()
  */
-#include "guard.h"
-#include "run/blocking.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "guard.h"
+#include "run/blocking.h"
 #include "run/many.h"
 #include "run/shell.h"
 #include <stdio.h>
@@ -180,7 +180,7 @@ static const char *wrong_request(const struct guard *guard, const struct guard_r
  * reaches it only after its lookup. */
 static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
 {
-    uint32_t alone = loop->tickets.used - loop->many_count - loop->together_count;
+    uint32_t alone = loop->tickets.used - loop->many_count - loop->gets_of_many;
     if (alone >= loop->guard->config.max_waiters) {
         atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
         return GUARD_SHED;
@@ -192,7 +192,7 @@ static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
 /* Under the mutex. A load that may still end may still ask. */
 static enum guard_status admit(struct guard *guard, struct get *get)
 {
-    if (guard->draining && (get->waiter.asker == 0 || guard->cancelling))
+    if (guard->draining && (get->waiter.parent_load == 0 || guard->cancelling))
         return GUARD_CLOSING;
     enum guard_status status = take_ticket(guard->own, get);
     if (status != GUARD_OK)
@@ -202,24 +202,24 @@ static enum guard_status admit(struct guard *guard, struct get *get)
     return GUARD_OK;
 }
 
-static void nest(struct get *get, const struct asker *asker)
+static void nest(struct get *get, const struct parent_load *parent)
 {
-    get->waiter.asker = asker->load;
-    if (asker->deadline_us < get->deadline_us)
-        get->deadline_us = asker->deadline_us;
+    get->waiter.parent_load = parent->load;
+    if (parent->deadline_us < get->deadline_us)
+        get->deadline_us = parent->deadline_us;
     if (get->deadline_us < get->waiter.start_us)
         get->deadline_us = get->waiter.start_us;
 }
 
 enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
-                            const struct asker *asker, guard_ticket *ticket)
+                            const struct parent_load *parent, guard_ticket *ticket)
 {
     struct get *get = NULL;
     enum guard_status status = loop_new_get(guard->own, request, &get);
     if (status != GUARD_OK)
         return status;
-    if (asker != NULL)
-        nest(get, asker);
+    if (parent != NULL)
+        nest(get, parent);
     pthread_mutex_lock(&guard->mutex);
     status = admit(guard, get);
     if (status == GUARD_OK && ticket != NULL)

@@ -134,7 +134,7 @@ void core_begin(struct core *core)
 static void end_event(struct core *core, uint64_t now_us)
 {
     loads_pump(core, now_us, false);
-    core->turn_due = core->turn_due || core->gathering > 0;
+    core->turn_due = core->turn_due || core->batched_queued > 0;
 }
 
 /* ---- gets ---- */
@@ -165,17 +165,17 @@ static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *w
     uint64_t soft_us =
         policy->soft_ms > 0 ? waiter->start_us + (uint64_t)policy->soft_ms * 1000 : deadline_us;
     waiter->deadline_us = waiter->alone_us = deadline_us;
-    if (waiter->asker != 0 && now_us < deadline_us)
+    if (waiter->parent_load != 0 && now_us < deadline_us)
         waiter->alone_us = now_us + time_with_others_us(core, deadline_us - now_us);
     waiter->impatient = false;
     alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
 }
 
-static void choose_share(struct flight *flight, bool together)
+static void choose_share(struct flight *flight, bool of_many)
 {
-    flight->share = together ? SHARE_TOGETHER : SHARE_ALONE;
-    flight->gathers = together && flight->policy->batch_loader != NULL;
-    flight->alone = !together;
+    flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
+    flight->batched = of_many && flight->policy->batch_loader != NULL;
+    flight->alone = !of_many;
 }
 
 /* The first one chooses. A refresh stays where it is queued until it is waited for. */
@@ -183,8 +183,8 @@ static void share_with(struct core *core, struct flight *flight, const struct co
 {
     bool refresh = flight->state == FLIGHT_QUEUED && flight->line == LINE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
-        choose_share(flight, waiter->together);
-    flight->alone = flight->alone || !waiter->together;
+        choose_share(flight, waiter->of_many);
+    flight->alone = flight->alone || !waiter->of_many;
     if (flight->alone && !refresh)
         loads_single_out(core, flight);
 }
@@ -199,9 +199,9 @@ static void attach(struct core *core, struct flight *flight, struct core_waiter 
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
     core->stats.waiters++;
-    core->waiters[waiter->together ? SHARE_TOGETHER : SHARE_ALONE]++;
-    if (waiter->asker != 0)
-        loads_remember_asker(core, flight, waiter);
+    core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE]++;
+    if (waiter->parent_load != 0)
+        loads_block(core, flight, waiter);
 }
 
 /* He would wait for himself: his own load waits, in the end, for what he asks for. */
@@ -218,7 +218,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     core_begin(core);
     if (core->closed)
         return GUARD_CLOSING;
-    if (core->waiters[waiter->together ? SHARE_TOGETHER : SHARE_ALONE] >= core->config.max_waiters) {
+    if (core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE] >= core->config.max_waiters) {
         core->stats.shed++;
         return GUARD_SHED;
     }
@@ -229,7 +229,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->asker != 0 && loads_circle(core, flight, waiter->asker);
+    bool circle = waiter->parent_load != 0 && loads_circle(core, flight, waiter->parent_load);
     attach(core, flight, waiter);
     set_limits(core, now_us, waiter, policy, deadline_us);
     if (circle)
@@ -241,14 +241,14 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
 }
 
 static void refresh_key(struct core *core, uint64_t now_us, const struct core_key *key,
-                        const struct guard_policy *policy, const char *filler, bool together)
+                        const struct guard_policy *policy, const char *filler, bool of_many)
 {
     core_begin(core);
     if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
         return;
     struct flight *flight = flight_new(core, key, policy);
     if (flight != NULL) {
-        choose_share(flight, together);
+        choose_share(flight, of_many);
         flight_refresh(core, now_us, flight, filler);
     }
     end_event(core, now_us);
@@ -260,8 +260,8 @@ void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key
     refresh_key(core, now_us, key, policy, filler, false);
 }
 
-void core_refresh_together(struct core *core, uint64_t now_us, const struct core_key *key,
-                           const struct guard_policy *policy, const char *filler)
+void core_refresh_many(struct core *core, uint64_t now_us, const struct core_key *key,
+                       const struct guard_policy *policy, const char *filler)
 {
     refresh_key(core, now_us, key, policy, filler, true);
 }

@@ -17,11 +17,11 @@
 #define GUARD_CORE_H
 
 #include "../base/alarm.h"
-#include "../guard.h"
 #include "../base/key.h"
 #include "../base/table.h"
 #include "../base/tags.h"
 #include "../base/value.h"
+#include "../guard.h"
 
 enum {
     /* "<uuid 36> <tag 16> <lease_ms 7>" and up to 66 bytes for people; compared whole */
@@ -75,11 +75,11 @@ struct core_waiter {
     uint64_t joined;        /* stamp: what is sent after it is fresh enough for this waiter */
     uint64_t start_us;      /* set by the owner, on the core's clock: when the caller asked */
     bool looked_up_in_vain; /* by the owner: Redis did not answer a lookup of this get within its limit */
-    uint64_t asker;         /* set by the owner: the load whose loader asks, nested; 0: none */
+    uint64_t parent_load;   /* set by the owner: the load whose loader asks, nested; 0: none */
     uint64_t alone_us;      /* a nested one's: from here on it does not wait for other processes */
     uint64_t deadline_us;   /* the hard one; the alarm rings at the soft one first */
     bool impatient;         /* past its soft limit */
-    bool together;          /* set by the owner: asked with others, may be loaded in a batch with them */
+    bool of_many;           /* set by the owner: asked with others, may be loaded in a batch with them */
     uint32_t first_round;   /* of the flight when it joined */
     /* by the owner: head of an entry that a lookup of this get found out of date; "": none */
     char refused[TOKEN_UUID_BYTES + 1];
@@ -103,8 +103,8 @@ struct core_waiter *core_next_answer(struct core *core);
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler);
 /* The same for a key that was asked for with others. */
-void core_refresh_together(struct core *core, uint64_t now_us, const struct core_key *key,
-                           const struct guard_policy *policy, const char *filler);
+void core_refresh_many(struct core *core, uint64_t now_us, const struct core_key *key,
+                       const struct guard_policy *policy, const char *filler);
 
 /* ---- invalidations ---- */
 
@@ -182,7 +182,7 @@ struct core_action {
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
     const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
     const char *waiter; /* PERMIT_ACQUIRE, PERMIT_RELEASE: this process in the queue */
-    bool behind;        /* PERMIT_ACQUIRE: only refreshes that nobody waits for are queued */
+    bool background;    /* PERMIT_ACQUIRE: only refreshes that nobody waits for are queued */
     bool more;          /* PERMIT_ACQUIRE: not the last one that is wanted now */
 };
 

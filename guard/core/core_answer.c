@@ -80,13 +80,13 @@ void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
     waiter->flight = NULL;
     alarm_unset(&core->alarms, &waiter->deadline);
     alarms_unreserve(&core->alarms);
-    if (waiter->asker != 0)
-        loads_forget_asker(core, flight, waiter);
+    if (waiter->parent_load != 0)
+        loads_unblock(core, flight, waiter);
     waiter->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
     core->stats.waiters--;
-    core->waiters[waiter->together ? SHARE_TOGETHER : SHARE_ALONE]--;
+    core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE]--;
     (*count_of(&core->stats, result))++;
     core_histogram_add(&core->stats.get_duration, now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);

@@ -62,37 +62,37 @@ enum {
 
 #define TO(state) (1u << FLIGHT_##state)
 static const unsigned LEGAL[FLIGHT_STATES] = {
-    [FLIGHT_NEW] = TO(ASKING) | TO(QUEUED) | TO(RESTING) | TO(ENDED),
-    [FLIGHT_ASKING] = TO(ASKING) | TO(WAITING) | TO(QUEUED) | TO(RELEASING) | TO(RESTING) | TO(ENDED),
-    [FLIGHT_WAITING] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
-    [FLIGHT_QUEUED] = TO(ASKING) | TO(QUEUED) | TO(LOADING) | TO(RELEASING) | TO(ENDED),
-    [FLIGHT_LOADING] = TO(ASKING) | TO(QUEUED) | TO(FILLING) | TO(RELEASING) | TO(COOLING) | TO(ENDED),
-    [FLIGHT_FILLING] = TO(ASKING) | TO(QUEUED) | TO(RELEASING) | TO(ENDED),
-    [FLIGHT_RELEASING] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
-    [FLIGHT_COOLING] = TO(ASKING) | TO(ENDED),
-    [FLIGHT_RESTING] = TO(ASKING) | TO(QUEUED) | TO(ENDED),
+    [FLIGHT_NEW] = TO(ACQUIRING) | TO(QUEUED) | TO(RESTING) | TO(ENDED),
+    [FLIGHT_ACQUIRING] = TO(ACQUIRING) | TO(WAITING) | TO(QUEUED) | TO(RELEASING) | TO(RESTING) | TO(ENDED),
+    [FLIGHT_WAITING] = TO(ACQUIRING) | TO(QUEUED) | TO(ENDED),
+    [FLIGHT_QUEUED] = TO(ACQUIRING) | TO(QUEUED) | TO(LOADING) | TO(RELEASING) | TO(ENDED),
+    [FLIGHT_LOADING] = TO(ACQUIRING) | TO(QUEUED) | TO(FILLING) | TO(RELEASING) | TO(COOLING) | TO(ENDED),
+    [FLIGHT_FILLING] = TO(ACQUIRING) | TO(QUEUED) | TO(RELEASING) | TO(ENDED),
+    [FLIGHT_RELEASING] = TO(ACQUIRING) | TO(QUEUED) | TO(ENDED),
+    [FLIGHT_COOLING] = TO(ACQUIRING) | TO(ENDED),
+    [FLIGHT_RESTING] = TO(ACQUIRING) | TO(QUEUED) | TO(ENDED),
     [FLIGHT_ENDED] = 0,
 };
 #undef TO
 
 /* Who is loaded with others waits for the answers that are about to come with its own: see loads.c. */
-static void count_asking(struct core *core, struct flight *flight, enum flight_state state)
+static void count_pending_acquire(struct core *core, struct flight *flight, enum flight_state state)
 {
-    uint64_t slot = flight->asked_turn % CORE_TURNS;
-    if (flight->counted && --core->asking[slot] == 0)
-        core->answered_turn[slot] = core->turn;
-    flight->counted = state == FLIGHT_ASKING && flight->gathers;
+    uint64_t slot = flight->acquire_turn % CORE_TURNS;
+    if (flight->counted && --core->pending_acquires[slot] == 0)
+        core->replied_turn[slot] = core->turn;
+    flight->counted = state == FLIGHT_ACQUIRING && flight->batched;
     if (!flight->counted)
         return;
-    flight->asked_turn = core->turn;
-    core->asking[flight->asked_turn % CORE_TURNS]++;
+    flight->acquire_turn = core->turn;
+    core->pending_acquires[flight->acquire_turn % CORE_TURNS]++;
     core->turn_due = true;
 }
 
 void flight_move(struct core *core, struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
-    count_asking(core, flight, state);
+    count_pending_acquire(core, flight, state);
     flight->state = state;
     alarm_unset(&core->alarms, &flight->alarm);
 }
@@ -167,7 +167,7 @@ static enum core_wait wait_of(const struct core *core, const struct flight *flig
 static void send_acquire(struct core *core, uint64_t now_us, struct flight *flight)
 {
     bool waited = flight->state == FLIGHT_WAITING;
-    flight_move(core, flight, FLIGHT_ASKING);
+    flight_move(core, flight, FLIGHT_ACQUIRING);
     core->config.make_token(core->config.token_context, flight->policy->lease_ms, flight->token);
     flight->lookup_stamp = core_stamp(core);
     if (waited)
@@ -183,12 +183,12 @@ static void send_acquire(struct core *core, uint64_t now_us, struct flight *flig
 
 void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    bool behind = flight->first == NULL; /* users before refreshes: no place, no question */
-    if (behind && !loads_take_place(core, flight))
+    bool background = flight->first == NULL; /* users before refreshes: no place, no question */
+    if (background && !loads_take_place(core, flight))
         flight_rest(core, now_us, flight, BUSY_REST_MS);
     else if (!core->config.without_redis && breaker_allow(&core->breaker, now_us))
         send_acquire(core, now_us, flight);
-    else if (behind)
+    else if (background)
         flight_end(core, flight);
     else
         flight_bypass(core, now_us, flight);
@@ -206,7 +206,7 @@ void flight_line_up(struct core *core, uint64_t now_us, struct flight *flight)
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
 void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    flight->leased = flight->refreshing = flight->behind = false;
+    flight->leased = flight->refreshing = flight->background = false;
     flight_drop_previous(flight);
     if (loads_lender(core, flight) == NULL && !flight_take_place(core, now_us, flight)) {
         flight_deliver_all(core, now_us, flight, flight_shed_result());
@@ -220,7 +220,7 @@ void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
 void flight_settle(struct core *core, uint64_t now_us, struct flight *flight)
 {
     value_unref(&flight->value);
-    flight->leased = flight->lost = flight->refreshing = flight->behind = flight->unchanged = false;
+    flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
     flight->wanted[0] = '\0';
     flight_drop_previous(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
@@ -262,13 +262,13 @@ void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, st
         flight_ask(core, now_us, flight);
     } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING)
         flight_settle(core, now_us, flight);
-    else if (flight->refreshing && flight->state != FLIGHT_ASKING)
+    else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING)
         flight_peek(core, now_us, flight);
 }
 
 void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler)
 {
-    flight->behind = true;
+    flight->background = true;
     if (filler != NULL)
         memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
     flight_ask(core, now_us, flight);
@@ -301,7 +301,7 @@ void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, u
     if (op != flight->op)
         return;
     flight->op = 0;
-    if (flight->state == FLIGHT_ASKING)
+    if (flight->state == FLIGHT_ACQUIRING)
         flight_acquire_replied(core, now_us, flight, reply);
     else if (flight->state == FLIGHT_FILLING)
         flight_fill_replied(core, now_us, flight, reply);
@@ -314,7 +314,7 @@ void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, boo
     bool holding = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_LOADING;
     if (flight->state == FLIGHT_WAITING) {
         flight_wake(core, now_us, flight);
-    } else if (flight->state == FLIGHT_ASKING) {
+    } else if (flight->state == FLIGHT_ACQUIRING) {
         flight->latch = true;
     } else if ((flight->state == FLIGHT_COOLING && gone) || flight->state == FLIGHT_RESTING) {
         flight_end(core, flight);
@@ -325,7 +325,7 @@ void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, boo
 
 void flight_resync(struct core *core, uint64_t now_us, struct flight *flight)
 {
-    if (flight->state == FLIGHT_ASKING)
+    if (flight->state == FLIGHT_ACQUIRING)
         flight->latch = true;
     if (flight->state != FLIGHT_WAITING)
         return;
@@ -348,7 +348,7 @@ void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight)
 void flight_close(struct core *core, uint64_t now_us, struct flight *flight)
 {
     flight_deliver_all(core, now_us, flight, (struct guard_result){.status = GUARD_CLOSING});
-    flight->refreshing = flight->behind = false;
+    flight->refreshing = flight->background = false;
     flight_waited(core, now_us, flight);
     bool idle = flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING;
     if (idle || flight->state == FLIGHT_RESTING) {

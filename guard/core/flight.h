@@ -7,8 +7,8 @@
 #define GUARD_FLIGHT_H
 
 #include "../base/alarm.h"
-#include "breaker.h"
 #include "../base/chance.h"
+#include "breaker.h"
 #include "core.h"
 #include "permits.h"
 
@@ -19,7 +19,7 @@ enum {
 
 enum flight_state {
     FLIGHT_NEW,       /* made by the get that joins it next */
-    FLIGHT_ASKING,    /* acquire sent: cached, leased, busy or failed? */
+    FLIGHT_ACQUIRING, /* acquire sent: cached, leased, busy or failed? */
     FLIGHT_WAITING,   /* another process has the lease: wake-up or poll */
     FLIGHT_QUEUED,    /* may load, but all workers are busy */
     FLIGHT_LOADING,   /* the loader runs */
@@ -43,8 +43,8 @@ enum line {
  * neither keeps the other from being loaded. See loads.c.
  */
 enum share {
-    SHARE_ALONE,    /* somebody asked for it alone */
-    SHARE_TOGETHER, /* everybody asked for it with others */
+    SHARE_SINGLE, /* somebody asked for it alone */
+    SHARE_MANY,   /* everybody asked for it with others */
     SHARES,
 };
 
@@ -64,10 +64,10 @@ struct load {
         *permit; /* of its query; NULL: it runs without, or on the thread of one that may have one */
     bool cancelled;
     bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
-    struct core_waiter *asking; /* its loader waits for another key; NULL: it does not */
-    struct load *lender;        /* whose thread runs it; outlives it; NULL: a worker's own load */
-    bool lending;               /* its thread runs another load */
-    bool cut_short;             /* the lender's deadline comes before its own */
+    struct core_waiter *blocked_on; /* its loader waits for another key; NULL: it does not */
+    struct load *lender;            /* whose thread runs it; outlives it; NULL: a worker's own load */
+    bool lending;                   /* its thread runs another load */
+    bool cut_short;                 /* the lender's deadline comes before its own */
     size_t key_bytes;
     char key[]; /* owned, encoded */
 };
@@ -94,8 +94,8 @@ struct flight {
 
     /* waiters, oldest first */
     struct core_waiter *first;
-    uint32_t round;       /* results delivered so far */
-    uint32_t asker_count; /* of them nested */
+    uint32_t round;          /* results delivered so far */
+    uint32_t nested_waiters; /* of them nested */
 
     /* where it stands */
     enum flight_state state;
@@ -108,7 +108,7 @@ struct flight {
     struct tags_clock born;             /* the tags' clock before the last acquire was answered */
 
     /* refreshing a value that is there */
-    bool behind;                       /* made, or gone on, for a refresh that nobody waits for */
+    bool background;                   /* made, or gone on, for a refresh that nobody waits for */
     char wanted[TOKEN_UUID_BYTES + 1]; /* of an early one: the filler of the value; "": of a stale value */
     bool refreshing;                   /* a value is there: load on even if nobody waits */
     bool peeked_in_vain;               /* it was */
@@ -136,10 +136,10 @@ struct flight {
 
     /* the batch */
     enum share share;
-    bool alone;          /* somebody joined who asked for it alone */
-    bool gathers;        /* loaded with others, if others are; only in SHARE_TOGETHER */
-    bool counted;        /* in core->asking */
-    uint64_t asked_turn; /* of its last acquire */
+    bool alone;            /* somebody joined who asked for it alone */
+    bool batched;          /* loaded with others, if others are; only in SHARE_MANY */
+    bool counted;          /* in core->pending_acquires */
+    uint64_t acquire_turn; /* of its last acquire */
     uint64_t queued_turn;
 
     /* the load */
@@ -177,19 +177,19 @@ struct core {
     struct flight *dead;
 
     /* the bulkhead (loads.c) */
-    struct flight *queue[LINES][SHARES]; /* oldest first */
-    uint64_t parts_used[SHARES];         /* of places, each <= load_workers + load_queue */
-    uint32_t waiters[SHARES];            /* each <= max_waiters */
-    uint32_t queries[SHARES];            /* running: a batch is one; together <= load_workers */
-    enum share served;                   /* whose query began last */
-    struct load *loads;                  /* running, given-up ones too */
-    uint32_t asker_count;                /* waiters that are nested */
-    uint32_t gathering;                  /* queued flights that gather */
-    uint32_t users_queued;               /* flights in LINE_USERS */
-    uint32_t users_gathering;            /* of those, that gather */
-    uint64_t turn, batch;                /* batch: of the loads that are being started; 0: none */
-    uint32_t asking[CORE_TURNS];         /* outstanding acquires of flights that gather, by their turn */
-    uint64_t answered_turn[CORE_TURNS];  /* in which the last of those was answered */
+    struct flight *queue[LINES][SHARES];   /* oldest first */
+    uint64_t parts_used[SHARES];           /* of places, each <= load_workers + load_queue */
+    uint32_t waiters[SHARES];              /* each <= max_waiters */
+    uint32_t queries[SHARES];              /* running: a batch is one; together <= load_workers */
+    enum share served;                     /* whose query began last */
+    struct load *loads;                    /* running, given-up ones too */
+    uint32_t nested_waiters;               /* waiters that are nested */
+    uint32_t batched_queued;               /* queued flights that gather */
+    uint32_t users_queued;                 /* flights in LINE_USERS */
+    uint32_t users_batched;                /* of those, that gather */
+    uint64_t turn, batch;                  /* batch: of the loads that are being started; 0: none */
+    uint32_t pending_acquires[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
+    uint64_t replied_turn[CORE_TURNS];     /* in which the last of those was answered */
     bool turn_due;
 
     struct permits permits; /* permits.c */
@@ -284,12 +284,12 @@ void loads_dequeue(struct core *core, struct flight *flight);
  * end of every event. */
 void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
 /* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
-void loads_remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter);
-void loads_forget_asker(struct core *core, struct flight *flight, const struct core_waiter *waiter);
+void loads_block(struct core *core, struct flight *flight, struct core_waiter *waiter);
+void loads_unblock(struct core *core, struct flight *flight, const struct core_waiter *waiter);
 /* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
 struct load *loads_lender(const struct core *core, const struct flight *flight);
 /* What this flight waits for waits for that load: who waited for the flight in it would wait for himself. */
-bool loads_circle(const struct core *core, const struct flight *flight, uint64_t asker);
+bool loads_circle(const struct core *core, const struct flight *flight, uint64_t parent_load);
 /* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
 struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
 struct load *loads_find(const struct core *core, uint64_t id);

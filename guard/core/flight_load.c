@@ -149,8 +149,8 @@ static void fill(struct core *core, struct flight *flight)
 static void load_succeeded(struct core *core, uint64_t now_us, struct flight *flight, bool unstored)
 {
     bool too_big = flight->value != NULL && flight->value->public.body_bytes > core->config.max_value_bytes;
-    bool unborn = flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
-    if (flight->leased && !too_big && !unborn && !unstored) {
+    bool no_tag_clock = flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
+    if (flight->leased && !too_big && !no_tag_clock && !unstored) {
         fill(core, flight);
         return;
     }

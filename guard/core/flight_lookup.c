@@ -112,8 +112,8 @@ void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uin
  * through several processes, one must go on alone to find that out. */
 static bool goes_alone(const struct flight *flight, uint64_t now_us)
 {
-    const struct core_waiter *waiter = flight->asker_count > 0 ? flight->first : NULL;
-    while (waiter != NULL && (waiter->asker == 0 || now_us < waiter->alone_us))
+    const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
+    while (waiter != NULL && (waiter->parent_load == 0 || now_us < waiter->alone_us))
         waiter = waiter->next;
     return waiter != NULL;
 }
@@ -202,7 +202,7 @@ void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *f
     if (reply->kind != REPLY_BUSY)
         flight_waited(core, now_us, flight);
     if (flight->first == NULL) {
-        flight_behind_replied(core, now_us, flight, reply);
+        flight_background_replied(core, now_us, flight, reply);
         return;
     }
     if (reply->damaged || reply->outdated) {

@@ -66,8 +66,8 @@ void flight_waited(struct core *core, uint64_t now_us, struct flight *flight);
 void flight_found_stale(struct core *core, uint64_t now_us, struct flight *flight,
                         const struct core_reply *reply);
 /* The reply to an acquire that nobody waits for any more, or that nobody ever did. */
-void flight_behind_replied(struct core *core, uint64_t now_us, struct flight *flight,
-                           const struct core_reply *reply);
+void flight_background_replied(struct core *core, uint64_t now_us, struct flight *flight,
+                               const struct core_reply *reply);
 /* After a hit: refreshes the value that this filler stored. */
 void flight_refresh_early(struct core *core, uint64_t now_us, struct flight *flight, const char *filler);
 /* No refresh is asked for, for so long or until a message. */

@@ -210,19 +210,19 @@ void flight_rest(struct core *core, uint64_t now_us, struct flight *flight, uint
         flight_end(core, flight);
         return;
     }
-    flight->behind = false;
+    flight->background = false;
     flight->wanted[0] = flight->prev_token[0] = '\0';
     flight_move(core, flight, FLIGHT_RESTING);
     loads_give_place(core, flight);
     alarm_set(&core->alarms, &flight->alarm, now_us + us(rest_ms));
 }
 
-void flight_behind_replied(struct core *core, uint64_t now_us, struct flight *flight,
-                           const struct core_reply *reply)
+void flight_background_replied(struct core *core, uint64_t now_us, struct flight *flight,
+                               const struct core_reply *reply)
 {
     bool stale = reply->kind == REPLY_STALE;
     bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged && !reply->outdated;
-    if (!flight->behind || !there)
+    if (!flight->background || !there)
         flight_unwanted_reply(core, now_us, flight, reply);
     else if (stale && reply->turn == TURN_OURS)
         flight_found_stale(core, now_us, flight, reply);
@@ -234,7 +234,7 @@ void flight_behind_replied(struct core *core, uint64_t now_us, struct flight *fl
 
 void flight_refresh_early(struct core *core, uint64_t now_us, struct flight *flight, const char *filler)
 {
-    flight->behind = true;
+    flight->background = true;
     flight->unknowns = 0;
     memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
     flight_ask(core, now_us, flight);

@@ -42,7 +42,7 @@ static bool has_places(const struct core *core, enum share share, uint32_t parts
 /* A refresh that nobody waits for has a whole one: nothing else bounds how many there are. */
 static uint32_t parts_of(const struct flight *flight)
 {
-    return flight->gathers && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
+    return flight->batched && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
 }
 
 bool loads_take_place(struct core *core, struct flight *flight)
@@ -73,16 +73,16 @@ static void join_line(struct core *core, struct flight *flight, enum line line)
     flight->line = line;
     DL_APPEND2(core->queue[line][flight->share], flight, line_prev, line_next);
     core->users_queued += line == LINE_USERS;
-    core->users_gathering += line == LINE_USERS && flight->gathers;
-    core->gathering += flight->gathers;
+    core->users_batched += line == LINE_USERS && flight->batched;
+    core->batched_queued += flight->batched;
 }
 
 static void leave_line(struct core *core, struct flight *flight)
 {
     DL_DELETE2(core->queue[flight->line][flight->share], flight, line_prev, line_next);
     core->users_queued -= flight->line == LINE_USERS;
-    core->users_gathering -= flight->line == LINE_USERS && flight->gathers;
-    core->gathering -= flight->gathers;
+    core->users_batched -= flight->line == LINE_USERS && flight->batched;
+    core->batched_queued -= flight->batched;
 }
 
 void loads_enqueue(struct core *core, struct flight *flight)
@@ -102,13 +102,13 @@ void loads_dequeue(struct core *core, struct flight *flight)
 void loads_single_out(struct core *core, struct flight *flight)
 {
     bool queued = flight->state == FLIGHT_QUEUED, placed = flight->place_parts > 0;
-    if (flight->share == SHARE_ALONE || (placed && !has_places(core, SHARE_ALONE, PLACE_PARTS)))
+    if (flight->share == SHARE_SINGLE || (placed && !has_places(core, SHARE_SINGLE, PLACE_PARTS)))
         return;
     if (queued)
         leave_line(core, flight);
     loads_give_place(core, flight);
-    flight->share = SHARE_ALONE;
-    flight->gathers = false;
+    flight->share = SHARE_SINGLE;
+    flight->batched = false;
     if (placed)
         loads_take_place(core, flight);
     if (queued)
@@ -136,7 +136,7 @@ struct flight *loads_last_refresh(const struct core *core, enum share share)
 
 static uint32_t workers_free(const struct core *core)
 {
-    return core->config.load_workers - core->queries[SHARE_ALONE] - core->queries[SHARE_TOGETHER];
+    return core->config.load_workers - core->queries[SHARE_SINGLE] - core->queries[SHARE_MANY];
 }
 
 static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t gathering)
@@ -148,50 +148,50 @@ static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_
 
 uint32_t loads_wanted(const struct core *core)
 {
-    return queries_wanted(core, core->stats.loads_queued, core->gathering);
+    return queries_wanted(core, core->stats.loads_queued, core->batched_queued);
 }
 
 uint32_t loads_wanted_by_users(const struct core *core)
 {
-    return queries_wanted(core, core->users_queued, core->users_gathering);
+    return queries_wanted(core, core->users_queued, core->users_batched);
 }
 
 struct load *loads_lender(const struct core *core, const struct flight *flight)
 {
-    const struct core_waiter *waiter = flight->asker_count > 0 ? flight->first : NULL;
+    const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
     for (; waiter != NULL; waiter = waiter->next) {
-        struct load *load = waiter->asker != 0 ? loads_find(core, waiter->asker) : NULL;
+        struct load *load = waiter->parent_load != 0 ? loads_find(core, waiter->parent_load) : NULL;
         if (load != NULL && !load->lending)
             return load;
     }
     return NULL;
 }
 
-void loads_remember_asker(struct core *core, struct flight *flight, struct core_waiter *waiter)
+void loads_block(struct core *core, struct flight *flight, struct core_waiter *waiter)
 {
-    struct load *load = loads_find(core, waiter->asker);
-    flight->asker_count++;
-    core->asker_count++;
+    struct load *load = loads_find(core, waiter->parent_load);
+    flight->nested_waiters++;
+    core->nested_waiters++;
     if (load != NULL)
-        load->asking = waiter;
+        load->blocked_on = waiter;
 }
 
-void loads_forget_asker(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+void loads_unblock(struct core *core, struct flight *flight, const struct core_waiter *waiter)
 {
-    struct load *load = loads_find(core, waiter->asker);
-    flight->asker_count--;
-    core->asker_count--;
+    struct load *load = loads_find(core, waiter->parent_load);
+    flight->nested_waiters--;
+    core->nested_waiters--;
     if (load != NULL)
-        load->asking = NULL;
+        load->blocked_on = NULL;
 }
 
 /* What its thread waits for: a batch has one thread. NULL: nothing. */
-static const struct core_waiter *asking_of(const struct core *core, const struct load *load)
+static const struct core_waiter *blocked_on_of(const struct core *core, const struct load *load)
 {
     const struct load *mate = load->batch != 0 ? core->loads : NULL;
-    while (mate != NULL && (mate->batch != load->batch || mate->asking == NULL))
+    while (mate != NULL && (mate->batch != load->batch || mate->blocked_on == NULL))
         mate = mate->next;
-    return mate != NULL ? mate->asking : load->asking;
+    return mate != NULL ? mate->blocked_on : load->blocked_on;
 }
 
 static bool on_one_thread(const struct load *one, const struct load *other)
@@ -200,29 +200,29 @@ static bool on_one_thread(const struct load *one, const struct load *other)
 }
 
 /* A thread asks for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
-bool loads_circle(const struct core *core, const struct flight *flight, uint64_t asker)
+bool loads_circle(const struct core *core, const struct flight *flight, uint64_t parent_load)
 {
     enum { STEPS_MAX = 10000 };
-    const struct load *load = flight->load, *asking = loads_find(core, asker);
-    for (int i = 0; i < STEPS_MAX && load != NULL && asking != NULL && !on_one_thread(load, asking); i++) {
-        const struct core_waiter *waiter = asking_of(core, load);
+    const struct load *load = flight->load, *parent = loads_find(core, parent_load);
+    for (int i = 0; i < STEPS_MAX && load != NULL && parent != NULL && !on_one_thread(load, parent); i++) {
+        const struct core_waiter *waiter = blocked_on_of(core, load);
         load = waiter != NULL ? waiter->flight->load : NULL;
     }
-    return load != NULL && asking != NULL;
+    return load != NULL && parent != NULL;
 }
 
 /* A turn so long ago is no reason to wait; its place counts another one's acquires by now. */
-static bool is_gathered(const struct core *core, const struct flight *flight)
+static bool is_batch_complete(const struct core *core, const struct flight *flight)
 {
-    return core->asking[flight->asked_turn % CORE_TURNS] == 0 ||
-           core->turn - flight->asked_turn >= CORE_TURNS;
+    return core->pending_acquires[flight->acquire_turn % CORE_TURNS] == 0 ||
+           core->turn - flight->acquire_turn >= CORE_TURNS;
 }
 
 static bool can_start(const struct core *core, const struct flight *flight, bool turn_over)
 {
-    uint64_t answered_turn = core->answered_turn[flight->asked_turn % CORE_TURNS];
-    bool in_time = turn_over || (flight->queued_turn != core->turn && answered_turn != core->turn);
-    return !flight->gathers || (in_time && is_gathered(core, flight));
+    uint64_t replied_turn = core->replied_turn[flight->acquire_turn % CORE_TURNS];
+    bool in_time = turn_over || (flight->queued_turn != core->turn && replied_turn != core->turn);
+    return !flight->batched || (in_time && is_batch_complete(core, flight));
 }
 
 static struct flight *next_of_share(const struct core *core, enum line line, enum share share, bool turn_over)
@@ -235,19 +235,19 @@ static struct flight *next_of_share(const struct core *core, enum line line, enu
 
 static enum share share_to_serve(const struct core *core)
 {
-    uint32_t alone = core->queries[SHARE_ALONE], together = core->queries[SHARE_TOGETHER];
+    uint32_t alone = core->queries[SHARE_SINGLE], together = core->queries[SHARE_MANY];
     if (alone != together)
-        return alone < together ? SHARE_ALONE : SHARE_TOGETHER;
-    return core->served == SHARE_ALONE ? SHARE_TOGETHER : SHARE_ALONE;
+        return alone < together ? SHARE_SINGLE : SHARE_MANY;
+    return core->served == SHARE_SINGLE ? SHARE_MANY : SHARE_SINGLE;
 }
 
 static struct flight *next_in_line(const struct core *core, enum line line, bool turn_over)
 {
-    struct flight *alone = next_of_share(core, line, SHARE_ALONE, turn_over);
-    struct flight *together = next_of_share(core, line, SHARE_TOGETHER, turn_over);
+    struct flight *alone = next_of_share(core, line, SHARE_SINGLE, turn_over);
+    struct flight *together = next_of_share(core, line, SHARE_MANY, turn_over);
     if (alone == NULL || together == NULL)
         return alone != NULL ? alone : together;
-    return share_to_serve(core) == SHARE_ALONE ? alone : together;
+    return share_to_serve(core) == SHARE_SINGLE ? alone : together;
 }
 
 /* Users before refreshes. */
@@ -266,7 +266,7 @@ static void start_queued(struct core *core, uint64_t now_us, struct flight *flig
 /* Somebody whose thread is free has joined a queued flight. */
 static void start_lent(struct core *core, uint64_t now_us, struct flight *first)
 {
-    struct flight *flight = core->asker_count > 0 ? first : NULL;
+    struct flight *flight = core->nested_waiters > 0 ? first : NULL;
     while (flight != NULL) {
         struct flight *next = flight->line_next;
         if (loads_lender(core, flight) != NULL)
@@ -282,9 +282,9 @@ static uint32_t start_mates(struct core *core, uint64_t now_us, const struct gua
 {
     uint32_t count = 0;
     struct flight *next = NULL;
-    for (struct flight *at = core->queue[line][SHARE_TOGETHER]; at != NULL && count < most; at = next) {
+    for (struct flight *at = core->queue[line][SHARE_MANY]; at != NULL && count < most; at = next) {
         next = at->line_next;
-        if (!at->gathers || at->policy != policy || !is_gathered(core, at))
+        if (!at->batched || at->policy != policy || !is_batch_complete(core, at))
             continue;
         start_queued(core, now_us, at);
         count++;
@@ -306,7 +306,7 @@ static void start_queries(struct core *core, uint64_t now_us, bool turn_over)
         struct flight *flight = next_to_start(core, turn_over);
         if (flight == NULL || !permits_allow(core, now_us))
             return;
-        if (flight->gathers)
+        if (flight->batched)
             start_batch(core, now_us, flight->policy);
         else
             start_queued(core, now_us, flight);

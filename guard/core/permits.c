@@ -103,7 +103,7 @@ static void send_permit_acquire(struct core *core, uint64_t now_us, struct permi
     permit->op = action.op;
     permit->attempts++;
     permit->sent_us = now_us;
-    action.behind = permit->behind;
+    action.background = permit->background;
     action.more = permit->more;
     core_emit(core, &action);
 }
@@ -183,9 +183,9 @@ struct permit *permits_use(struct core *core)
 static void ask_for_permit(struct core *core, uint64_t now_us, bool more)
 {
     struct permit *permit = permit_in(core, PERMIT_FREE);
-    move_permit(core, permit, PERMIT_ASKING);
+    move_permit(core, permit, PERMIT_REQUESTED);
     core->config.make_token(core->config.token_context, core->config.permit_ms, permit->token);
-    permit->behind = core->permits.behind;
+    permit->background = core->permits.background;
     permit->more = more;
     permit->doubtful = permit->lost = false;
     permit->attempts = 0;
@@ -209,7 +209,7 @@ static void rest_permits(struct core *core, uint64_t now_us)
     permits->refused = false;
     permits->polls = permits->spared = 0;
     alarm_unset(&core->alarms, &permits->poll);
-    if (permits->in_queue && permits->in_state[PERMIT_ASKING] == 0)
+    if (permits->in_queue && permits->in_state[PERMIT_REQUESTED] == 0)
         leave_queue(core, now_us);
     permits->chances = 0;
 }
@@ -217,7 +217,7 @@ static void rest_permits(struct core *core, uint64_t now_us)
 /* Who neither waits in the queue nor is about to is told of nothing: he asks for a place. */
 static bool may_ask(struct permits *permits)
 {
-    bool waits = permits->in_queue || permits->in_state[PERMIT_ASKING] > 0;
+    bool waits = permits->in_queue || permits->in_state[PERMIT_REQUESTED] > 0;
     if (permits->in_state[PERMIT_FREE] == 0 || (permits->refused && waits && permits->chances == 0))
         return false;
     permits->chances -= permits->chances > 0;
@@ -238,8 +238,8 @@ static void set_permit_poll(struct core *core, uint64_t now_us)
 static uint32_t users_asks(const struct permits *permits)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < permits->count && permits->in_state[PERMIT_ASKING] > 0; i++)
-        count += permits->all[i].state == PERMIT_ASKING && !permits->all[i].behind;
+    for (uint32_t i = 0; i < permits->count && permits->in_state[PERMIT_REQUESTED] > 0; i++)
+        count += permits->all[i].state == PERMIT_REQUESTED && !permits->all[i].background;
     return count;
 }
 
@@ -248,16 +248,16 @@ static void want_permits(struct core *core, uint64_t now_us, uint32_t wanted)
     struct permits *permits = &core->permits;
     uint32_t users = loads_wanted_by_users(core), asks = users_asks(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
-    bool behind = users == 0 && asks == 0;
-    if (permits->behind && !behind && permits->chances == 0)
+    bool background = users == 0 && asks == 0;
+    if (permits->background && !background && permits->chances == 0)
         permits->chances = 1; /* a user has come: he does not wait behind refreshes */
-    permits->behind = behind;
-    uint32_t most = permits->behind ? wanted : users;
-    uint32_t have = ready + (permits->behind ? permits->in_state[PERMIT_ASKING] : asks);
-    uint32_t all = ready + permits->in_state[PERMIT_ASKING];
+    permits->background = background;
+    uint32_t most = permits->background ? wanted : users;
+    uint32_t have = ready + (permits->background ? permits->in_state[PERMIT_REQUESTED] : asks);
+    uint32_t all = ready + permits->in_state[PERMIT_REQUESTED];
     for (; have < most && all < wanted && may_ask(permits); have++, all++)
         ask_for_permit(core, now_us, have + 1 < most);
-    if (permits->refused && permits->in_state[PERMIT_ASKING] == 0 && permits->poll.place == 0)
+    if (permits->refused && permits->in_state[PERMIT_REQUESTED] == 0 && permits->poll.place == 0)
         set_permit_poll(core, now_us);
 }
 
@@ -326,7 +326,7 @@ static void ask_again(struct core *core, uint64_t now_us, struct permit *permit)
 {
     struct permits *permits = &core->permits;
     if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + users_asks(permits))
-        permit->behind = false;
+        permit->background = false;
     send_permit_acquire(core, now_us, permit);
 }
 
@@ -385,7 +385,7 @@ bool permits_replied(struct core *core, uint64_t now_us, uint64_t op, const stru
         permit_renew_replied(core, permit, reply);
     } else if (op == permit->op) {
         permit->op = 0;
-        if (permit->state == PERMIT_ASKING)
+        if (permit->state == PERMIT_REQUESTED)
             acquire_replied(core, now_us, permit, reply);
         else
             permit_release_replied(core, now_us, permit, reply);

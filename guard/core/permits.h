@@ -32,7 +32,7 @@
 
 enum permit_state {
     PERMIT_FREE,
-    PERMIT_ASKING,    /* acquire sent */
+    PERMIT_REQUESTED, /* acquire sent */
     PERMIT_READY,     /* granted; a load starts before the event, or the turn, is over */
     PERMIT_USED,      /* its query runs */
     PERMIT_RETURNING, /* release sent; without a token: this process leaves the queue */
@@ -46,7 +46,7 @@ struct permit {
     uint64_t op, renew_op; /* outstanding commands; 0: none */
     uint16_t op_count;
     char token[TOKEN_SIZE];
-    bool behind;       /* asked for a refresh */
+    bool background;   /* asked for a refresh */
     bool more;         /* as one of several */
     bool doubtful;     /* an acquire of this token was not answered: it may have run, or may yet */
     bool lost;         /* its validity is over, or was */
@@ -60,7 +60,7 @@ struct permits {
     uint32_t in_state[PERMIT_STATES];
     char waiter[TOKEN_UUID_BYTES + 1]; /* this process in the queue */
     bool in_queue;                     /* as far as we know */
-    bool behind;                       /* only refreshes wanted one last */
+    bool background;                   /* only refreshes wanted one last */
     /* waiting */
     bool refused;         /* and some are still wanted: from here on only `chances` are asked for */
     uint32_t chances;     /* permits that may have become free for us */

@@ -15,8 +15,8 @@
 #ifndef GUARD_REDIS_PIPELINE_H
 #define GUARD_REDIS_PIPELINE_H
 
-#include "redis.h"
 #include "buffer.h"
+#include "redis.h"
 #include "script.h"
 
 struct redis_command {

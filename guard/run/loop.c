@@ -89,7 +89,7 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
     shell_forget_cancel(loop->guard, get);
     tickets_remove(&loop->tickets, get->ticket);
     if (get->many != NULL) {
-        loop->together_count--;
+        loop->gets_of_many--;
         many_forget(get);
     }
     if (lock)

@@ -21,10 +21,10 @@
 #define GUARD_LOOP_H
 
 #include "../base/chance.h"
-#include "get.h"
-#include "../redis/redis.h"
-#include "tag_memory.h"
 #include "../base/tickets.h"
+#include "../redis/redis.h"
+#include "get.h"
+#include "tag_memory.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -35,8 +35,8 @@ struct loop_counters {
 };
 
 /* Which keys had a refresh asked for lately, by hash: a hot one needs not ask with every hit. */
-enum { LOOP_ASKED = 64 };
-struct asked {
+enum { LOOP_RECENT_REFRESHES = 64 };
+struct recent_refresh {
     uint64_t key_hash, until_us;
 };
 
@@ -51,11 +51,11 @@ struct guard_loop {
     struct get *hits;       /* answered by a lookup, to be called back; first */
     struct get *ready;      /* answered otherwise, likewise */
     struct chance chance;   /* for the lots of early refreshes */
-    struct asked asked[LOOP_ASKED];
+    struct recent_refresh recent_refreshes[LOOP_RECENT_REFRESHES];
     struct tag_memory *tag_memory; /* NULL until an entry with tags has been seen */
     struct tickets tickets;        /* the guard's own loop: under the guard's mutex */
     uint32_t many_count;           /* of those, no requests but the stand-ins of many */
-    uint32_t together_count;       /* of those, gets that stand-ins stand for */
+    uint32_t gets_of_many;         /* of those, gets that stand-ins stand for */
     uint32_t count;                /* accepted and not yet called back */
     bool attached;                 /* by a host; what was not may outlive the guard while its handles close */
     bool detaching, handles_closed;

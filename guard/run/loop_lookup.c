@@ -12,11 +12,11 @@
  */
 #include "../base/clock.h"
 #include "../base/digest.h"
-#include "../wire/envelope.h"
 #include "../core/hit.h"
+#include "../wire/envelope.h"
+#include "../wire/protocol_tags.h"
 #include "loop_parts.h"
 #include "many.h"
-#include "../wire/protocol_tags.h"
 #include "shell.h"
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ struct found {
 
 /* What a lookup has to do with tags. */
 struct check {
-    size_t asked_bytes;
-    char asked[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were asked for with the entry */
+    size_t requested_bytes;
+    char requested[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were asked for with the entry */
     struct tags_epochs epochs;
     struct found found; /* waits for another answer about its tags; its value is NULL: none does */
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
@@ -48,7 +48,7 @@ struct lookup {
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
     uint64_t key_hash;
-    uint64_t batch; /* of the connection when it was asked: once that moves on, it has been written */
+    uint64_t batch; /* of the connection when it was made: once that moves on, it has been written */
     struct near_lookup near;
     struct check *check; /* owned; NULL: no tags */
     int64_t pttl_ms;
@@ -134,10 +134,10 @@ static void answer_hit(struct guard_loop *loop, struct get *get, const struct gu
 static void ask_for_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
 {
     uint64_t now_us = clock_now_us(), key_hash = get->lookup->key_hash;
-    struct asked *asked = &loop->asked[key_hash % LOOP_ASKED];
-    if (asked->key_hash == key_hash && now_us < asked->until_us)
+    struct recent_refresh *recent = &loop->recent_refreshes[key_hash % LOOP_RECENT_REFRESHES];
+    if (recent->key_hash == key_hash && now_us < recent->until_us)
         return;
-    *asked = (struct asked){key_hash, now_us + ASK_AGAIN_US};
+    *recent = (struct recent_refresh){key_hash, now_us + ASK_AGAIN_US};
     shell_post_refresh(loop->guard, get, filler);
 }
 
@@ -257,8 +257,8 @@ static void ask_for_epochs(struct lookup *lookup, struct found *found)
 static bool epochs_are_here(const struct lookup *lookup, const struct value *value)
 {
     const struct check *check = lookup->check;
-    return check != NULL && check->asked_bytes == value->tags_bytes &&
-           memcmp(check->asked, value->tags, value->tags_bytes) == 0;
+    return check != NULL && check->requested_bytes == value->tags_bytes &&
+           memcmp(check->requested, value->tags, value->tags_bytes) == 0;
 }
 
 static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
@@ -375,8 +375,8 @@ static void send_remembered(struct lookup *lookup)
     if (lookup->check == NULL ||
         !protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
         return;
-    memcpy(lookup->check->asked, tags, bytes);
-    lookup->check->asked_bytes = bytes;
+    memcpy(lookup->check->requested, tags, bytes);
+    lookup->check->requested_bytes = bytes;
     lookup->replies++;
 }
 

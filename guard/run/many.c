@@ -191,7 +191,7 @@ static enum guard_status make_get(struct many *many, const struct guard_many_req
     if (status != GUARD_OK)
         return status;
     part->get->many = many;
-    part->get->waiter.together = true;
+    part->get->waiter.of_many = true;
     return GUARD_OK;
 }
 
@@ -247,7 +247,7 @@ static enum guard_status take_one_ticket(struct guard_loop *loop, struct get *ge
 static enum guard_status take_tickets(struct many *many)
 {
     struct guard_loop *loop = many->loop;
-    if (many->count + loop->together_count > loop->guard->config.max_waiters) {
+    if (many->count + loop->gets_of_many > loop->guard->config.max_waiters) {
         atomic_fetch_add_explicit(&loop->guard->shed, many->count, memory_order_relaxed);
         return GUARD_SHED;
     }
@@ -259,7 +259,7 @@ static enum guard_status take_tickets(struct many *many)
     }
     if (status == GUARD_OK) {
         loop->many_count++;
-        loop->together_count += (uint32_t)many->count;
+        loop->gets_of_many += (uint32_t)many->count;
         return status;
     }
     while (taken > 0)

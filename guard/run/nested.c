@@ -18,7 +18,7 @@
 
 /* On the stack of guard_load_get(). */
 struct nested {
-    struct guard_load *asker;
+    struct guard_load *parent; /* its loader waits for the answer */
     struct workers *workers;
     pthread_cond_t woken;
     struct guard_load *lent; /* to be run here */
@@ -42,12 +42,12 @@ static struct guard_load *running_load(const struct workers *workers, uint64_t i
 
 bool nested_lend(struct workers *workers, struct guard_load *load, uint64_t lender)
 {
-    struct guard_load *asker = running_load(workers, lender);
-    if (asker == NULL || asker->nested == NULL || asker->nested->lent != NULL)
+    struct guard_load *parent = running_load(workers, lender);
+    if (parent == NULL || parent->nested == NULL || parent->nested->lent != NULL)
         return false;
     DL_APPEND(workers->running, load);
-    asker->nested->lent = load;
-    pthread_cond_signal(&asker->nested->woken);
+    parent->nested->lent = load;
+    pthread_cond_signal(&parent->nested->woken);
     return true;
 }
 
@@ -81,7 +81,7 @@ static struct guard_load *next_lent(struct nested *nested)
         if (atomic_load(&load->cancelled) && fd >= 0)
             eventfd_write(fd, 1);
     } else {
-        nested->asker->nested = NULL;
+        nested->parent->nested = NULL;
     }
     pthread_mutex_unlock(&workers->mutex);
     if (load == NULL && fd >= 0)
@@ -109,12 +109,12 @@ static void report_lent(struct nested *nested)
 
 static void serve(struct nested *nested)
 {
-    struct guard_load *asker = nested->asker;
+    struct guard_load *parent = nested->parent;
     for (struct guard_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
         nested->within = load;
-        load->worker = asker->worker;
-        load->parent = asker;
-        load->depth = asker->depth + 1;
+        load->worker = parent->worker;
+        load->parent = parent;
+        load->depth = parent->depth + 1;
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
             load->policy->loader(load, load->policy->context);
@@ -170,14 +170,14 @@ static bool in_chain(const struct guard_load *load, const char *key)
 static enum guard_status ask(struct guard *guard, struct guard_load *load,
                              const struct guard_request *request, struct guard_result *result)
 {
-    struct nested nested = {.asker = load, .workers = load->worker->workers, .result = result};
+    struct nested nested = {.parent = load, .workers = load->worker->workers, .result = result};
     struct guard_request own = *request;
-    const struct asker asker = {load->result.load, load->deadline_us};
+    const struct parent_load parent = {load->result.load, load->deadline_us};
     own.answered = answered;
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
     waits_in(load, &nested);
-    enum guard_status status = shell_get(guard, &own, &asker, NULL);
+    enum guard_status status = shell_get(guard, &own, &parent, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {

@@ -78,7 +78,7 @@ void shell_after_events(struct guard *guard)
         end_shadows(guard);
     shell_tell_invalidated(guard);
     set_timer(guard);
-    if (core_turn_due(guard->core) || guard->littered)
+    if (core_turn_due(guard->core) || guard->sweep_due)
         uv_idle_start(&guard->awake, on_awake);
     shell_advance_end(guard);
 }
@@ -89,8 +89,8 @@ void shell_on_turn_over(uv_check_t *check)
     struct guard *guard = check->data;
     if (guard->phase == SHELL_ENDING)
         return;
-    guard->littered = guard->littered && near_sweep(guard->near);
-    if (!guard->littered)
+    guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
+    if (!guard->sweep_due)
         uv_idle_stop(&guard->awake);
     if (!core_turn_due(guard->core))
         return;
@@ -129,7 +129,7 @@ void shell_on_wake_state(void *context, const char *text)
     bool up = wake_state(guard->wake) == GUARD_REDIS_UP;
     say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
     near_subscribed(guard->near, up);
-    guard->littered = guard->near != NULL && (guard->littered || !up);
+    guard->sweep_due = guard->near != NULL && (guard->sweep_due || !up);
     shell_after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
 }
 

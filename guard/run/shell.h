@@ -17,12 +17,12 @@
 
 #include "../base/forked.h"
 #include "../base/hot.h"
-#include "loop.h"
+#include "../base/say.h"
 #include "../core/near_use.h"
 #include "../wire/protocol.h"
-#include "../base/say.h"
-#include "shadow.h"
 #include "../wire/wake.h"
+#include "loop.h"
+#include "shadow.h"
 #include "workers.h"
 
 struct invalidation {
@@ -38,7 +38,7 @@ struct refresh {
     struct refresh *next;
     const struct guard_policy *policy;
     struct core_key key;               /* points into text */
-    bool together;                     /* with others; may be loaded in a batch */
+    bool of_many;                      /* with others; may be loaded in a batch */
     char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
     char text[];                       /* plain key, NUL, encoded key, NUL */
 };
@@ -94,7 +94,7 @@ struct guard {
     struct shadow *shadow; /* NULL: another mode */
     uv_check_t turn;       /* the end of one */
     uv_idle_t awake;       /* active: the next turn must not block */
-    bool littered;         /* near_sweep() has something to do */
+    bool sweep_due;        /* near_sweep() has something to do */
     struct guard_loop *own;
     struct wake *wake;
     struct workers *workers;
@@ -116,13 +116,13 @@ void shell_link(struct guard *guard, bool up);
 void shell_redis_config(struct guard *guard, struct redis_config *config);
 
 /* A load that asks: nested, until its own deadline at most. */
-struct asker {
+struct parent_load {
     uint64_t load, deadline_us;
 };
 
-/* Any thread. guard_get() of a request that was checked; asker NULL: it is nobody's. */
+/* Any thread. guard_get() of a request that was checked; parent NULL: it is nobody's. */
 enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
-                            const struct asker *asker, guard_ticket *ticket);
+                            const struct parent_load *parent, guard_ticket *ticket);
 void shell_post_get(struct guard *guard, struct get *get);
 /* A list of them, which the guard's thread finds whole. The caller holds the guard's mutex. */
 void shell_add_gets(struct guard *guard, struct get *list);

@@ -106,7 +106,7 @@ static struct refresh *new_refresh(const struct get *get, const char *filler)
         return NULL;
     memcpy(refresh->text, get->text, bytes);
     refresh->policy = &get->kind->policy;
-    refresh->together = get->many != NULL;
+    refresh->of_many = get->many != NULL;
     key.plain = refresh->text;
     key.encoded = refresh->text + key.plain_bytes + 1;
     refresh->key = key;
@@ -140,8 +140,8 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
         list = refresh->next;
         if (guard->phase == SHELL_RUNNING) {
             const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
-            (refresh->together ? core_refresh_together : core_refresh)(
-                guard->core, clock_now_us(), &refresh->key, refresh->policy, filler);
+            (refresh->of_many ? core_refresh_many : core_refresh)(guard->core, clock_now_us(), &refresh->key,
+                                                                  refresh->policy, filler);
             shell_perform_all(guard);
         }
         free(refresh);

@@ -253,7 +253,7 @@ static bool run_permit_acquire(const struct protocol *protocol, struct redis *re
     add_permit_head(&args, protocol, action);
     add_number(&args, protocol->permit_ms);
     add_number(&args, PERMIT_WAIT_MS);
-    add_text(&args, action->behind ? "r" : "u");
+    add_text(&args, action->background ? "r" : "u");
     add_text(&args, action->more ? "1" : "0");
     add_text(&args, protocol->channel);
     return run_script(redis, SCRIPT_PERMIT_ACQUIRE, 3, &args, replied, context);

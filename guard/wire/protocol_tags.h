@@ -10,8 +10,8 @@
 #ifndef GUARD_PROTOCOL_TAGS_H
 #define GUARD_PROTOCOL_TAGS_H
 
-#include "protocol.h"
 #include "../base/tags.h"
+#include "protocol.h"
 
 /* Each sends one command. False: it could not be sent. Tags as in tags.h, sound and at least one. */
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,

@@ -382,7 +382,7 @@ struct request {
     unsigned answers;
     uint64_t over_us; /* answered */
     bool probe;
-    uint32_t asker; /* nested: 1 + the load whose loader asks; 0: none */
+    uint32_t parent_load; /* nested: 1 + the load whose loader asks; 0: none */
 };
 
 /* Of the request with the same number. */
@@ -414,9 +414,9 @@ struct load_model {
     bool has_previous;
     uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
-    uint32_t lender;   /* 1 + the load whose thread runs it; 0: a worker of its own */
-    uint32_t wish;     /* 1 + the key that its loader asks for before it ends; 0: none */
-    bool asking, lent; /* it waits for that; its thread runs another load meanwhile */
+    uint32_t lender;    /* 1 + the load whose thread runs it; 0: a worker of its own */
+    uint32_t wish;      /* 1 + the key that its loader asks for before it ends; 0: none */
+    bool blocked, lent; /* its loader waits for another load; its thread runs another one meanwhile */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
     char permit[TOKEN_SIZE];  /* "": it runs without */
@@ -472,7 +472,7 @@ struct process {
     /* the near cache */
     struct near *near;             /* NULL: there is none */
     bool hears;                    /* as far as it knows */
-    bool littered;                 /* near_sweep() has something to do */
+    bool sweep_due;                /* near_sweep() has something to do */
     uint32_t near_floor[SIM_KEYS]; /* no near hit may be older */
     uint64_t voided_us[SIM_KEYS];  /* nor of a lookup that was sent before */
 };

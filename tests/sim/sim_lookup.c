@@ -5,8 +5,8 @@
  *
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
  */
-#include "guard/wire/envelope.h"
 #include "guard/core/hit.h"
+#include "guard/wire/envelope.h"
 #include "sim.h"
 #include <stdio.h>
 #include <string.h>

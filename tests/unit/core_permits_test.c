@@ -46,14 +46,14 @@ static void freed(struct bench *bench, const struct seen *asked)
 static struct seen *expect_users_ask(struct bench *bench)
 {
     struct seen *asked = expect(bench, CORE_PERMIT_ACQUIRE);
-    assert_false(asked->action.behind);
+    assert_false(asked->action.background);
     return asked;
 }
 
 static struct seen *expect_refreshs_ask(struct bench *bench)
 {
     struct seen *asked = expect(bench, CORE_PERMIT_ACQUIRE);
-    assert_true(asked->action.behind);
+    assert_true(asked->action.background);
     return asked;
 }
 
