@@ -2,9 +2,9 @@
 /*
  * alarm_test.c - the heap of deadlines against a plain array.
  */
-#include "guard/alarm.h"
+#include "guard/base/alarm.h"
 
-#include "guard/chance.h"
+#include "guard/base/chance.h"
 #include "tests/support/test.h"
 
 enum { MANY = 500 };

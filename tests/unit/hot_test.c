@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/hot.h"
+#include "guard/base/hot.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

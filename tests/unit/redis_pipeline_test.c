@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_pipeline_test.c - the order, the places and the limits of pipelined commands, and their bytes. */
-#include "guard/redis_pipeline.h"
+#include "guard/redis/pipeline.h"
 #include "tests/support/test.h"
 #include <stdio.h>
 #include <stdlib.h>

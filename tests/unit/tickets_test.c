@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/tickets.h"
+#include "guard/base/tickets.h"
 #include "tests/support/test.h"
 
 enum { MANY = 10000 };
