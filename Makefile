@@ -15,6 +15,7 @@
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the core in a simulated fleet under faults: SEEDS=100000. The first 2000 must run as
 #                     tests/sim/courses has it
+#   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes tests/sim/courses anew, after a change that means to change what the core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (an hour): T=fill for names with it
@@ -64,7 +65,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all demo run scenarios db test tests fuzz coverage golden valgrind chaos soak sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -261,6 +262,9 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+
+golden: $(BUILD)/tests/golden/golden_test
+	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
 fuzz:
