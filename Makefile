@@ -253,7 +253,7 @@ db:
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/scripts/*.lua app/*.c sql/*.sql)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/wire/scripts/*.lua app/*.c app/*/*.c sql/*.sql)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -279,7 +279,7 @@ $(BUILD)/fuzz: $(call objects,tests/fuzz/fuzz_main.c $(FUZZ_SOURCES) $(FUZZED)) 
 # -O0, so that a branch of the program is one of the source.
 coverage:
 	@$(MAKE) CC=gcc BUILD=build/coverage CFLAGS="-O0 -g --coverage" tests
-	@rm -f build/coverage/guard/*.gcda
+	@find build/coverage -name "*.gcda" -delete
 	@for tests in $(or $(T),tests/unit tests/fuzz tests/fail tests/live); do \
 	    $(MAKE) CC=gcc BUILD=build/coverage CFLAGS="-O0 -g --coverage" T=$$tests test || exit 1; \
 	done
@@ -340,8 +340,8 @@ peers: all
 lab: all
 	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
+HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint

@@ -431,7 +431,7 @@ static inline struct guard_result expect(struct fleet *fleet, size_t i, const ch
     return result;
 }
 
-/* What Redis answers to a command with one key of this fleet, as guard/key.h names it. */
+/* What Redis answers to a command with one key of this fleet, as guard/base/key.h names it. */
 static inline long long redis_number(struct fleet *fleet, const char *command, const char *key, char role)
 {
     char name[256];

@@ -3,7 +3,7 @@
  * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, others'
  * events at the worst moment. tests/README.md lists them all and the test that holds each.
  */
-#include "guard/script.h"
+#include "guard/wire/scripts.h"
 #include "guard_rig.h"
 #include "load/stack/proxy.h"
 #include "tests/support/relay.h"

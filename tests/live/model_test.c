@@ -16,9 +16,9 @@
  */
 #include "tests/sim/sim_redis.c"
 
-#include "guard/envelope.h"
-#include "guard/protocol.h"
-#include "guard/script.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/protocol.h"
+#include "guard/wire/scripts.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 

@@ -5,7 +5,7 @@
  * Time      Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
  * Messages  One subscriber hears everything; told() compares all of it with what should have been published.
  */
-#include "guard/script.h"
+#include "guard/wire/scripts.h"
 #include "load/stack/stack.h"
 
 #include <setjmp.h>

@@ -7,9 +7,9 @@
  *           key to age; only the_lease_of_a_dead_process_expires lets Redis's clock do it.
  * Messages  One subscriber sees everything; told() compares all of it with what should have been published.
  */
-#include "guard/envelope.h"
-#include "guard/key.h"
-#include "guard/script.h"
+#include "guard/wire/envelope.h"
+#include "guard/base/key.h"
+#include "guard/wire/scripts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

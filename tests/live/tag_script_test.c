@@ -2,9 +2,9 @@
 /*
  * tag_script_test.c - the scripts of the tags against a real redis-server, one test per property.
  */
-#include "guard/key.h"
-#include "guard/script.h"
-#include "guard/tags.h"
+#include "guard/base/key.h"
+#include "guard/wire/scripts.h"
+#include "guard/base/tags.h"
 #include "load/stack/stack.h"
 
 #include <setjmp.h>

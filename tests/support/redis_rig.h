@@ -8,7 +8,7 @@
 #ifndef TESTS_REDIS_RIG_H
 #define TESTS_REDIS_RIG_H
 
-#include "guard/redis.h"
+#include "guard/redis/redis.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -2,14 +2,14 @@
 /*
  * alarm_test.c - the heap of deadlines against a plain array.
  */
-#include "guard/alarm.h"
+#include "guard/base/alarm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "guard/chance.h"
+#include "guard/base/chance.h"
 #include <cmocka.h>
 
 enum { MANY = 500 };

@@ -2,7 +2,7 @@
 /*
  * breaker_test.c - when a command may be sent to a Redis that does not answer.
  */
-#include "guard/breaker.h"
+#include "guard/core/breaker.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

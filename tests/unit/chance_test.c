@@ -2,7 +2,7 @@
 /*
  * chance_test.c - jitter and backoff: bounds, spread, and the published numbers of the generator.
  */
-#include "guard/chance.h"
+#include "guard/base/chance.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/check.h"
+#include "guard/base/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

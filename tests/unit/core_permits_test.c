@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/permits.h.
+ * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/core/permits.h.
  */
 #include "core_bench.h"
 
@@ -46,14 +46,14 @@ static void freed(struct bench *bench, const struct seen *asked)
 static struct seen *expect_users_ask(struct bench *bench)
 {
     struct seen *asked = expect(bench, CORE_PERMIT_ACQUIRE);
-    assert_false(asked->action.behind);
+    assert_false(asked->action.background);
     return asked;
 }
 
 static struct seen *expect_refreshs_ask(struct bench *bench)
 {
     struct seen *asked = expect(bench, CORE_PERMIT_ACQUIRE);
-    assert_true(asked->action.behind);
+    assert_true(asked->action.background);
     return asked;
 }
 

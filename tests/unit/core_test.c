@@ -3,7 +3,7 @@
  * core_test.c - from a get to its answer: lookups, loads, fills, rounds, waiting, the bulkhead.
  */
 #include "core_bench.h"
-#include "guard/chance.h"
+#include "guard/base/chance.h"
 
 /* Stale values are accepted. */
 static struct bench *opened_with_stale(void **state)

@@ -2,7 +2,7 @@
 /*
  * digest_test.c - the published vectors of SipHash-1-3 and SHA-256.
  */
-#include "guard/digest.h"
+#include "guard/base/digest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

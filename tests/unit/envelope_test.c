@@ -2,7 +2,7 @@
 /*
  * envelope_test.c - the layout the scripts rely on, and every way in which an entry can be unsound.
  */
-#include "guard/envelope.h"
+#include "guard/wire/envelope.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

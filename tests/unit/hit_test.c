@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hit_test.c - what an entry found by a lookup is good for, and how often the lot of XFetch says "now". */
-#include "guard/hit.h"
+#include "guard/core/hit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

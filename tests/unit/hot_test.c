@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/hot.h"
+#include "guard/base/hot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

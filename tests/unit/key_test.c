@@ -2,7 +2,7 @@
 /*
  * key_test.c - how application keys are spelled in Redis.
  */
-#include "guard/key.h"
+#include "guard/base/key.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/near.h"
+#include "guard/core/near.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_use_test.c - the rule of the near cache, step by step; the simulator has it in every order. */
-#include "guard/near_use.h"
+#include "guard/core/near_use.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
  * protocol_test.c - what Redis's replies and messages mean to the core. Replies come out of hiredis's own
  * reader.
  */
-#include "guard/clock.h"
-#include "guard/envelope.h"
-#include "guard/protocol.h"
+#include "guard/base/clock.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/protocol.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_address_test.c - Redis URLs: what they name, what is refused, and that no text repeats a password. */
-#include "guard/redis.h"
+#include "guard/redis/redis.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

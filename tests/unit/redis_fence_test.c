@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_fence_test.c - how a value is read, and when a connection that is silent asks something. */
-#include "guard/redis_fence.h"
+#include "guard/redis/fence.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

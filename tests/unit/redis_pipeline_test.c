@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_pipeline_test.c - the order, the places and the limits of pipelined commands, and their bytes. */
-#include "guard/redis_pipeline.h"
+#include "guard/redis/pipeline.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* say_test.c - what the guard says, how often, and where. */
-#include "guard/clock.h"
-#include "guard/say.h"
+#include "guard/base/clock.h"
+#include "guard/base/say.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tag_memory_test.c - which tags a key had: a hint, but one that holds for thousands of keys in turn. */
-#include "guard/chance.h"
-#include "guard/tag_memory.h"
+#include "guard/base/chance.h"
+#include "guard/run/tag_memory.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

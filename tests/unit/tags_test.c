@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/tags.h"
+#include "guard/base/tags.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

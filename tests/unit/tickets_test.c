@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/tickets.h"
+#include "guard/base/tickets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

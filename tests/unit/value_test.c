@@ -2,7 +2,7 @@
 /*
  * value_test.c - shared immutable values: copies, ends, references.
  */
-#include "guard/value.h"
+#include "guard/base/value.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /*
  * wake_test.c - when a subscription counts as dead. The test is the clock.
  */
-#include "guard/wake.h"
+#include "guard/wire/wake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,8 +4,8 @@
  *
  * Loaders stand at a gate; what the workers report is collected under a mutex and waited for.
  */
-#include "guard/clock.h"
-#include "guard/workers.h"
+#include "guard/base/clock.h"
+#include "guard/run/workers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
