@@ -10,7 +10,7 @@
 #include "tests/chaos/soak.h"
 #include "tests/chaos/stall.h"
 
-#include "load/base/burst.h"
+#include "load/herd/burst.h"
 #include "load/base/net.h"
 
 #include <inttypes.h>

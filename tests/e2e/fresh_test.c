@@ -439,7 +439,7 @@ static void leave_a_lease_behind(struct orphan *orphan, const char *path)
                                           .event_count = 1};
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
-    assert_int_equal(burst_answers(burst)[0].outcome, BURST_RESET);
+    assert_int_equal(burst_answers(burst)[0].outcome, RECORD_RESET);
     burst_close(&burst);
     relay_close(&orphan->relay);
 }

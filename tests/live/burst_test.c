@@ -7,9 +7,10 @@
  *                 expected requests have arrived      /garbage  no HTTP
  *     /close      200, then closes the connection     /half     half of a body, then closes
  */
-#include "load/base/burst.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
+#include "load/base/rank.h"
+#include "load/herd/burst.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,7 +213,7 @@ static void all_requests_are_under_way_before_one_is_answered(void **state)
     atomic_store(&server.gather_target, BURST_SIZE);
     struct burst_summary summary = run_once(&options);
     assert_int_equal(summary.statuses[200], BURST_SIZE);
-    assert_int_equal(summary.outcomes[BURST_ANSWERED], BURST_SIZE);
+    assert_int_equal(summary.outcomes[RECORD_ANSWERED], BURST_SIZE);
     assert_int_equal(summary.bodies, 1);
     assert_true(summary.p50_us > 0 && summary.p50_us <= summary.p99_us && summary.p99_us <= summary.max_us);
 }
@@ -322,17 +323,17 @@ static void headers_are_read_from_the_answer(void **state)
 
 struct failure {
     const char *path;
-    enum burst_outcome outcome;
+    enum record_outcome outcome;
 };
 
 static void every_failure_has_its_outcome(void **state)
 {
     (void)state;
     static const struct failure failures[] = {
-        {"/hang", BURST_TIMEOUT}, {"/reset", BURST_RESET}, {"/garbage", BURST_BAD}, {"/half", BURST_RESET}};
+        {"/hang", RECORD_TIMEOUT}, {"/reset", RECORD_RESET}, {"/garbage", RECORD_RUBBISH}, {"/half", RECORD_RESET}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         struct burst_options options = options_for(failures[i].path, 20);
-        options.request_limit_ms = failures[i].outcome == BURST_TIMEOUT ? 100 : LIMIT_MS;
+        options.request_limit_ms = failures[i].outcome == RECORD_TIMEOUT ? 100 : LIMIT_MS;
         struct burst_summary summary = run_once(&options);
         assert_int_equal(summary.outcomes[failures[i].outcome], 20);
         assert_int_equal(summary.statuses[200], 0);
@@ -376,7 +377,7 @@ static void the_first_ones_hang_up_and_the_rest_is_served(void **state)
     options.leave_count = 30;
     options.leave_ms = 50;
     struct burst_summary summary = run_once(&options);
-    assert_int_equal(summary.outcomes[BURST_LEFT], 30);
+    assert_int_equal(summary.outcomes[RECORD_LEFT], 30);
     assert_int_equal(summary.statuses[200], 70);
 }
 
@@ -467,16 +468,16 @@ static void percentiles_are_the_nearest_rank(void **state)
     uint64_t values[1000];
     for (uint64_t i = 0; i < 1000; i++)
         values[i] = i + 1;
-    assert_int_equal(burst_percentile(values, 1000, 50), 500);
-    assert_int_equal(burst_percentile(values, 1000, 99), 990);
-    assert_int_equal(burst_percentile(values, 1000, 99.9), 999);
-    assert_int_equal(burst_percentile(values, 1000, 99.91), 1000);
-    assert_int_equal(burst_percentile(values, 1000, 0.0001), 1);
-    assert_int_equal(burst_percentile(values, 1000, 99.95), 1000);
-    assert_int_equal(burst_percentile(values, 1000, 100), 1000);
-    assert_int_equal(burst_percentile(values, 3, 50), 2);
-    assert_int_equal(burst_percentile(values, 1, 1), 1);
-    assert_int_equal(burst_percentile(values, 0, 50), 0);
+    assert_int_equal(rank_percentile(values, 1000, 50), 500);
+    assert_int_equal(rank_percentile(values, 1000, 99), 990);
+    assert_int_equal(rank_percentile(values, 1000, 99.9), 999);
+    assert_int_equal(rank_percentile(values, 1000, 99.91), 1000);
+    assert_int_equal(rank_percentile(values, 1000, 0.0001), 1);
+    assert_int_equal(rank_percentile(values, 1000, 99.95), 1000);
+    assert_int_equal(rank_percentile(values, 1000, 100), 1000);
+    assert_int_equal(rank_percentile(values, 3, 50), 2);
+    assert_int_equal(rank_percentile(values, 1, 1), 1);
+    assert_int_equal(rank_percentile(values, 0, 50), 0);
 }
 
 int main(void)
