@@ -12,6 +12,8 @@
  */
 #include "load/stack/proxy_link.h"
 
+#include "load/base/dice.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,12 +28,6 @@ enum {
     LINGER_MS = 500, /* a server has this long to run what came late */
     CUT_REPLIES = 6, /* a connection is cut in one of its next so many replies */
 };
-
-static uint32_t chance_below(struct proxy *proxy, uint32_t limit)
-{
-    proxy->chance = proxy->chance * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((proxy->chance >> 33) % limit);
-}
 
 static enum proxy_fault fault_of(const struct proxy_link *link)
 {
@@ -179,11 +175,11 @@ static size_t portion(struct proxy_link *link, const struct proxy_way *way)
     if (fault_of(link) != PROXY_CUT || way != &link->replies)
         return way->count;
     if (link->cut_after == 0)
-        link->cut_after = 1 + chance_below(proxy, CUT_REPLIES);
+        link->cut_after = 1 + (uint32_t)dice_below(&proxy->chance, CUT_REPLIES);
     if (--link->cut_after > 0 || way->count < 2)
         return way->count;
     touch(link, PROXY_CUT);
-    return 1 + chance_below(proxy, (uint32_t)way->count - 1);
+    return 1 + dice_below(&proxy->chance, way->count - 1);
 }
 
 static enum progress way_write(struct proxy_link *link, struct proxy_way *way, uint64_t now_us)
