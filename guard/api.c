@@ -117,7 +117,7 @@ void guard_drain(struct guard *guard)
     pthread_mutex_lock(&guard->mutex);
     guard->draining = true;
     atomic_store(&guard->refusing, true);
-    uv_async_send(&guard->async);
+    mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -208,9 +208,8 @@ bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
     }
     pthread_mutex_lock(&guard->mutex);
     memcpy(id, guard->cache_id, sizeof guard->cache_id);
-    if (!guard->cache_wanted && !guard->ended)
-        uv_async_send(&guard->async);
-    guard->cache_wanted = true;
+    if (!atomic_exchange(&guard->cache_wanted, true) && !guard->ended)
+        mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
     return id[0] != '\0';
 }
@@ -318,7 +317,7 @@ static enum guard_status admit_many(struct guard *guard, struct many *many)
     for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
         DL_APPEND(guard->incoming, many->parts[i].get);
     if (status == GUARD_OK)
-        uv_async_send(&guard->async);
+        mailbox_wake(guard);
     return status;
 }
 

@@ -19,15 +19,6 @@ enum {
     LOOP_DESCRIPTORS = 6, /* epoll, two pipes, eventfd */
 };
 
-static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
-{
-    struct guard *guard = context;
-    uint8_t random[24];
-    if (!clock_random(random, sizeof random))
-        abort(); /* it worked when the guard was opened; a guessable token would break every promise */
-    protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
-}
-
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
@@ -39,7 +30,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .max_value_bytes = guard->config.max_value_bytes,
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
-        .make_token = make_token,
+        .make_token = thread_make_token,
         .token_context = guard,
     };
     memcpy(config.hash_key, guard->hash_key, sizeof config.hash_key);
@@ -168,7 +159,7 @@ bool life_stop(struct guard *guard, uint32_t drain_ms)
     guard->draining = guard->closing_asked = true;
     atomic_store(&guard->refusing, true);
     guard->drain_ms = drain_ms;
-    uv_async_send(&guard->async);
+    mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
     pthread_join(guard->thread, NULL);
     return clear(guard);

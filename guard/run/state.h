@@ -128,7 +128,8 @@ struct guard {
     struct redis_reign reign;
     struct near *near; /* NULL: none */
     struct say say;
-    atomic_bool forked_said; /* this child was told that it is one */
+    atomic_bool forked_said;  /* this child was told that it is one */
+    atomic_bool cache_wanted; /* guard_cache() has been called */
 
     /* any thread, under the mutex */
     pthread_mutex_t mutex;
@@ -143,7 +144,6 @@ struct guard {
     struct guard_stats published;
     bool draining, closing_asked, cancelling, ended;
     uint32_t drain_ms;
-    bool cache_wanted;                       /* somebody has asked for its name */
     char cache_id[GUARD_CACHE_ID_BYTES + 1]; /* "": not known of the present connection */
 
     /* the guard's thread writes, any reads */
@@ -163,6 +163,7 @@ struct guard {
     bool sweep_due;        /* near_sweep() has something to do */
     struct guard_loop *own;
     struct wake *wake;
+    enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */

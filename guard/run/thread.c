@@ -24,6 +24,15 @@ static void on_replied(struct guard *guard, uint64_t op, const struct core_reply
     after_events(guard);
 }
 
+void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
+{
+    struct guard *guard = context;
+    uint8_t random[24];
+    if (!clock_random(random, sizeof random))
+        abort(); /* it worked when the guard was opened; a guessable token would break every promise */
+    protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
+}
+
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
     const struct job job = {
@@ -411,7 +420,7 @@ static void publish_stats(struct guard *guard)
     if (guard->shadow != NULL)
         shadow_stats(guard->shadow, &stats);
     stats.redis_state = guard->own->redis_state;
-    stats.wake_state = wake_state(guard->wake);
+    stats.wake_state = guard->wake_state;
     pthread_mutex_lock(&guard->mutex);
     guard->published = stats;
     pthread_mutex_unlock(&guard->mutex);
@@ -530,7 +539,8 @@ void thread_on_resync(void *context)
 void thread_on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
-    bool up = wake_state(guard->wake) == GUARD_REDIS_UP;
+    guard->wake_state = wake_state(guard->wake);
+    bool up = guard->wake_state == GUARD_REDIS_UP;
     say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
     near_subscribed(guard->near, up);
     guard->sweep_due = guard->near != NULL && (guard->sweep_due || !up);

@@ -23,6 +23,8 @@ void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);
 void thread_on_link(struct guard *guard, bool up);
 
+/* core_config.make_token; the context is the guard. */
+void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
 /* Closes every handle: the loop runs out when the last one is closed. */
 void thread_close_everything(struct guard *guard);
 
