@@ -115,14 +115,14 @@ LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS)
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
+APP_OBJECTS := $(call objects,$(wildcard app/*/*.c))
 LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := app/head.c app/route.c app/settings.c load/base/http_parse.c tests/support/left_head.c
+FUZZED := app/http/head.c app/http/route.c app/base/settings.c load/base/http_parse.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
@@ -249,7 +249,8 @@ db:
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/scripts/*.lua app/*.c sql/*.sql)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk \
+		$(wildcard guard/*.c guard/scripts/*.lua app/*/*.c sql/*.sql)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -324,8 +325,8 @@ peers: all
 lab: all
 	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
+HEADERS = $(wildcard guard/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint

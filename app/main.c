@@ -12,13 +12,13 @@
  * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong
  * settings, 130 or 143 for a second signal.
  */
-#include "app/cache_gate.h"
-#include "app/catalog.h"
-#include "app/log.h"
-#include "app/ops.h"
-#include "app/server.h"
-#include "app/settings.h"
-#include "app/writer.h"
+#include "app/base/log.h"
+#include "app/base/settings.h"
+#include "app/catalog/cache_gate.h"
+#include "app/catalog/catalog.h"
+#include "app/http/server.h"
+#include "app/ops/ops.h"
+#include "app/write/writer.h"
 #include "guard/guard.h"
 
 #include <inttypes.h>

@@ -15,8 +15,10 @@ forbid() {
 none='nothing is excepted'
 forbid guard '(guard|app|load|sql|tests)/' "$none" 'guard/ must be copyable: include its own files by bare name, nothing else of ours'
 forbid guard '\.\./' "$none" 'guard/ must be copyable: nothing above it'
-forbid app 'guard/' 'guard/guard\.h' 'app/ may use only guard/guard.h of guard/'
-forbid app '(load|tests)/' "$none" 'app/ may not include load/ or tests/'
+for folder in app app/*/; do
+    forbid "${folder%/}" 'guard/' 'guard/guard\.h' 'app/ may use only guard/guard.h of guard/'
+    forbid "${folder%/}" '(load|tests)/' "$none" 'app/ may not include load/ or tests/'
+done
 for folder in load load/base load/stack load/herd load/witness load/report load/play load/bench load/peers; do
     forbid $folder '(guard|app|tests)/' "$none" 'load/ speaks HTTP, Redis and SQL only'
 done

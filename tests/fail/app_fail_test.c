@@ -15,10 +15,10 @@
  */
 #include "tests/fail/failing.h"
 
-#include "app/catalog.h"
-#include "app/catalog_json.h"
-#include "app/pg.h"
-#include "app/server.h"
+#include "app/catalog/catalog.h"
+#include "app/catalog/catalog_json.h"
+#include "app/http/server.h"
+#include "app/pg/pg.h"
 #include "load/stack/stack.h"
 
 #include <arpa/inet.h>

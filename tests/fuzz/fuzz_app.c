@@ -2,8 +2,8 @@
 /* fuzz_app.c - what the service is asked for and told: request targets, keys, settings. */
 #include "tests/fuzz/fuzz.h"
 
-#include "app/route.h"
-#include "app/settings.h"
+#include "app/base/settings.h"
+#include "app/http/route.h"
 #include "guard/key.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
 /*
  * catalog_test.c - the catalog behind the real guard, a private Redis and a private PostgreSQL.
  */
-#include "app/catalog.h"
+#include "app/catalog/catalog.h"
 
 #include "load/base/net.h"
 #include "load/stack/stack.h"

@@ -3,7 +3,7 @@
  * ops_test.c - the operations listener by itself: what it says of a guard whose own thread is stuck, in one process
  * because only a callback can hold that thread and nothing else; and who keeps others from asking it.
  */
-#include "app/ops.h"
+#include "app/ops/ops.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "tests/support/drips.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pg_error_test.c - what SQLSTATEs mean, and how one is found in a login's error text. */
-#include "app/pg_error.h"
+#include "app/pg/pg_error.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /*
  * route_test.c - what a request target asks for, and which keys an operator may name.
  */
-#include "app/route.h"
+#include "app/http/route.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

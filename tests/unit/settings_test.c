@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
-#include "app/settings.h"
+#include "app/base/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /*
  * write_test.c - what a client may send to change something, and what he is told.
  */
-#include "app/write.h"
+#include "app/write/write.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,0 +1,771 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * settings.c - one table of settings, one of rules between them; reading, checking and --help walk both.
+ *
+ * The flow: collect() finds each setting's text (flag, else environment, else default) and complains about
+ * arguments that are no setting; each text is parsed by its kind; rules are checked between settings that
+ * are right by themselves, so that one mistake is one message.
+ */
+#include "app/base/settings.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    NAME_BYTES = 32,     /* longest name, flag or environment */
+    ALLOWED_BYTES = 160, /* longest "what is allowed" */
+    DAY_MS = 86400000,
+    NEAR_LEAST_BYTES = 65536,
+    HOUR_MS = 3600000,
+    LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
+    NAME_SPACE_BYTES = 32,
+    FLAG_NEAR = 3, /* an unknown flag this many edits from a known one is taken for a slip */
+};
+
+/* ---- kinds: how a text becomes a field ---- */
+
+struct setting;
+
+struct kind {
+    /* False: wrong. Writes the field only when right. */
+    bool (*parse)(const struct setting *setting, const char *text, void *field);
+    const char *allowed; /* NULL: min to max */
+};
+
+struct setting {
+    const char *name; /* in the environment; the flag is made from it */
+    const struct kind *kind;
+    size_t offset;
+    const char *fallback;
+    uint32_t min, max;
+    const char *unit;
+    const char *help;
+    bool secret;
+};
+
+static bool text_is_number(const char *text)
+{
+    return *text != '\0' && strlen(text) <= 10 && strspn(text, "0123456789") == strlen(text);
+}
+
+static bool parse_number(const struct setting *setting, const char *text, void *field)
+{
+    if (!text_is_number(text)) {
+        return false;
+    }
+    unsigned long long number = strtoull(text, NULL, 10);
+    if (number < setting->min || number > setting->max) {
+        return false;
+    }
+    *(uint32_t *)field = (uint32_t)number;
+    return true;
+}
+
+static bool parse_switch(const struct setting *setting, const char *text, void *field)
+{
+    (void)setting;
+    bool on = strcmp(text, "on") == 0;
+    if (!on && strcmp(text, "off") != 0) {
+        return false;
+    }
+    *(bool *)field = on;
+    return true;
+}
+
+static bool parse_mode(const struct setting *setting, const char *text, void *field)
+{
+    static const struct {
+        const char *name;
+        enum guard_mode mode;
+    } modes[] = {{"fleet", GUARD_MODE_FLEET},
+                 {"local", GUARD_MODE_LOCAL},
+                 {"off", GUARD_MODE_OFF},
+                 {"shadow", GUARD_MODE_SHADOW}};
+
+    (void)setting;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (strcmp(text, modes[i].name) == 0) {
+            *(enum guard_mode *)field = modes[i].mode;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_listen(const struct setting *setting, const char *text, void *field)
+{
+    struct settings_address address;
+    (void)setting;
+    if (!settings_address_parse(text, &address)) {
+        return false;
+    }
+    *(const char **)field = text;
+    return true;
+}
+
+static bool parse_listen_or_off(const struct setting *setting, const char *text, void *field)
+{
+    if (strcmp(text, "off") != 0) {
+        return parse_listen(setting, text, field);
+    }
+    *(const char **)field = text;
+    return true;
+}
+
+static bool parse_name_space(const struct setting *setting, const char *text, void *field)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t bytes = strlen(text);
+    (void)setting;
+    if (bytes == 0 || bytes > NAME_SPACE_BYTES || strspn(text, allowed) != bytes) {
+        return false;
+    }
+    *(const char **)field = text;
+    return true;
+}
+
+/* The guard reads the parts when it opens; here only what is certainly no such URL is refused. */
+static bool parse_redis_url(const struct setting *setting, const char *text, void *field)
+{
+    static const char *const schemes[] = {"redis://", "unix://"};
+    (void)setting;
+    for (const char *byte = text; *byte != '\0'; byte++) {
+        if ((unsigned char)*byte <= ' ' || *byte == 0x7f) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t bytes = strlen(schemes[i]);
+        if (strncmp(text, schemes[i], bytes) == 0 && text[bytes] != '\0') {
+            *(const char **)field = text;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* libpq's own message is not passed on: it quotes the text, password and all. */
+static bool parse_database_url(const struct setting *setting, const char *text, void *field)
+{
+    (void)setting;
+    if (*text == '\0') {
+        return false;
+    }
+    PQconninfoOption *options = PQconninfoParse(text, NULL);
+    if (options == NULL) {
+        return false;
+    }
+    PQconninfoFree(options);
+    *(const char **)field = text;
+    return true;
+}
+
+static bool parse_database_url_or_none(const struct setting *setting, const char *text, void *field)
+{
+    if (*text != '\0') {
+        return parse_database_url(setting, text, field);
+    }
+    *(const char **)field = text;
+    return true;
+}
+
+static bool parse_file(const struct setting *setting, const char *text, void *field)
+{
+    (void)setting;
+    if (*text != '\0' && access(text, R_OK) != 0) {
+        return false;
+    }
+    *(const char **)field = text;
+    return true;
+}
+
+static const struct kind number = {parse_number, NULL};
+static const struct kind on_off = {parse_switch, "on or off"};
+static const struct kind mode = {parse_mode, "fleet, local or off"};
+static const struct kind listen_at = {parse_listen, "host:port, [v6 address]:port or unix:PATH"};
+static const struct kind listen_at_or_off = {parse_listen_or_off,
+                                             "host:port, [v6 address]:port, unix:PATH or off"};
+static const struct kind name_space = {parse_name_space, "1 to 32 of the characters A-Z a-z 0-9 . _ -"};
+static const struct kind redis_url = {
+    parse_redis_url, "redis://[user[:password]@]host[:port][/db] or unix://[user[:password]@]/path[?db=n]"};
+static const struct kind database_url = {
+    parse_database_url, "a postgresql://... URL or a list of keyword=value that libpq can read"};
+static const struct kind database_url_or_none = {
+    parse_database_url_or_none,
+    "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
+static const struct kind file = {parse_file, "the path of a readable file, or nothing"};
+
+/* ---- the table ---- */
+
+/* name, kind, field, default, least, most, unit, meaning; in the order of --help. */
+static const struct setting table[] = {
+    {"LISTEN", &listen_at, offsetof(struct settings, listen), "127.0.0.1:8080", 0, 0, "address",
+     "where the catalog is served; port 0: any free one", false},
+    {"OPS_LISTEN", &listen_at_or_off, offsetof(struct settings, ops_listen), "127.0.0.1:8081", 0, 0,
+     "address", "where /healthz, /readyz, /metrics and /invalidate are served", false},
+    {"OPS_TOKEN_FILE", &file, offsetof(struct settings, ops_token_file), "", 0, 0, "path",
+     "file with the bearer token that /metrics, /hot and POST /invalidate ask for", false},
+    {"REDIS_URL", &redis_url, offsetof(struct settings, redis_url), "redis://127.0.0.1:6379/0", 0, 0, "URL",
+     "the cache all processes share", true},
+    {"DATABASE_URL", &database_url, offsetof(struct settings, database_url), "postgresql:///catalog", 0, 0,
+     "URL", "the database; name hosts by hostaddr=, for libpq's DNS look-up cannot be limited", true},
+    {"WRITE_DATABASE_URL", &database_url_or_none, offsetof(struct settings, write_database_url), "", 0, 0,
+     "URL",
+     "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are off",
+     true},
+    {"PREPARE", &on_off, offsetof(struct settings, prepare), "on", 0, 0, "on/off",
+     "prepared statements; off behind a pooler that cannot keep them", false},
+
+    {"GUARD_MODE", &mode, offsetof(struct settings, guard_mode), "fleet", 0, 0, "word",
+     "who waits for whom on a miss: one load per fleet, one per process (local), one per request (off); "
+     "shadow: off, and counts what fleet would save",
+     false},
+    {"NAMESPACE", &name_space, offsetof(struct settings, name_space), "catalog", 0, 0, "word",
+     "separates applications that share a Redis", false},
+    {"FRESH_MS", &number, offsetof(struct settings, fresh_ms), "60000", 1, DAY_MS, "ms",
+     "an entry is served without question for this long", false},
+    {"STALE_MS", &number, offsetof(struct settings, stale_ms), "0", 0, DAY_MS, "ms",
+     "and for this much longer while it is refreshed", false},
+    {"SOFT_MS", &number, offsetof(struct settings, soft_ms), "0", 0, HOUR_MS, "ms",
+     "who finds a stale entry waits this long for a fresh one before it is served; 0: not at all", false},
+    {"EARLY_PERCENT", &number, offsetof(struct settings, early_percent), "0", 0, 10000, "%",
+     "XFetch's beta: a fresh entry is refreshed before its time, by chance; 100: as in the paper; 0: never",
+     false},
+    {"ABSENT_MS", &number, offsetof(struct settings, absent_ms), "10000", 1, DAY_MS, "ms",
+     "\"no such row\" is remembered for this long", false},
+    {"FAILURE_MS", &number, offsetof(struct settings, failure_ms), "1000", 1, LEASE_MAX_MS, "ms",
+     "a failed load is not tried again for this long", false},
+    {"JITTER_PERCENT", &number, offsetof(struct settings, jitter_percent), "10", 0, 90, "%",
+     "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened by a random 0 to this", false},
+    {"LEASE_MS", &number, offsetof(struct settings, lease_ms), "3000", 30, LEASE_MAX_MS, "ms",
+     "a dead process blocks a key for at most this long", false},
+    {"MAX_HOLD_MS", &number, offsetof(struct settings, max_hold_ms), "30000", 30, HOUR_MS, "ms",
+     "a lease is given up after this long, even if its load hangs", false},
+    {"LOAD_LIMIT_MS", &number, offsetof(struct settings, load_limit_ms), "10000", 1, HOUR_MS, "ms",
+     "a load is cancelled after this long, in PostgreSQL too", false},
+    {"DEADLINE_MS", &number, offsetof(struct settings, deadline_ms), "15000", 1, HOUR_MS, "ms",
+     "every request is answered within this", false},
+    {"REDIS_LIMIT_MS", &number, offsetof(struct settings, redis_limit_ms), "250", 1, 20000, "ms",
+     "limit of one Redis command", false},
+    {"LOAD_WORKERS", &number, offsetof(struct settings, load_workers), "8", 1, 1024, "threads",
+     "loads at a time in this process, each with a database connection", false},
+    {"LOAD_QUEUE", &number, offsetof(struct settings, load_queue), "1000", 0, 1000000, "loads",
+     "loads that may wait for a worker, and as many queries for several products; beyond it requests are "
+     "shed (503)",
+     false},
+    {"LOAD_PERMITS", &number, offsetof(struct settings, load_permits), "0", 0, 100000, "loads",
+     "loads at a time over all processes of the namespace; 0: no such limit, only LOAD_WORKERS in each; the "
+     "same in all of them",
+     false},
+    {"PERMIT_MS", &number, offsetof(struct settings, permit_ms), "3000", 30, LEASE_MAX_MS, "ms",
+     "a dead process keeps the permits of its loads for this long; the same in all of them", false},
+    {"WRITE_WORKERS", &number, offsetof(struct settings, write_workers), "4", 1, 256, "threads",
+     "writes at a time in this process, each with a database connection", false},
+    {"WRITE_QUEUE", &number, offsetof(struct settings, write_queue), "1000", 0, 1000000, "writes",
+     "writes that may wait for a worker; beyond it they are shed (503)", false},
+    {"WRITE_LIMIT_MS", &number, offsetof(struct settings, write_limit_ms), "5000", 1, HOUR_MS, "ms",
+     "limit of one write, waiting for a worker included", false},
+    {"WRITE_LOCK_MS", &number, offsetof(struct settings, write_lock_ms), "2000", 1, HOUR_MS, "ms",
+     "limit of its wait for a row that another one holds", false},
+    {"OUTBOX_POLL_MS", &number, offsetof(struct settings, outbox_poll_ms), "1000", 1, HOUR_MS, "ms",
+     "invalidations nobody was told of are looked for this often", false},
+    {"MAX_WAITERS", &number, offsetof(struct settings, max_waiters), "20000", 1, 1000000, "requests",
+     "requests that may wait at a time, and as many products that are asked for together; beyond it they are "
+     "shed (503)",
+     false},
+    {"MAX_CONNECTIONS", &number, offsetof(struct settings, max_connections), "16000", 1, 1000000, "sockets",
+     "client connections at a time", false},
+    {"MAX_VALUE_BYTES", &number, offsetof(struct settings, max_value_bytes), "1048576", 1, 64 << 20, "bytes",
+     "larger documents are answered but not cached", false},
+    {"NEAR_BYTES", &number, offsetof(struct settings, near_bytes), "0", 0, UINT32_MAX, "bytes",
+     "values also kept in this process's memory; 0: none, otherwise at least 65536", false},
+    {"NEAR_MS", &number, offsetof(struct settings, near_ms), "1000", 1, 60000, "ms",
+     "such a value is answered without asking Redis for this long; other processes' changes may be seen so "
+     "late",
+     false},
+    {"PUSH_BYTES", &number, offsetof(struct settings, push_bytes), "16384", 0, 1 << 20, "bytes",
+     "cache entries up to this size travel with the message that wakes other processes' requests; 0: none",
+     false},
+    {"SERVER_LOOPS", &number, offsetof(struct settings, server_loops), "0", 0, 256, "threads",
+     "event loops that serve HTTP; 0: one per core", false},
+    {"DRAIN_MS", &number, offsetof(struct settings, drain_ms), "5000", 0, HOUR_MS, "ms",
+     "on SIGTERM running requests get this long to finish", false},
+    {"LOAD_DELAY_MS", &number, offsetof(struct settings, load_delay_ms), "0", 0, HOUR_MS, "ms",
+     "PostgreSQL sleeps this long inside every load, to make a stampede visible", false},
+};
+
+enum { SETTING_COUNT = sizeof table / sizeof table[0], SETTING_NONE = SETTING_COUNT };
+
+/* ---- the rules between settings ---- */
+
+struct rule {
+    const char *left, *right; /* checked only if both are right by themselves */
+    bool (*holds)(const struct settings *settings);
+    const char *text;
+    bool if_given; /* and only if `left` was given: its default steps aside */
+};
+
+static bool redis_limit_fits_lease(const struct settings *s)
+{
+    return s->redis_limit_ms * 3 <= s->lease_ms;
+}
+
+static bool load_limit_fits_hold(const struct settings *s)
+{
+    return s->load_limit_ms <= s->max_hold_ms;
+}
+
+static bool lease_fits_hold(const struct settings *s)
+{
+    return s->lease_ms <= s->max_hold_ms;
+}
+
+static bool value_fits_day(const struct settings *s)
+{
+    return s->fresh_ms + s->stale_ms <= DAY_MS;
+}
+
+static bool soft_limit_has_stale(const struct settings *s)
+{
+    return s->soft_ms == 0 || s->stale_ms > 0;
+}
+
+static bool soft_limit_fits_deadline(const struct settings *s)
+{
+    return s->soft_ms <= s->deadline_ms;
+}
+
+static bool redis_limit_fits_deadline(const struct settings *s)
+{
+    return s->redis_limit_ms <= s->deadline_ms;
+}
+
+static bool redis_limit_fits_permit(const struct settings *s)
+{
+    return s->load_permits == 0 || (uint64_t)s->redis_limit_ms * 3 <= s->permit_ms;
+}
+
+static bool waiters_fit_connections(const struct settings *s)
+{
+    return s->max_waiters <= s->max_connections;
+}
+
+static bool near_is_useful(const struct settings *s)
+{
+    return s->near_bytes == 0 || s->near_bytes >= NEAR_LEAST_BYTES;
+}
+
+static bool lock_limit_fits_write(const struct settings *s)
+{
+    return s->write_lock_ms <= s->write_limit_ms;
+}
+
+static bool host_is_any(const struct settings_address *address)
+{
+    return strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
+}
+
+static bool listeners_differ(const struct settings *s)
+{
+    struct settings_address main, ops;
+    if (!settings_address_parse(s->ops_listen, &ops) || !settings_address_parse(s->listen, &main)) {
+        return true; /* off */
+    }
+    if (main.is_unix != ops.is_unix || main.port != ops.port || (!main.is_unix && main.port == 0)) {
+        return true;
+    }
+    return strcmp(main.host, ops.host) != 0 && !host_is_any(&main) && !host_is_any(&ops);
+}
+
+static bool host_is_loopback(const char *host)
+{
+    struct in6_addr v6;
+    struct in_addr v4;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    return strcmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+static bool operations_are_guarded(const struct settings *s)
+{
+    struct settings_address ops;
+    return *s->ops_token_file != '\0' || !settings_address_parse(s->ops_listen, &ops) || ops.is_unix ||
+           host_is_loopback(ops.host);
+}
+
+static const struct rule rules[] = {
+    {"REDIS_LIMIT_MS", "LEASE_MS", redis_limit_fits_lease,
+     "at most a third of LEASE_MS, or a lease runs out while one renewal is awaited", false},
+    {"LOAD_LIMIT_MS", "MAX_HOLD_MS", load_limit_fits_hold,
+     "at most MAX_HOLD_MS, or loads go on whose lease was given up", false},
+    {"LEASE_MS", "MAX_HOLD_MS", lease_fits_hold, "at most MAX_HOLD_MS, which ends every lease", false},
+    {"FRESH_MS", "STALE_MS", value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
+    {"SOFT_MS", "STALE_MS", soft_limit_has_stale,
+     "0 unless STALE_MS is more, or there is nothing to serve after it", false},
+    {"SOFT_MS", "DEADLINE_MS", soft_limit_fits_deadline, "at most DEADLINE_MS, which ends every request",
+     false},
+    {"REDIS_LIMIT_MS", "DEADLINE_MS", redis_limit_fits_deadline,
+     "at most DEADLINE_MS, or a slow Redis alone uses a request up", false},
+    {"PERMIT_MS", "REDIS_LIMIT_MS", redis_limit_fits_permit,
+     "at least three times REDIS_LIMIT_MS, or a permit runs out while one renewal is awaited", false},
+    {"MAX_WAITERS", "MAX_CONNECTIONS", waiters_fit_connections,
+     "at most MAX_CONNECTIONS, for a waiting request holds a connection", true},
+    {"NEAR_BYTES", "NEAR_MS", near_is_useful, "0 (no near cache) or at least 65536", false},
+    {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", lock_limit_fits_write,
+     "at most WRITE_LIMIT_MS, which ends every write", true},
+    {"OPS_LISTEN", "OPS_TOKEN_FILE", operations_are_guarded,
+     "off, unix:PATH or on 127.0.0.0/8, [::1] or localhost unless OPS_TOKEN_FILE names a token", false},
+    {"OPS_LISTEN", "LISTEN", listeners_differ, "an address of its own, not the one of LISTEN", false},
+};
+
+/* ---- collecting ---- */
+
+enum origin { ORIGIN_DEFAULT = 0, ORIGIN_ENVIRONMENT, ORIGIN_FLAG };
+
+struct collected {
+    FILE *messages;
+    const char *text[SETTING_COUNT];
+    enum origin origin[SETTING_COUNT];
+    bool wrong[SETTING_COUNT];
+    size_t wrong_count; /* wrong values, broken rules and arguments that are no setting */
+};
+
+/* FRESH_MS -> fresh-ms */
+static void flag_name(const struct setting *setting, char out[NAME_BYTES])
+{
+    size_t i = 0;
+    for (; i < NAME_BYTES - 1 && setting->name[i] != '\0'; i++) {
+        char letter = setting->name[i];
+        out[i] = letter == '_' ? '-' : (char)(letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter);
+    }
+    out[i] = '\0';
+}
+
+static size_t setting_by_flag(const char *flag, size_t flag_bytes)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        char name[NAME_BYTES];
+        flag_name(&table[i], name);
+        if (strlen(name) == flag_bytes && memcmp(name, flag, flag_bytes) == 0) {
+            return i;
+        }
+    }
+    return SETTING_NONE;
+}
+
+static size_t setting_by_name(const char *name)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        if (strcmp(table[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return SETTING_NONE;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance, one row at a time. b is at most NAME_BYTES long. */
+static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
+{
+    size_t b_bytes = strlen(b);
+    size_t row[NAME_BYTES + 1];
+    for (size_t j = 0; j <= b_bytes; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= a_bytes; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_bytes; j++) {
+            size_t above = row[j];
+            size_t swap = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = least(swap, least(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[b_bytes];
+}
+
+/* False: nothing is near. */
+static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTES])
+{
+    size_t best = FLAG_NEAR + 1;
+    for (size_t i = 0; i < SETTING_COUNT && flag_bytes < NAME_BYTES; i++) {
+        char name[NAME_BYTES];
+        flag_name(&table[i], name);
+        size_t distance = edit_distance(flag, flag_bytes, name);
+        if (distance < best) {
+            best = distance;
+            memcpy(out, name, sizeof name);
+        }
+    }
+    return best <= FLAG_NEAR;
+}
+
+/* Only the name of an unknown flag is printed: its value may be a password that was meant for a known one. */
+static void complain_unknown(struct collected *collected, const char *flag, size_t flag_bytes)
+{
+    char near[NAME_BYTES];
+    collected->wrong_count++;
+    if (nearest_flag(flag, flag_bytes, near)) {
+        fprintf(collected->messages, "--%.*s: unknown; did you mean --%s?\n", (int)flag_bytes, flag, near);
+    } else {
+        fprintf(collected->messages, "--%.*s: unknown; --help lists all\n", (int)flag_bytes, flag);
+    }
+}
+
+/* Takes argv[at], and the value after it if it has none of its own; returns how many it took. */
+static int collect_flag(struct collected *collected, char **argv, int at)
+{
+    const char *flag = argv[at] + 2;
+    const char *equals = strchr(flag, '=');
+    size_t flag_bytes = equals != NULL ? (size_t)(equals - flag) : strlen(flag);
+    const char *next = argv[at + 1];
+    bool next_is_value = equals == NULL && next != NULL && strncmp(next, "--", 2) != 0;
+    int taken = next_is_value ? 2 : 1;
+
+    size_t setting = setting_by_flag(flag, flag_bytes);
+    if (setting == SETTING_NONE) {
+        complain_unknown(collected, flag, flag_bytes);
+    } else if (equals == NULL && !next_is_value) {
+        collected->wrong_count++;
+        fprintf(collected->messages, "--%s: needs a value\n", flag);
+    } else {
+        collected->text[setting] = equals != NULL ? equals + 1 : next;
+        collected->origin[setting] = ORIGIN_FLAG;
+    }
+    return taken;
+}
+
+static void collect_flags(struct collected *collected, int argc, char **argv)
+{
+    for (int at = 1; at < argc;) {
+        if (strncmp(argv[at], "--", 2) == 0 && argv[at][2] != '\0') {
+            at += collect_flag(collected, argv, at);
+            continue;
+        }
+        /* Not printed: a URL that lost its flag has a password in it. */
+        collected->wrong_count++;
+        fprintf(collected->messages, "argument %d: not a flag; flags are --name value or --name=value\n", at);
+        at++;
+    }
+}
+
+static void collect_environment(struct collected *collected, char **env)
+{
+    for (; *env != NULL; env++) {
+        const char *equals = strchr(*env, '=');
+        for (size_t i = 0; i < SETTING_COUNT && equals != NULL; i++) {
+            size_t name_bytes = strlen(table[i].name);
+            if ((size_t)(equals - *env) == name_bytes && memcmp(*env, table[i].name, name_bytes) == 0) {
+                collected->text[i] = equals + 1;
+                collected->origin[i] = ORIGIN_ENVIRONMENT;
+            }
+        }
+    }
+}
+
+/* ---- checking ---- */
+
+static void allowed_text(const struct setting *setting, char out[ALLOWED_BYTES])
+{
+    if (setting->kind->allowed != NULL) {
+        snprintf(out, ALLOWED_BYTES, "%s", setting->kind->allowed);
+    } else {
+        snprintf(out, ALLOWED_BYTES, "%" PRIu32 " to %" PRIu32 " (%s)", setting->min, setting->max,
+                 setting->unit);
+    }
+}
+
+/* A value as it may be shown: not if secret, and never a control character. */
+static void print_value(FILE *messages, const struct setting *setting, const char *text)
+{
+    if (setting->secret) {
+        fputs("(not shown)", messages);
+        return;
+    }
+    fputc('"', messages);
+    for (const char *byte = text; *byte != '\0' && byte - text < ALLOWED_BYTES; byte++) {
+        bool control = (unsigned char)*byte < ' ' || *byte == 0x7f;
+        fputc(control ? '?' : *byte, messages);
+    }
+    fputc('"', messages);
+}
+
+static void complain(struct collected *collected, size_t at, const char *must_be)
+{
+    const struct setting *setting = &table[at];
+    char flag[NAME_BYTES];
+    flag_name(setting, flag);
+
+    collected->wrong_count++;
+    fprintf(collected->messages, "%s", setting->name);
+    switch (collected->origin[at]) {
+    case ORIGIN_FLAG:
+        fprintf(collected->messages, " (flag --%s)", flag);
+        break;
+    case ORIGIN_ENVIRONMENT:
+        fputs(" (environment)", collected->messages);
+        break;
+    case ORIGIN_DEFAULT:
+        fputs(" (default)", collected->messages);
+        break;
+    }
+    fputs(": ", collected->messages);
+    print_value(collected->messages, setting, collected->text[at]);
+    fprintf(collected->messages, " is wrong; must be %s\n", must_be);
+}
+
+static void parse_all(struct collected *collected, struct settings *out)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &table[i];
+        if (setting->kind->parse(setting, collected->text[i], (char *)out + setting->offset)) {
+            continue;
+        }
+        char allowed[ALLOWED_BYTES];
+        allowed_text(setting, allowed);
+        collected->wrong[i] = true;
+        complain(collected, i, allowed);
+    }
+}
+
+static void check_rules(struct collected *collected, const struct settings *settings)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const struct rule *rule = &rules[i];
+        size_t left = setting_by_name(rule->left);
+        size_t right = setting_by_name(rule->right);
+        bool applies = !collected->wrong[left] && !collected->wrong[right] &&
+                       (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
+        if (applies && !rule->holds(settings)) {
+            char must_be[ALLOWED_BYTES];
+            const char *text = *collected->text[right] != '\0' ? collected->text[right] : "nothing";
+            const char *value = table[right].secret ? "(not shown)" : text;
+            snprintf(must_be, sizeof must_be, "%s; %s is %s", rule->text, rule->right, value);
+            complain(collected, left, must_be);
+        }
+    }
+}
+
+/* ---- the manual ---- */
+
+static void print_help(FILE *messages)
+{
+    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\n"
+          "Every setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment variable (FRESH_MS=5);\n"
+          "flags win. All are checked at start, by themselves and against each other.\n\n",
+          messages);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &table[i];
+        char flag[NAME_BYTES], allowed[ALLOWED_BYTES];
+        flag_name(setting, flag);
+        allowed_text(setting, allowed);
+        fprintf(messages, "  %-16s --%s\n      %s\n      default %s; %s\n", setting->name, flag,
+                setting->help, *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
+    }
+    fputs("\nBetween settings:\n", messages);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        fprintf(messages, "  %s: %s\n", rules[i].left, rules[i].text);
+    }
+}
+
+static bool help_wanted(int argc, char **argv)
+{
+    for (int at = 1; at < argc; at++) {
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages)
+{
+    if (help_wanted(argc, argv)) {
+        print_help(messages);
+        return SETTINGS_HELP;
+    }
+
+    struct collected collected = {.messages = messages};
+    struct settings settings = {0};
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        collected.text[i] = table[i].fallback;
+    }
+    collect_environment(&collected, env);
+    collect_flags(&collected, argc, argv);
+    parse_all(&collected, &settings);
+    check_rules(&collected, &settings);
+    if (collected.wrong_count > 0) {
+        return SETTINGS_WRONG;
+    }
+    *out = settings;
+    return SETTINGS_OK;
+}
+
+/* ---- addresses ---- */
+
+static bool parse_port(const char *text, uint16_t *out)
+{
+    if (!text_is_number(text) || strlen(text) > 5) {
+        return false;
+    }
+    unsigned long port = strtoul(text, NULL, 10);
+    if (port > UINT16_MAX) {
+        return false;
+    }
+    *out = (uint16_t)port;
+    return true;
+}
+
+static bool host_is_valid(const char *host, bool bracketed)
+{
+    static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
+    struct in6_addr ignored;
+    if (bracketed) {
+        return inet_pton(AF_INET6, host, &ignored) == 1;
+    }
+    return *host != '\0' && strspn(host, name) == strlen(host);
+}
+
+static bool copy_host(const char *from, size_t bytes, struct settings_address *out)
+{
+    if (bytes == 0 || bytes >= sizeof out->host) {
+        return false;
+    }
+    memcpy(out->host, from, bytes);
+    out->host[bytes] = '\0';
+    return true;
+}
+
+bool settings_address_parse(const char *text, struct settings_address *out)
+{
+    struct settings_address address = {.is_unix = strncmp(text, "unix:", 5) == 0};
+    if (address.is_unix) {
+        if (!copy_host(text + 5, strlen(text + 5), &address)) {
+            return false;
+        }
+        *out = address;
+        return true;
+    }
+
+    bool bracketed = *text == '[';
+    const char *host = bracketed ? text + 1 : text;
+    const char *end = strstr(host, bracketed ? "]:" : ":");
+    if (end == NULL || !copy_host(host, (size_t)(end - host), &address) ||
+        !host_is_valid(address.host, bracketed) || !parse_port(end + (bracketed ? 2 : 1), &address.port)) {
+        return false;
+    }
+    *out = address;
+    return true;
+}
