@@ -50,9 +50,8 @@ bool log_gate_pass(struct log_gate *gate, uint64_t now_ms, uint64_t *suppressed)
 /* ASCII controls, and the C1 controls that UTF-8 writes as C2 80..9F: terminals obey both. */
 static size_t control_bytes(const unsigned char *text)
 {
-    if (text[0] < 0x20 || text[0] == 0x7f) {
+    if (text[0] < 0x20 || text[0] == 0x7f)
         return 1;
-    }
     return text[0] == 0xc2 && text[1] >= 0x80 && text[1] <= 0x9f ? 2 : 0;
 }
 
@@ -61,15 +60,12 @@ size_t log_escape(const char *text, char *out, size_t out_size)
     size_t length = 0;
     for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0';) {
         size_t controls = control_bytes(byte);
-        if (length + (controls > 0 ? 4 * controls : 1) >= out_size) {
+        if (length + (controls > 0 ? 4 * controls : 1) >= out_size)
             break;
-        }
-        for (size_t i = 0; i < controls; i++, byte++) {
+        for (size_t i = 0; i < controls; i++, byte++)
             length += (size_t)snprintf(out + length, 5, "\\x%02x", *byte);
-        }
-        if (controls == 0) {
+        if (controls == 0)
             out[length++] = (char)*byte++;
-        }
     }
     out[length] = '\0';
     return length;
@@ -90,11 +86,10 @@ static size_t line_head(char *out, size_t out_size, enum log_level level, const 
 static void write_line(enum log_level level, const char *event, const char *pairs)
 {
     char line[LOG_LINE_BYTES];
-    size_t length = line_head(line, sizeof line, level, event);
-    length += log_escape(pairs, line + length, sizeof line - length - 1);
-    while (length > 0 && line[length - 1] == ' ') {
+    size_t length = line_head(line, sizeof(line), level, event);
+    length += log_escape(pairs, line + length, sizeof(line) - length - 1);
+    while (length > 0 && line[length - 1] == ' ')
         length--;
-    }
     line[length++] = '\n';
     /* A log that cannot be written is nobody's to report. */
     ssize_t ignored;
@@ -106,7 +101,7 @@ static void write_line(enum log_level level, const char *event, const char *pair
 static void write_suppressed(enum log_level level, const char *event, uint64_t count)
 {
     char pairs[64];
-    snprintf(pairs, sizeof pairs, "suppressed=%" PRIu64, count);
+    snprintf(pairs, sizeof(pairs), "suppressed=%" PRIu64, count);
     write_line(level, event, pairs);
 }
 
@@ -123,12 +118,10 @@ static uint64_t now_ms(void)
 static struct event *find_event(const char *name)
 {
     size_t i = 0;
-    while (i < EVENT_COUNT - 1 && events[i].name != NULL && strcmp(events[i].name, name) != 0) {
+    while (i < EVENT_COUNT - 1 && events[i].name != NULL && strcmp(events[i].name, name) != 0)
         i++;
-    }
-    if (events[i].name == NULL) {
+    if (events[i].name == NULL)
         events[i].name = i < EVENT_COUNT - 1 ? name : "other";
-    }
     return &events[i];
 }
 
@@ -147,14 +140,13 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     int saved_errno = errno;
     uint64_t suppressed;
     bool admitted = admit(level, event, &suppressed);
-    if (suppressed > 0) {
+    if (suppressed > 0)
         write_suppressed(level, event, suppressed);
-    }
     if (admitted) {
         char pairs[LOG_LINE_BYTES];
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(pairs, sizeof pairs, format, arguments);
+        vsnprintf(pairs, sizeof(pairs), format, arguments);
         va_end(arguments);
         write_line(level, event, pairs);
     }
@@ -168,8 +160,7 @@ void log_flush(void)
         struct event event = events[i];
         events[i].gate.suppressed = 0;
         pthread_mutex_unlock(&lock);
-        if (event.gate.suppressed > 0) {
+        if (event.gate.suppressed > 0)
             write_suppressed(event.level, event.name, event.gate.suppressed);
-        }
     }
 }

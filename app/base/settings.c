@@ -55,13 +55,11 @@ static bool text_is_number(const char *text)
 
 static bool parse_number(const struct setting *setting, const char *text, void *field)
 {
-    if (!text_is_number(text)) {
+    if (!text_is_number(text))
         return false;
-    }
     unsigned long long number = strtoull(text, NULL, 10);
-    if (number < setting->min || number > setting->max) {
+    if (number < setting->min || number > setting->max)
         return false;
-    }
     *(uint32_t *)field = (uint32_t)number;
     return true;
 }
@@ -70,9 +68,8 @@ static bool parse_switch(const struct setting *setting, const char *text, void *
 {
     (void)setting;
     bool on = strcmp(text, "on") == 0;
-    if (!on && strcmp(text, "off") != 0) {
+    if (!on && strcmp(text, "off") != 0)
         return false;
-    }
     *(bool *)field = on;
     return true;
 }
@@ -88,7 +85,7 @@ static bool parse_mode(const struct setting *setting, const char *text, void *fi
                  {"shadow", GUARD_MODE_SHADOW}};
 
     (void)setting;
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(text, modes[i].name) == 0) {
             *(enum guard_mode *)field = modes[i].mode;
             return true;
@@ -101,18 +98,16 @@ static bool parse_listen(const struct setting *setting, const char *text, void *
 {
     struct settings_address address;
     (void)setting;
-    if (!settings_address_parse(text, &address)) {
+    if (!settings_address_parse(text, &address))
         return false;
-    }
     *(const char **)field = text;
     return true;
 }
 
 static bool parse_listen_or_off(const struct setting *setting, const char *text, void *field)
 {
-    if (strcmp(text, "off") != 0) {
+    if (strcmp(text, "off") != 0)
         return parse_listen(setting, text, field);
-    }
     *(const char **)field = text;
     return true;
 }
@@ -122,9 +117,8 @@ static bool parse_name_space(const struct setting *setting, const char *text, vo
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t bytes = strlen(text);
     (void)setting;
-    if (bytes == 0 || bytes > NAME_SPACE_BYTES || strspn(text, allowed) != bytes) {
+    if (bytes == 0 || bytes > NAME_SPACE_BYTES || strspn(text, allowed) != bytes)
         return false;
-    }
     *(const char **)field = text;
     return true;
 }
@@ -134,12 +128,10 @@ static bool parse_redis_url(const struct setting *setting, const char *text, voi
 {
     static const char *const schemes[] = {"redis://", "unix://"};
     (void)setting;
-    for (const char *byte = text; *byte != '\0'; byte++) {
-        if ((unsigned char)*byte <= ' ' || *byte == 0x7f) {
+    for (const char *byte = text; *byte != '\0'; byte++)
+        if ((unsigned char)*byte <= ' ' || *byte == 0x7f)
             return false;
-        }
-    }
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         size_t bytes = strlen(schemes[i]);
         if (strncmp(text, schemes[i], bytes) == 0 && text[bytes] != '\0') {
             *(const char **)field = text;
@@ -153,13 +145,11 @@ static bool parse_redis_url(const struct setting *setting, const char *text, voi
 static bool parse_database_url(const struct setting *setting, const char *text, void *field)
 {
     (void)setting;
-    if (*text == '\0') {
+    if (*text == '\0')
         return false;
-    }
     PQconninfoOption *options = PQconninfoParse(text, NULL);
-    if (options == NULL) {
+    if (options == NULL)
         return false;
-    }
     PQconninfoFree(options);
     *(const char **)field = text;
     return true;
@@ -167,9 +157,8 @@ static bool parse_database_url(const struct setting *setting, const char *text, 
 
 static bool parse_database_url_or_none(const struct setting *setting, const char *text, void *field)
 {
-    if (*text != '\0') {
+    if (*text != '\0')
         return parse_database_url(setting, text, field);
-    }
     *(const char **)field = text;
     return true;
 }
@@ -177,9 +166,8 @@ static bool parse_database_url_or_none(const struct setting *setting, const char
 static bool parse_file(const struct setting *setting, const char *text, void *field)
 {
     (void)setting;
-    if (*text != '\0' && access(text, R_OK) != 0) {
+    if (*text != '\0' && access(text, R_OK) != 0)
         return false;
-    }
     *(const char **)field = text;
     return true;
 }
@@ -299,7 +287,7 @@ static const struct setting table[] = {
      "PostgreSQL sleeps this long inside every load, to make a stampede visible", false},
 };
 
-enum { SETTING_COUNT = sizeof table / sizeof table[0], SETTING_NONE = SETTING_COUNT };
+enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_COUNT };
 
 /* ---- the rules between settings ---- */
 
@@ -373,12 +361,10 @@ static bool host_is_any(const struct settings_address *address)
 static bool listeners_differ(const struct settings *s)
 {
     struct settings_address main, ops;
-    if (!settings_address_parse(s->ops_listen, &ops) || !settings_address_parse(s->listen, &main)) {
+    if (!settings_address_parse(s->ops_listen, &ops) || !settings_address_parse(s->listen, &main))
         return true; /* off */
-    }
-    if (main.is_unix != ops.is_unix || main.port != ops.port || (!main.is_unix && main.port == 0)) {
+    if (main.is_unix != ops.is_unix || main.port != ops.port || (!main.is_unix && main.port == 0))
         return true;
-    }
     return strcmp(main.host, ops.host) != 0 && !host_is_any(&main) && !host_is_any(&ops);
 }
 
@@ -386,9 +372,8 @@ static bool host_is_loopback(const char *host)
 {
     struct in6_addr v6;
     struct in_addr v4;
-    if (inet_pton(AF_INET, host, &v4) == 1) {
+    if (inet_pton(AF_INET, host, &v4) == 1)
         return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
-    }
     return strcmp(host, "localhost") == 0 ||
            (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
@@ -453,20 +438,17 @@ static size_t setting_by_flag(const char *flag, size_t flag_bytes)
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char name[NAME_BYTES];
         flag_name(&table[i], name);
-        if (strlen(name) == flag_bytes && memcmp(name, flag, flag_bytes) == 0) {
+        if (strlen(name) == flag_bytes && memcmp(name, flag, flag_bytes) == 0)
             return i;
-        }
     }
     return SETTING_NONE;
 }
 
 static size_t setting_by_name(const char *name)
 {
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        if (strcmp(table[i].name, name) == 0) {
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (strcmp(table[i].name, name) == 0)
             return i;
-        }
-    }
     return SETTING_NONE;
 }
 
@@ -480,9 +462,8 @@ static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
 {
     size_t b_bytes = strlen(b);
     size_t row[NAME_BYTES + 1];
-    for (size_t j = 0; j <= b_bytes; j++) {
+    for (size_t j = 0; j <= b_bytes; j++)
         row[j] = j;
-    }
     for (size_t i = 1; i <= a_bytes; i++) {
         size_t diagonal = row[0];
         row[0] = i;
@@ -506,7 +487,7 @@ static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTE
         size_t distance = edit_distance(flag, flag_bytes, name);
         if (distance < best) {
             best = distance;
-            memcpy(out, name, sizeof name);
+            memcpy(out, name, sizeof(name));
         }
     }
     return best <= FLAG_NEAR;
@@ -517,11 +498,10 @@ static void complain_unknown(struct collected *collected, const char *flag, size
 {
     char near[NAME_BYTES];
     collected->wrong_count++;
-    if (nearest_flag(flag, flag_bytes, near)) {
+    if (nearest_flag(flag, flag_bytes, near))
         fprintf(collected->messages, "--%.*s: unknown; did you mean --%s?\n", (int)flag_bytes, flag, near);
-    } else {
+    else
         fprintf(collected->messages, "--%.*s: unknown; --help lists all\n", (int)flag_bytes, flag);
-    }
 }
 
 /* Takes argv[at], and the value after it if it has none of its own; returns how many it took. */
@@ -630,9 +610,8 @@ static void parse_all(struct collected *collected, struct settings *out)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
-        if (setting->kind->parse(setting, collected->text[i], (char *)out + setting->offset)) {
+        if (setting->kind->parse(setting, collected->text[i], (char *)out + setting->offset))
             continue;
-        }
         char allowed[ALLOWED_BYTES];
         allowed_text(setting, allowed);
         collected->wrong[i] = true;
@@ -642,7 +621,7 @@ static void parse_all(struct collected *collected, struct settings *out)
 
 static void check_rules(struct collected *collected, const struct settings *settings)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         const struct rule *rule = &rules[i];
         size_t left = setting_by_name(rule->left);
         size_t right = setting_by_name(rule->right);
@@ -652,7 +631,7 @@ static void check_rules(struct collected *collected, const struct settings *sett
             char must_be[ALLOWED_BYTES];
             const char *text = *collected->text[right] != '\0' ? collected->text[right] : "nothing";
             const char *value = table[right].secret ? "(not shown)" : text;
-            snprintf(must_be, sizeof must_be, "%s; %s is %s", rule->text, rule->right, value);
+            snprintf(must_be, sizeof(must_be), "%s; %s is %s", rule->text, rule->right, value);
             complain(collected, left, must_be);
         }
     }
@@ -675,18 +654,15 @@ static void print_help(FILE *messages)
                 setting->help, *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
     }
     fputs("\nBetween settings:\n", messages);
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         fprintf(messages, "  %s: %s\n", rules[i].left, rules[i].text);
-    }
 }
 
 static bool help_wanted(int argc, char **argv)
 {
-    for (int at = 1; at < argc; at++) {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+    for (int at = 1; at < argc; at++)
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -699,16 +675,14 @@ enum settings_verdict settings_read(int argc, char **argv, char **env, struct se
 
     struct collected collected = {.messages = messages};
     struct settings settings = {0};
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
+    for (size_t i = 0; i < SETTING_COUNT; i++)
         collected.text[i] = table[i].fallback;
-    }
     collect_environment(&collected, env);
     collect_flags(&collected, argc, argv);
     parse_all(&collected, &settings);
     check_rules(&collected, &settings);
-    if (collected.wrong_count > 0) {
+    if (collected.wrong_count > 0)
         return SETTINGS_WRONG;
-    }
     *out = settings;
     return SETTINGS_OK;
 }
@@ -717,13 +691,11 @@ enum settings_verdict settings_read(int argc, char **argv, char **env, struct se
 
 static bool parse_port(const char *text, uint16_t *out)
 {
-    if (!text_is_number(text) || strlen(text) > 5) {
+    if (!text_is_number(text) || strlen(text) > 5)
         return false;
-    }
     unsigned long port = strtoul(text, NULL, 10);
-    if (port > UINT16_MAX) {
+    if (port > UINT16_MAX)
         return false;
-    }
     *out = (uint16_t)port;
     return true;
 }
@@ -732,17 +704,15 @@ static bool host_is_valid(const char *host, bool bracketed)
 {
     static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
     struct in6_addr ignored;
-    if (bracketed) {
+    if (bracketed)
         return inet_pton(AF_INET6, host, &ignored) == 1;
-    }
     return *host != '\0' && strspn(host, name) == strlen(host);
 }
 
 static bool copy_host(const char *from, size_t bytes, struct settings_address *out)
 {
-    if (bytes == 0 || bytes >= sizeof out->host) {
+    if (bytes == 0 || bytes >= sizeof(out->host))
         return false;
-    }
     memcpy(out->host, from, bytes);
     out->host[bytes] = '\0';
     return true;
@@ -752,9 +722,8 @@ bool settings_address_parse(const char *text, struct settings_address *out)
 {
     struct settings_address address = {.is_unix = strncmp(text, "unix:", 5) == 0};
     if (address.is_unix) {
-        if (!copy_host(text + 5, strlen(text + 5), &address)) {
+        if (!copy_host(text + 5, strlen(text + 5), &address))
             return false;
-        }
         *out = address;
         return true;
     }
@@ -763,9 +732,8 @@ bool settings_address_parse(const char *text, struct settings_address *out)
     const char *host = bracketed ? text + 1 : text;
     const char *end = strstr(host, bracketed ? "]:" : ":");
     if (end == NULL || !copy_host(host, (size_t)(end - host), &address) ||
-        !host_is_valid(address.host, bracketed) || !parse_port(end + (bracketed ? 2 : 1), &address.port)) {
+        !host_is_valid(address.host, bracketed) || !parse_port(end + (bracketed ? 2 : 1), &address.port))
         return false;
-    }
     *out = address;
     return true;
 }

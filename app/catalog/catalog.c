@@ -73,9 +73,8 @@ struct plan {
 static bool take_id(const char **text, char out[ID_SIZE])
 {
     size_t digits = strspn(*text, "0123456789");
-    if (digits == 0 || digits > ID_DIGITS_MAX || **text == '0') {
+    if (digits == 0 || digits > ID_DIGITS_MAX || **text == '0')
         return false;
-    }
     memcpy(out, *text, digits);
     out[digits] = '\0';
     *text += digits;
@@ -85,9 +84,8 @@ static bool take_id(const char **text, char out[ID_SIZE])
 static bool take_word(const char **text, const char *word)
 {
     size_t bytes = strlen(word);
-    if (strncmp(*text, word, bytes) != 0) {
+    if (strncmp(*text, word, bytes) != 0)
         return false;
-    }
     *text += bytes;
     return true;
 }
@@ -105,9 +103,8 @@ static bool plan_category(const struct catalog *catalog, const char *key, struct
     plan->params[0] = plan->id;
     plan->params[1] = "0";
     plan->params[2] = catalog->delay_ms;
-    if (!take_word(&key, "category:") || !take_id(&key, plan->id)) {
+    if (!take_word(&key, "category:") || !take_id(&key, plan->id))
         return false;
-    }
     if (take_word(&key, ":after:")) {
         plan->params[1] = plan->after;
         return take_id(&key, plan->after) && *key == '\0';
@@ -156,20 +153,17 @@ static const enum guard_failure failures[] = {
 static bool schema_is_doubtful(const struct pg_fault *fault)
 {
     static const char *const states[] = {"42P01", "42703", "42501", "3F000"};
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
-        if (strcmp(fault->sqlstate, states[i]) == 0) {
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+        if (strcmp(fault->sqlstate, states[i]) == 0)
             return true;
-        }
-    }
     return false;
 }
 
 static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outcome outcome,
                  const struct pg_fault *fault)
 {
-    if (schema_is_doubtful(fault)) {
+    if (schema_is_doubtful(fault))
         atomic_store(&catalog->schema_right, false);
-    }
     if (outcome != PG_CANCELLED) {
         log_event(LOG_LEVEL_WARNING, "load_failed", "key=%s outcome=%s sqlstate=%s reason=\"%s\"",
                   guard_load_key(load), pg_outcome_name(outcome), fault->sqlstate, fault->text);
@@ -182,9 +176,8 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
 static void note_validator(const struct guard_load *load, struct plan *plan)
 {
     const char *previous = guard_load_previous_validator(load);
-    if (previous != NULL && catalog_json_is_validator(previous, strlen(previous))) {
-        snprintf(plan->validator, sizeof plan->validator, "%s", previous);
-    }
+    if (previous != NULL && catalog_json_is_validator(previous, strlen(previous)))
+        snprintf(plan->validator, sizeof(plan->validator), "%s", previous);
 }
 
 static bool is_unchanged(const struct plan *plan, const struct rows *rows)
@@ -211,9 +204,8 @@ static void name_path(struct guard_load *load, const struct rows *rows, size_t r
 {
     const char *ids[CATALOG_PATH_MAX];
     const size_t count = catalog_json_path(rows, row, ids);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         name_category(load, ids[i]);
-    }
 }
 
 static void name_tags(struct guard_load *load, const struct plan *plan, const struct rows *rows)
@@ -251,9 +243,8 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
 
 static void pass_gate(struct catalog *catalog, struct guard_load *load)
 {
-    if (catalog->gate != NULL) {
+    if (catalog->gate != NULL)
         cache_gate_pass(catalog->gate, load);
-    }
 }
 
 static void load_document(struct guard_load *load, void *context)
@@ -278,11 +269,10 @@ static void load_document(struct guard_load *load, void *context)
     };
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
-    if (outcome == PG_OK) {
+    if (outcome == PG_OK)
         answer(load, &plan, &rows);
-    } else {
+    else
         fail(catalog, load, outcome, &fault);
-    }
     rows_clear(&rows);
 }
 
@@ -297,9 +287,8 @@ static void write_ids(struct guard_load *const *loads, size_t count, char out[ID
     for (size_t i = 0; i < count; i++) {
         struct plan plan = {0};
         const char *key = guard_load_key(loads[i]);
-        if (take_word(&key, "product:") && take_id(&key, plan.id) && *key == '\0') {
+        if (take_word(&key, "product:") && take_id(&key, plan.id) && *key == '\0')
             bytes += (size_t)snprintf(out + bytes, IDS_SIZE - bytes, "%c%s", bytes == 0 ? '{' : ',', plan.id);
-        }
     }
     snprintf(out + bytes, IDS_SIZE - bytes, "%s", bytes == 0 ? "{}" : "}");
 }
@@ -309,14 +298,12 @@ static size_t row_of(const struct rows *rows, const struct guard_load *load)
 {
     const char *key = guard_load_key(load);
     size_t row = 0;
-    if (!take_word(&key, "product:")) {
+    if (!take_word(&key, "product:"))
         return rows->row_count;
-    }
     for (; row < rows->row_count; row++) {
         const char *id = catalog_json_product_id(rows, row);
-        if (id != NULL && strcmp(id, key) == 0) {
+        if (id != NULL && strcmp(id, key) == 0)
             break;
-        }
     }
     return row;
 }
@@ -335,11 +322,10 @@ static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
         return;
     }
     name_path(load, rows, row);
-    if (previous != NULL && strcmp(previous, document.validator) == 0) {
+    if (previous != NULL && strcmp(previous, document.validator) == 0)
         guard_load_unchanged(load);
-    } else {
+    else
         guard_load_done(load, document.body, document.body_bytes, document.validator);
-    }
     catalog_document_clear(&document);
 }
 
@@ -357,18 +343,15 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
         .cancel_fd = guard_load_cancel_fd(loads[0]),
     };
     write_ids(loads, count, ids);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         pass_gate(catalog, loads[i]);
-    }
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
-    for (size_t i = 0; i < count; i++) {
-        if (outcome == PG_OK) {
+    for (size_t i = 0; i < count; i++)
+        if (outcome == PG_OK)
             answer_one_of_many(loads[i], &rows);
-        } else {
+        else
             fail(catalog, loads[i], outcome, &fault);
-        }
-    }
     rows_clear(&rows);
 }
 
@@ -378,9 +361,9 @@ static void report_missing(const struct rows *rows)
 {
     char missing[MISSING_BYTES] = "";
     size_t length = 0;
-    for (size_t row = 0; row < rows->row_count && length < sizeof missing; row++) {
+    for (size_t row = 0; row < rows->row_count && length < sizeof(missing); row++) {
         const char *what = rows_text(rows, row, 0);
-        int added = snprintf(missing + length, sizeof missing - length, "%s%s", row > 0 ? ", " : "",
+        int added = snprintf(missing + length, sizeof(missing) - length, "%s%s", row > 0 ? ", " : "",
                              what != NULL ? what : "?");
         length += (size_t)added;
     }
@@ -396,9 +379,8 @@ static void look(struct catalog *catalog)
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
     bool right = outcome == PG_OK && rows.row_count == 0;
-    if (outcome == PG_OK && !right) {
+    if (outcome == PG_OK && !right)
         report_missing(&rows);
-    }
     if (outcome != PG_OK && outcome != PG_CANCELLED) {
         log_event(LOG_LEVEL_WARNING, "schema_unseen", "outcome=%s sqlstate=%s reason=\"%s\"",
                   pg_outcome_name(outcome), fault.sqlstate, fault.text);
@@ -418,9 +400,8 @@ static void *watch(void *context)
 {
     struct catalog *catalog = context;
     do {
-        if (!atomic_load(&catalog->schema_right) || pg_pool_state(catalog->pool) != PG_STATE_UP) {
+        if (!atomic_load(&catalog->schema_right) || pg_pool_state(catalog->pool) != PG_STATE_UP)
             look(catalog);
-        }
     } while (!wait_for_stop(catalog));
     return NULL;
 }
@@ -461,7 +442,7 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
                       struct guard_error *error)
 {
     struct guard_policy policy = {
-        .struct_size = sizeof policy,
+        .struct_size = sizeof(policy),
         .loader = load_document,
         .context = catalog,
         .fresh_ms = settings->fresh_ms,
@@ -481,9 +462,8 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         policy.batch_loader = i == CATALOG_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;
         policy.tagged = i != CATALOG_TREE;
-        if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK) {
+        if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK)
             return false;
-        }
     }
     return true;
 }
@@ -492,7 +472,7 @@ static bool no_memory(struct guard_error *error)
 {
     if (error != NULL) {
         error->status = GUARD_NO_MEMORY;
-        snprintf(error->text, sizeof error->text, "the catalog has no memory, descriptor or thread");
+        snprintf(error->text, sizeof(error->text), "the catalog has no memory, descriptor or thread");
     }
     return false;
 }
@@ -500,21 +480,18 @@ static bool no_memory(struct guard_error *error)
 bool catalog_open(const struct settings *settings, struct guard *guard, struct catalog **out,
                   struct guard_error *error)
 {
-    struct catalog *catalog = calloc(1, sizeof *catalog);
-    if (catalog == NULL) {
+    struct catalog *catalog = calloc(1, sizeof(*catalog));
+    if (catalog == NULL)
         return no_memory(error);
-    }
     json_object_seed(0); /* before there are threads that would race for it */
-    snprintf(catalog->delay_ms, sizeof catalog->delay_ms, "%" PRIu32, settings->load_delay_ms);
+    snprintf(catalog->delay_ms, sizeof(catalog->delay_ms), "%" PRIu32, settings->load_delay_ms);
     catalog->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bool opened = catalog->stop_fd >= 0 && open_pool(catalog, settings);
-    if (!opened) {
+    if (!opened)
         no_memory(error);
-    }
     opened = opened && add_kinds(catalog, settings, guard, error);
-    if (opened && !start_watching(catalog)) {
+    if (opened && !start_watching(catalog))
         opened = no_memory(error);
-    }
     if (!opened) {
         catalog_close(&catalog);
         return false;
@@ -527,17 +504,15 @@ void catalog_close(struct catalog **catalog)
 {
     struct catalog *closing = *catalog;
     *catalog = NULL;
-    if (closing == NULL) {
+    if (closing == NULL)
         return;
-    }
     if (closing->watching) {
         eventfd_write(closing->stop_fd, 1);
         pthread_join(closing->watcher, NULL);
     }
     pg_pool_close(&closing->pool);
-    if (closing->stop_fd >= 0) {
+    if (closing->stop_fd >= 0)
         close(closing->stop_fd);
-    }
     free(closing);
 }
 

@@ -69,9 +69,8 @@ static json_t *number(const char *text)
     char *end = NULL;
     errno = 0;
     long long value = text != NULL ? strtoll(text, &end, 10) : 0;
-    if (text == NULL || end == text || *end != '\0' || errno != 0) {
+    if (text == NULL || end == text || *end != '\0' || errno != 0)
         return NULL;
-    }
     return json_integer(value);
 }
 
@@ -123,9 +122,8 @@ static bool put_path(json_t *object, const struct rows *rows, size_t row,
     json_t *path = put_array(object, "path");
     bool put = path != NULL;
     for (size_t i = 0; i < CATALOG_PATH_MAX && put; i++) {
-        if (rows_text(rows, row, columns[i]) == NULL) {
+        if (rows_text(rows, row, columns[i]) == NULL)
             continue;
-        }
         const struct field step[] = {{"id", number, columns[i]}, {"name", string, columns[i] + 1}};
         put = json_array_append_new(path, object_of(rows, row, step, 2)) == 0;
     }
@@ -139,9 +137,8 @@ static bool put_path(json_t *object, const struct rows *rows, size_t row,
 static uint64_t hash_bytes(const char *bytes, size_t count)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
-    }
     return hash;
 }
 
@@ -156,15 +153,13 @@ static enum catalog_json_verdict finish(json_t *root, bool whole, const char *va
 {
     char *body = whole ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
-    if (body == NULL) {
+    if (body == NULL)
         return CATALOG_JSON_BROKEN;
-    }
     *out = (struct catalog_document){.body = body, .body_bytes = strlen(body)};
-    if (validator != NULL) {
-        snprintf(out->validator, sizeof out->validator, "%s", validator);
-    } else {
+    if (validator != NULL)
+        snprintf(out->validator, sizeof(out->validator), "%s", validator);
+    else
         catalog_json_hash(body, out->body_bytes, out->validator);
-    }
     return CATALOG_JSON_OK;
 }
 
@@ -186,7 +181,7 @@ static json_t *tree_node(const struct rows *rows, size_t row)
 {
     static const struct field fields[] = {
         {"id", number, TREE_ID}, {"name", string, TREE_NAME}, {"product_count", number, TREE_PRODUCT_COUNT}};
-    return object_of(rows, row, fields, sizeof fields / sizeof fields[0]);
+    return object_of(rows, row, fields, sizeof(fields) / sizeof(fields[0]));
 }
 
 static void count_upwards(const struct branch *branch, size_t level, json_int_t product_count)
@@ -201,20 +196,17 @@ static bool put_node(struct branch *branch, const struct rows *rows, size_t row)
 {
     const char *level_text = rows_text(rows, row, TREE_LEVEL);
     if (level_text == NULL || level_text[0] < '1' || level_text[0] > '0' + TREE_LEVELS ||
-        level_text[1] != '\0') {
+        level_text[1] != '\0')
         return false;
-    }
     size_t level = (size_t)(level_text[0] - '0');
     json_t *siblings = branch->children[level - 1];
     json_t *node = siblings != NULL ? tree_node(rows, row) : NULL;
-    if (node == NULL || json_array_append_new(siblings, node) != 0) {
+    if (node == NULL || json_array_append_new(siblings, node) != 0)
         return false;
-    }
     branch->product_counts[level] = json_object_get(node, "product_count");
     count_upwards(branch, level, json_integer_value(branch->product_counts[level]));
-    for (size_t below = level; below <= TREE_LEVELS; below++) {
+    for (size_t below = level; below <= TREE_LEVELS; below++)
         branch->children[below] = NULL; /* closed: what hung there belongs to the node before */
-    }
     if (level < TREE_LEVELS) {
         branch->children[level] = put_array(node, "children");
         return branch->children[level] != NULL;
@@ -224,16 +216,14 @@ static bool put_node(struct branch *branch, const struct rows *rows, size_t row)
 
 enum catalog_json_verdict catalog_json_tree(const struct rows *rows, struct catalog_document *out)
 {
-    if (rows->row_count == 0 || rows->column_count != TREE_COLUMNS) {
+    if (rows->row_count == 0 || rows->column_count != TREE_COLUMNS)
         return CATALOG_JSON_BROKEN;
-    }
     json_t *root = json_object();
     struct branch branch = {.children = {[0] = put_array(root, "categories")}};
     bool whole = branch.children[0] != NULL;
     bool empty = rows->row_count == 1 && rows_text(rows, 0, TREE_ID) == NULL;
-    for (size_t row = 0; row < rows->row_count && whole && !empty; row++) {
+    for (size_t row = 0; row < rows->row_count && whole && !empty; row++)
         whole = put_node(&branch, rows, row);
-    }
     return finish(root, whole, NULL, out);
 }
 
@@ -250,23 +240,21 @@ static const struct field listed_fields[] = {
 static bool put_part(json_t *children, json_t *products, const struct rows *rows, size_t row)
 {
     const char *role = rows_text(rows, row, PART_ROLE);
-    if (role == NULL) {
+    if (role == NULL)
         return true; /* neither children nor products */
-    }
     if (strcmp(role, "child") == 0) {
-        json_t *child = object_of(rows, row, child_fields, sizeof child_fields / sizeof child_fields[0]);
+        json_t *child = object_of(rows, row, child_fields, sizeof(child_fields) / sizeof(child_fields[0]));
         return json_array_append_new(children, child) == 0;
     }
-    json_t *product = object_of(rows, row, listed_fields, sizeof listed_fields / sizeof listed_fields[0]);
+    json_t *product = object_of(rows, row, listed_fields, sizeof(listed_fields) / sizeof(listed_fields[0]));
     return json_array_append_new(products, product) == 0;
 }
 
 /* The statement asks for one product more than a page holds; its presence says that there is a next page. */
 static bool put_next(json_t *root, json_t *products)
 {
-    if (json_array_size(products) <= CATALOG_PAGE_PRODUCTS) {
+    if (json_array_size(products) <= CATALOG_PAGE_PRODUCTS)
         return json_object_set_new(root, "next", json_null()) == 0;
-    }
     json_t *last = json_array_get(products, CATALOG_PAGE_PRODUCTS - 1);
     json_t *next = json_sprintf("/categories/%" JSON_INTEGER_FORMAT "?after=%" JSON_INTEGER_FORMAT,
                                 json_integer_value(json_object_get(root, "id")),
@@ -279,27 +267,23 @@ static bool put_category(json_t *root, const struct rows *rows)
 {
     static const struct field fields[] = {
         {"id", number, CATEGORY_ID}, {"level", number, CATEGORY_LEVEL}, {"name", string, CATEGORY_NAME}};
-    if (!put_fields(root, rows, 0, fields, sizeof fields / sizeof fields[0]) ||
-        !put_path(root, rows, 0, category_path)) {
+    if (!put_fields(root, rows, 0, fields, sizeof(fields) / sizeof(fields[0])) ||
+        !put_path(root, rows, 0, category_path))
         return false;
-    }
     json_t *children = put_array(root, "children");
     json_t *products = put_array(root, "products");
     bool put = children != NULL && products != NULL;
-    for (size_t row = 0; row < rows->row_count && put; row++) {
+    for (size_t row = 0; row < rows->row_count && put; row++)
         put = put_part(children, products, rows, row);
-    }
     return put && put_next(root, products);
 }
 
 enum catalog_json_verdict catalog_json_category(const struct rows *rows, struct catalog_document *out)
 {
-    if (rows->row_count == 0 || rows->column_count != CATEGORY_COLUMNS) {
+    if (rows->row_count == 0 || rows->column_count != CATEGORY_COLUMNS)
         return CATALOG_JSON_BROKEN;
-    }
-    if (rows_text(rows, 0, CATEGORY_ID) == NULL) {
+    if (rows_text(rows, 0, CATEGORY_ID) == NULL)
         return CATALOG_JSON_ABSENT;
-    }
     json_t *root = json_object();
     return finish(root, put_category(root, rows), NULL, out);
 }
@@ -319,24 +303,21 @@ static bool put_product(json_t *root, const struct rows *rows, size_t row)
         {"version", number, PRODUCT_VERSION},
         {"updated_at", string, PRODUCT_UPDATED_AT},
     };
-    return put_fields(root, rows, row, head, sizeof head / sizeof head[0]) &&
+    return put_fields(root, rows, row, head, sizeof(head) / sizeof(head[0])) &&
            put_path(root, rows, row, product_path) &&
-           put_fields(root, rows, row, rest, sizeof rest / sizeof rest[0]);
+           put_fields(root, rows, row, rest, sizeof(rest) / sizeof(rest[0]));
 }
 
 enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_t row,
                                                   struct catalog_document *out)
 {
-    if (row >= rows->row_count || rows->column_count != PRODUCT_COLUMNS) {
+    if (row >= rows->row_count || rows->column_count != PRODUCT_COLUMNS)
         return CATALOG_JSON_BROKEN;
-    }
-    if (rows_text(rows, row, PRODUCT_ID) == NULL) {
+    if (rows_text(rows, row, PRODUCT_ID) == NULL)
         return CATALOG_JSON_ABSENT;
-    }
     const char *validator = rows_text(rows, row, PRODUCT_VALIDATOR);
-    if (validator == NULL || !catalog_json_is_validator(validator, strlen(validator))) {
+    if (validator == NULL || !catalog_json_is_validator(validator, strlen(validator)))
         return CATALOG_JSON_BROKEN;
-    }
     json_t *root = json_object();
     return finish(root, put_product(root, rows, row), validator, out);
 }
@@ -367,14 +348,12 @@ enum catalog_json_verdict catalog_json_product(const struct rows *rows, struct c
 bool catalog_json_product_unchanged(const struct rows *rows, const char *validator)
 {
     if (rows->row_count != 1 || rows->column_count != PRODUCT_COLUMNS ||
-        rows_text(rows, 0, PRODUCT_ID) == NULL) {
+        rows_text(rows, 0, PRODUCT_ID) == NULL)
         return false;
-    }
     for (size_t column = 0; column < PRODUCT_COLUMNS; column++) {
         bool is_sent = column == PRODUCT_ID || column == PRODUCT_VALIDATOR;
-        if (!is_sent && rows_text(rows, 0, column) != NULL) {
+        if (!is_sent && rows_text(rows, 0, column) != NULL)
             return false;
-        }
     }
     const char *found = rows_text(rows, 0, PRODUCT_VALIDATOR);
     return found != NULL && strcmp(found, validator) == 0;

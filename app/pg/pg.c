@@ -78,12 +78,11 @@ static enum pg_outcome fault_at(struct turn *turn, enum pg_outcome outcome, cons
 {
     struct pg_fault *fault = turn->fault;
     if (fault->text[0] == '\0') { /* the first one wins */
-        snprintf(fault->sqlstate, sizeof fault->sqlstate, "%s", sqlstate);
-        snprintf(fault->text, sizeof fault->text, "%s", text);
+        snprintf(fault->sqlstate, sizeof(fault->sqlstate), "%s", sqlstate);
+        snprintf(fault->text, sizeof(fault->text), "%s", text);
         fault->text[strcspn(fault->text, "\n")] = '\0';
-        for (char *at = fault->text; (at = strchr(at, '"')) != NULL;) {
+        for (char *at = fault->text; (at = strchr(at, '"')) != NULL;)
             *at = '\''; /* it will stand between quotes in the log */
-        }
     }
     return outcome;
 }
@@ -99,9 +98,8 @@ static enum pg_outcome fault_login(struct turn *turn)
     char sqlstate[PG_STATE_SIZE] = "";
     const char *text = PQerrorMessage(turn->link->conn);
     enum pg_outcome outcome = PG_UNAVAILABLE;
-    if (pg_error_find_state(text, sqlstate)) {
+    if (pg_error_find_state(text, sqlstate))
         outcome = pg_error_classify(sqlstate);
-    }
     return fault_at(turn, outcome, sqlstate, text);
 }
 
@@ -110,9 +108,8 @@ static enum pg_outcome fault_result(struct turn *turn, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    if (sqlstate == NULL) {
+    if (sqlstate == NULL)
         return fault_lost(turn); /* libpq's own: the connection broke */
-    }
     turn->answered = true;
     return fault_at(turn, pg_error_classify(sqlstate), sqlstate, text != NULL ? text : "error without text");
 }
@@ -128,15 +125,12 @@ static enum pg_outcome wait_ready(struct turn *turn, short events)
     for (;;) {
         uint32_t left = left_ms(turn);
         int ready = poll(fds, 2, left > INT_MAX ? INT_MAX : (int)left);
-        if (ready < 0 && errno != EINTR) {
+        if (ready < 0 && errno != EINTR)
             return fault_at(turn, PG_UNAVAILABLE, "", strerror(errno));
-        }
-        if (ready > 0 && fds[1].revents != 0) {
+        if (ready > 0 && fds[1].revents != 0)
             return fault_at(turn, PG_CANCELLED, "", "no longer wanted");
-        }
-        if (ready > 0) {
+        if (ready > 0)
             return PG_OK;
-        }
         if (left_ms(turn) == 0) {
             return fault_at(turn, PG_TIMEOUT, "",
                             turn->link->ready ? "no answer in time" : "no login in time");
@@ -150,13 +144,11 @@ static enum pg_outcome flush_output(struct turn *turn)
     int pending;
     while ((pending = PQflush(conn)) > 0) {
         enum pg_outcome outcome = wait_ready(turn, POLLIN | POLLOUT);
-        if (outcome != PG_OK) {
+        if (outcome != PG_OK)
             return outcome;
-        }
         /* A server that is writing itself may not read before we do. */
-        if (PQconsumeInput(conn) == 0) {
+        if (PQconsumeInput(conn) == 0)
             return fault_lost(turn);
-        }
     }
     return pending == 0 ? PG_OK : fault_lost(turn);
 }
@@ -167,12 +159,10 @@ static enum pg_outcome next_result(struct turn *turn, PGresult **out)
     PGconn *conn = turn->link->conn;
     while (PQisBusy(conn)) {
         enum pg_outcome outcome = wait_ready(turn, POLLIN);
-        if (outcome != PG_OK) {
+        if (outcome != PG_OK)
             return outcome;
-        }
-        if (PQconsumeInput(conn) == 0) {
+        if (PQconsumeInput(conn) == 0)
             return fault_lost(turn);
-        }
     }
     *out = PQgetResult(conn);
     return PG_OK;
@@ -195,12 +185,10 @@ static bool add_row(struct rows *rows, const PGresult *result, int row)
 static enum pg_outcome take_rows(struct turn *turn, const PGresult *result, struct rows *rows)
 {
     turn->answered = true;
-    if (rows == NULL) {
+    if (rows == NULL)
         return PG_OK;
-    }
-    if (rows->row_count == 0) {
+    if (rows->row_count == 0)
         rows_reset(rows, (size_t)PQnfields(result));
-    }
     for (int row = 0; row < PQntuples(result); row++) {
         if (!add_row(rows, result, row)) {
             return fault_at(turn, PG_REJECTED, "",
@@ -235,28 +223,24 @@ static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
     for (;;) {
         PGresult *result = NULL;
         enum pg_outcome outcome = next_result(turn, &result);
-        if (outcome != PG_OK) {
+        if (outcome != PG_OK)
             return outcome;
-        }
-        if (result == NULL) {
+        if (result == NULL)
             return first;
-        }
         outcome = take_result(turn, result, rows);
         bool row_too_many = outcome != PG_OK && PQresultStatus(result) == PGRES_SINGLE_TUPLE;
         bool sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         PQclear(result);
-        if (row_too_many || sync) {
+        if (row_too_many || sync)
             return outcome;
-        }
         first = first != PG_OK ? first : outcome;
     }
 }
 
 static enum pg_outcome send_and_take(struct turn *turn, int sent)
 {
-    if (sent == 0) {
+    if (sent == 0)
         return fault_lost(turn);
-    }
     enum pg_outcome outcome = flush_output(turn);
     return outcome != PG_OK ? outcome : take_results(turn, NULL);
 }
@@ -267,9 +251,8 @@ static void hear_notice(void *context, const PGresult *notice)
 {
     struct link *link = context;
     const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
-    if (severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0)) {
+    if (severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
         link->dying = true; /* an error outside of a query arrives as a notice */
-    }
 }
 
 /* What stands before dbname is a default that the conninfo may override, what stands after it is not. */
@@ -285,24 +268,20 @@ static enum pg_outcome log_in(struct turn *turn)
 {
     struct link *link = turn->link;
     link->conn = start_connecting(turn->pool);
-    if (link->conn == NULL) {
+    if (link->conn == NULL)
         return fault_at(turn, PG_UNAVAILABLE, "", "out of memory");
-    }
     PQsetNoticeReceiver(link->conn, hear_notice, link);
     PQsetErrorVerbosity(link->conn, PQERRORS_VERBOSE); /* for fault_login() */
-    if (PQstatus(link->conn) == CONNECTION_BAD) {
+    if (PQstatus(link->conn) == CONNECTION_BAD)
         return fault_login(turn);
-    }
     PostgresPollingStatusType polled = PGRES_POLLING_WRITING;
     while (polled != PGRES_POLLING_OK) {
         enum pg_outcome outcome = wait_ready(turn, polled == PGRES_POLLING_READING ? POLLIN : POLLOUT);
-        if (outcome != PG_OK) {
+        if (outcome != PG_OK)
             return outcome;
-        }
         polled = PQconnectPoll(link->conn);
-        if (polled == PGRES_POLLING_FAILED) {
+        if (polled == PGRES_POLLING_FAILED)
             return fault_login(turn);
-        }
     }
     PQsetErrorVerbosity(link->conn, PQERRORS_DEFAULT);
     return PQsetnonblocking(link->conn, 1) == 0 ? PG_OK : fault_lost(turn);
@@ -332,7 +311,7 @@ static enum pg_outcome set_setting(struct turn *turn, size_t at)
     char number[NUMBER_BYTES];
     const char *const params[] = {session_settings[at].name,
                                   session_settings[at].value != NULL ? session_settings[at].value : number};
-    snprintf(number, sizeof number, "%" PRIu32, *(const uint32_t *)(const void *)field);
+    snprintf(number, sizeof(number), "%" PRIu32, *(const uint32_t *)(const void *)field);
     int sent = PQsendQueryParams(turn->link->conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
                                  2, NULL, params, NULL, NULL, 0);
     return send_and_take(turn, sent);
@@ -341,16 +320,14 @@ static enum pg_outcome set_setting(struct turn *turn, size_t at)
 static enum pg_outcome set_up_session(struct turn *turn)
 {
     unsigned whose = turn->pool->config.writes ? OF_WRITERS : OF_READERS;
-    for (size_t i = 0; i < sizeof session_settings / sizeof session_settings[0]; i++) {
+    for (size_t i = 0; i < sizeof(session_settings) / sizeof(session_settings[0]); i++) {
         if (PQserverVersion(turn->link->conn) < session_settings[i].server_version ||
-            (session_settings[i].whose & whose) == 0) {
+            (session_settings[i].whose & whose) == 0)
             continue;
-        }
         enum pg_outcome outcome = set_setting(turn, i);
         bool refused = outcome != PG_OK && turn->fault->sqlstate[0] != '\0';
-        if (outcome != PG_OK && (session_settings[i].required || !refused)) {
+        if (outcome != PG_OK && (session_settings[i].required || !refused))
             return outcome;
-        }
         *turn->fault = (struct pg_fault){0};
     }
     return PG_OK;
@@ -359,9 +336,8 @@ static enum pg_outcome set_up_session(struct turn *turn)
 static enum pg_outcome connect_link(struct turn *turn)
 {
     enum pg_outcome outcome = log_in(turn);
-    if (outcome == PG_OK && turn->pool->config.prepare) {
+    if (outcome == PG_OK && turn->pool->config.prepare)
         outcome = set_up_session(turn);
-    }
     turn->link->ready = outcome == PG_OK;
     return outcome;
 }
@@ -369,13 +345,12 @@ static enum pg_outcome connect_link(struct turn *turn)
 /* Whatever is left of the connection; reset rather than closed, so that the server notices at once. */
 static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
 {
-    if (link->conn == NULL) {
+    if (link->conn == NULL)
         return;
-    }
     if (busy && link->ready) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};
         pg_canceller_send(pool->canceller, link->conn);
-        setsockopt(PQsocket(link->conn), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        setsockopt(PQsocket(link->conn), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     }
     PQfinish(link->conn);
     *link = (struct link){0};
@@ -386,13 +361,11 @@ static bool link_is_alive(struct link *link)
 {
     struct pollfd fd = {.fd = PQsocket(link->conn), .events = POLLIN};
     while (poll(&fd, 1, 0) > 0) {
-        if (PQconsumeInput(link->conn) == 0) {
+        if (PQconsumeInput(link->conn) == 0)
             return false;
-        }
         (void)PQisBusy(link->conn); /* parses what came, which may be a farewell */
-        if (link->dying) {
+        if (link->dying)
             return false;
-        }
     }
     return !link->dying && PQstatus(link->conn) == CONNECTION_OK;
 }
@@ -408,14 +381,12 @@ static enum pg_outcome prepare_statement(struct turn *turn)
 {
     const struct pg_statement *statement = statement_of(turn);
     uint32_t bit = UINT32_C(1) << turn->request->statement;
-    if ((turn->link->prepared_bits & bit) != 0) {
+    if ((turn->link->prepared_bits & bit) != 0)
         return PG_OK;
-    }
     int sent = PQsendPrepare(turn->link->conn, statement->name, statement->text, 0, NULL);
     enum pg_outcome outcome = send_and_take(turn, sent);
-    if (outcome == PG_OK) {
+    if (outcome == PG_OK)
         turn->link->prepared_bits |= bit;
-    }
     return outcome;
 }
 
@@ -424,14 +395,12 @@ static enum pg_outcome run_prepared(struct turn *turn)
     const struct pg_statement *statement = statement_of(turn);
     PGconn *conn = turn->link->conn;
     enum pg_outcome outcome = prepare_statement(turn);
-    if (outcome != PG_OK) {
+    if (outcome != PG_OK)
         return outcome;
-    }
     turn->executing = true;
     if (PQsendQueryPrepared(conn, statement->name, (int)statement->param_count, turn->request->params, NULL,
-                            NULL, 0) == 0) {
+                            NULL, 0) == 0)
         return fault_lost(turn);
-    }
     (void)PQsetSingleRowMode(conn); /* so that rows are counted as they come */
     outcome = flush_output(turn);
     return outcome != PG_OK ? outcome : take_results(turn, turn->rows);
@@ -450,9 +419,9 @@ static bool send_limits(struct turn *turn)
     char limit[NUMBER_BYTES], lock_limit[NUMBER_BYTES], pays[NUMBER_BYTES];
     const char *const params[] = {limit, lock_limit, pays};
     uint32_t left = left_ms(turn);
-    snprintf(limit, sizeof limit, "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
-    snprintf(lock_limit, sizeof lock_limit, "%" PRIu32, config->lock_limit_ms);
-    snprintf(pays, sizeof pays, "%" PRIu32, config->pays_ms);
+    snprintf(limit, sizeof(limit), "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
+    snprintf(lock_limit, sizeof(lock_limit), "%" PRIu32, config->lock_limit_ms);
+    snprintf(pays, sizeof(pays), "%" PRIu32, config->pays_ms);
     return PQsendQueryParams(turn->link->conn, config->writes ? writing : reading, config->writes ? 3 : 1,
                              NULL, params, NULL, NULL, 0) == 1;
 }
@@ -471,27 +440,22 @@ static enum pg_outcome run_pipelined(struct turn *turn)
 {
     PGconn *conn = turn->link->conn;
     turn->executing = true;
-    if (!send_pipeline(turn)) {
+    if (!send_pipeline(turn))
         return fault_lost(turn);
-    }
     enum pg_outcome outcome = flush_output(turn);
-    if (outcome != PG_OK) {
+    if (outcome != PG_OK)
         return outcome;
-    }
     enum pg_outcome limits = take_results(turn, NULL);
-    if (limits != PG_OK && turn->fault->sqlstate[0] == '\0') {
+    if (limits != PG_OK && turn->fault->sqlstate[0] == '\0')
         return limits;
-    }
     (void)PQsetSingleRowMode(conn);
     outcome = take_results(turn, turn->rows);
-    if (outcome != PG_OK && limits == PG_OK && turn->fault->sqlstate[0] == '\0') {
+    if (outcome != PG_OK && limits == PG_OK && turn->fault->sqlstate[0] == '\0')
         return outcome;
-    }
     outcome = limits != PG_OK ? limits : outcome;
     enum pg_outcome sync = take_results(turn, NULL);
-    if (sync != PG_OK || PQexitPipelineMode(conn) != 1) {
+    if (sync != PG_OK || PQexitPipelineMode(conn) != 1)
         return outcome != PG_OK ? outcome : fault_lost(turn);
-    }
     return outcome;
 }
 
@@ -517,17 +481,14 @@ static enum pg_outcome try_turn(struct turn *turn, bool *again)
 {
     struct link *link = turn->link;
     *again = false;
-    if (link->conn != NULL && !link_is_alive(link)) {
+    if (link->conn != NULL && !link_is_alive(link))
         drop_link(turn->pool, link, false);
-    }
     bool pooled = link->conn != NULL;
     enum pg_outcome outcome = pooled ? PG_OK : connect_link(turn);
-    if (outcome == PG_OK) {
+    if (outcome == PG_OK)
         outcome = run_statement(turn);
-    }
-    if (outcome == PG_OK) {
+    if (outcome == PG_OK)
         return outcome;
-    }
     bool lost = outcome == PG_UNAVAILABLE && turn->fault->sqlstate[0] == '\0';
     *again = pooled && ((lost && !turn->executing) || prepared_is_outdated(turn));
     return outcome;
@@ -562,13 +523,12 @@ static enum pg_outcome run_turn(struct turn *turn)
 bool pg_pool_open(const struct pg_config *config, struct pg_pool **out)
 {
     assert(config->connection_count > 0 && config->statement_count <= PG_STATEMENTS_MAX);
-    struct pg_pool *pool = calloc(1, sizeof *pool);
-    if (pool == NULL) {
+    struct pg_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL)
         return false;
-    }
     pool->config = *config;
     pool->conninfo = strdup(config->conninfo);
-    pool->links = calloc(config->connection_count, sizeof *pool->links);
+    pool->links = calloc(config->connection_count, sizeof(*pool->links));
     pthread_mutex_init(&pool->lock, NULL);
     pool->canceller = pg_canceller_open();
     if (pool->conninfo == NULL || pool->links == NULL || pool->canceller == NULL) {
@@ -587,12 +547,10 @@ void pg_pool_close(struct pg_pool **pool)
 {
     struct pg_pool *closing = *pool;
     *pool = NULL;
-    if (closing == NULL) {
+    if (closing == NULL)
         return;
-    }
-    for (size_t i = 0; closing->links != NULL && i < closing->config.connection_count; i++) {
+    for (size_t i = 0; closing->links != NULL && i < closing->config.connection_count; i++)
         drop_link(closing, &closing->links[i], false);
-    }
     pg_canceller_close(&closing->canceller);
     pthread_mutex_destroy(&closing->lock);
     free(closing->links);
@@ -641,9 +599,8 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
 {
     enum pg_state before = atomic_load(&turn->pool->state);
     enum pg_state now = state_after(turn, outcome, before);
-    if (now == before || !atomic_compare_exchange_strong(&turn->pool->state, &before, now)) {
+    if (now == before || !atomic_compare_exchange_strong(&turn->pool->state, &before, now))
         return; /* nothing new, or another turn knows better */
-    }
     if (now == PG_STATE_UP) {
         log_event(LOG_LEVEL_INFO, "database_up", "%s", "");
     } else {
@@ -657,11 +614,9 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
 static bool end_is_unheard(const char *sqlstate)
 {
     static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++) {
-        if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0) {
+    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+        if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0)
             return true;
-        }
-    }
     return sqlstate[0] == '\0';
 }
 

@@ -37,9 +37,8 @@ static PGcancel *take(struct pg_canceller *canceller)
 {
     PGcancel *request = NULL;
     pthread_mutex_lock(&canceller->lock);
-    while (canceller->count == 0 && !canceller->closing) {
+    while (canceller->count == 0 && !canceller->closing)
         pthread_cond_wait(&canceller->changed, &canceller->lock);
-    }
     if (canceller->count > 0) {
         request = canceller->queue[canceller->first];
         canceller->first = (canceller->first + 1) % QUEUE_REQUESTS;
@@ -55,7 +54,7 @@ static void *work(void *context)
     PGcancel *request;
     while ((request = take(canceller)) != NULL) {
         char ignored[ERROR_BYTES];
-        PQcancel(request, ignored, sizeof ignored);
+        PQcancel(request, ignored, sizeof(ignored));
         PQfreeCancel(request);
     }
     pthread_mutex_lock(&canceller->lock);
@@ -63,9 +62,8 @@ static void *work(void *context)
     bool orphaned = canceller->orphaned;
     pthread_cond_broadcast(&canceller->changed);
     pthread_mutex_unlock(&canceller->lock);
-    if (orphaned) {
+    if (orphaned)
         free_canceller(canceller);
-    }
     return NULL;
 }
 
@@ -82,10 +80,9 @@ static bool start_thread(struct pg_canceller *canceller)
 
 struct pg_canceller *pg_canceller_open(void)
 {
-    struct pg_canceller *canceller = calloc(1, sizeof *canceller);
-    if (canceller == NULL) {
+    struct pg_canceller *canceller = calloc(1, sizeof(*canceller));
+    if (canceller == NULL)
         return NULL;
-    }
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -110,9 +107,8 @@ static bool wait_for_thread(struct pg_canceller *canceller)
     canceller->closing = true;
     pthread_cond_broadcast(&canceller->changed);
     int waited = 0;
-    while (!canceller->done && waited == 0) {
+    while (!canceller->done && waited == 0)
         waited = pthread_cond_timedwait(&canceller->changed, &canceller->lock, &until);
-    }
     bool done = canceller->done;
     pthread_t thread = canceller->thread;
     canceller->orphaned = !done;
@@ -124,28 +120,25 @@ static bool wait_for_thread(struct pg_canceller *canceller)
     }
     pthread_mutex_unlock(&canceller->lock);
 
-    if (done) {
+    if (done)
         pthread_join(thread, NULL);
-    } else {
+    else
         pthread_detach(thread);
-    }
     return done;
 }
 
 void pg_canceller_close(struct pg_canceller **canceller)
 {
-    if (*canceller != NULL && wait_for_thread(*canceller)) {
+    if (*canceller != NULL && wait_for_thread(*canceller))
         free_canceller(*canceller);
-    }
     *canceller = NULL;
 }
 
 void pg_canceller_send(struct pg_canceller *canceller, PGconn *conn)
 {
     PGcancel *request = PQgetCancel(conn);
-    if (request == NULL) {
+    if (request == NULL)
         return;
-    }
     pthread_mutex_lock(&canceller->lock);
     if (canceller->count < QUEUE_REQUESTS) {
         canceller->queue[(canceller->first + canceller->count) % QUEUE_REQUESTS] = request;

@@ -37,9 +37,8 @@ const char *pg_outcome_name(enum pg_outcome outcome)
 enum pg_outcome pg_error_classify(const char *sqlstate)
 {
     size_t i = 0;
-    while (strncmp(sqlstate, table[i].prefix, strlen(table[i].prefix)) != 0) {
+    while (strncmp(sqlstate, table[i].prefix, strlen(table[i].prefix)) != 0)
         i++;
-    }
     return table[i].outcome;
 }
 

@@ -42,11 +42,10 @@ static enum pg_outcome fail(struct attempt *attempt, enum pg_outcome outcome, co
 {
     struct pg_fault *fault = attempt->fault;
     *fault = (struct pg_fault){.in_doubt = false};
-    snprintf(fault->text, sizeof fault->text, "%s", text);
+    snprintf(fault->text, sizeof(fault->text), "%s", text);
     fault->text[strcspn(fault->text, "\n")] = '\0';
-    for (char *at = fault->text; (at = strchr(at, '"')) != NULL;) {
+    for (char *at = fault->text; (at = strchr(at, '"')) != NULL;)
         *at = '\''; /* it will stand between quotes in the log */
-    }
     drop(attempt->listener);
     return outcome;
 }
@@ -62,16 +61,13 @@ static enum pg_outcome wait_ready(struct attempt *attempt, short events)
                             {.fd = attempt->cancel_fd, .events = POLLIN}};
     for (;;) {
         uint64_t now = now_ms();
-        if (now >= attempt->deadline_ms) {
+        if (now >= attempt->deadline_ms)
             return fail(attempt, PG_TIMEOUT, "no answer in time");
-        }
         int ready = poll(fds, 2, (int)(attempt->deadline_ms - now));
-        if (ready > 0 && fds[1].revents != 0) {
+        if (ready > 0 && fds[1].revents != 0)
             return fail(attempt, PG_CANCELLED, "no longer wanted");
-        }
-        if (ready > 0) {
+        if (ready > 0)
             return PG_OK;
-        }
     }
 }
 
@@ -88,19 +84,16 @@ static enum pg_outcome log_in(struct attempt *attempt)
     const char *const values[] = {"catalogd", "disable", "30", attempt->listener->conninfo, NULL};
     PostgresPollingStatusType polled = PGRES_POLLING_WRITING;
     PGconn *conn = attempt->listener->conn = PQconnectStartParams(names, values, 1);
-    if (conn == NULL || PQstatus(conn) == CONNECTION_BAD) {
+    if (conn == NULL || PQstatus(conn) == CONNECTION_BAD)
         return fail_connection(attempt);
-    }
     PQsetNoticeReceiver(conn, ignore_notice, NULL);
     while (polled != PGRES_POLLING_OK) {
         enum pg_outcome outcome = wait_ready(attempt, polled == PGRES_POLLING_READING ? POLLIN : POLLOUT);
-        if (outcome != PG_OK) {
+        if (outcome != PG_OK)
             return outcome;
-        }
         polled = PQconnectPoll(conn);
-        if (polled == PGRES_POLLING_FAILED) {
+        if (polled == PGRES_POLLING_FAILED)
             return fail_connection(attempt);
-        }
     }
     return PG_OK;
 }
@@ -110,21 +103,18 @@ static enum pg_outcome subscribe(struct attempt *attempt)
 {
     PGconn *conn = attempt->listener->conn;
     char statement[STATEMENT_BYTES];
-    snprintf(statement, sizeof statement, "LISTEN %s", attempt->listener->channel);
-    if (PQsetnonblocking(conn, 1) != 0 || PQsendQuery(conn, statement) != 1 || PQflush(conn) != 0) {
+    snprintf(statement, sizeof(statement), "LISTEN %s", attempt->listener->channel);
+    if (PQsetnonblocking(conn, 1) != 0 || PQsendQuery(conn, statement) != 1 || PQflush(conn) != 0)
         return fail_connection(attempt);
-    }
     PGresult *result = NULL;
     bool listens = false;
     do {
         while (PQisBusy(conn)) {
             enum pg_outcome outcome = wait_ready(attempt, POLLIN);
-            if (outcome != PG_OK) {
+            if (outcome != PG_OK)
                 return outcome;
-            }
-            if (PQconsumeInput(conn) == 0) {
+            if (PQconsumeInput(conn) == 0)
                 return fail_connection(attempt);
-            }
         }
         result = PQgetResult(conn);
         listens = listens || PQresultStatus(result) == PGRES_COMMAND_OK;
@@ -135,7 +125,7 @@ static enum pg_outcome subscribe(struct attempt *attempt)
 
 struct pg_listener *pg_listener_open(const char *conninfo, const char *channel)
 {
-    struct pg_listener *listener = calloc(1, sizeof *listener);
+    struct pg_listener *listener = calloc(1, sizeof(*listener));
     if (listener != NULL) {
         listener->conninfo = conninfo;
         listener->channel = channel;
@@ -145,9 +135,8 @@ struct pg_listener *pg_listener_open(const char *conninfo, const char *channel)
 
 void pg_listener_close(struct pg_listener **listener)
 {
-    if (*listener != NULL) {
+    if (*listener != NULL)
         drop(*listener);
-    }
     free(*listener);
     *listener = NULL;
 }
@@ -158,9 +147,8 @@ enum pg_outcome pg_listener_connect(struct pg_listener *listener, uint32_t limit
     struct attempt attempt = {listener, now_ms() + limit_ms, cancel_fd, fault};
     drop(listener);
     enum pg_outcome outcome = log_in(&attempt);
-    if (outcome == PG_OK) {
+    if (outcome == PG_OK)
         outcome = subscribe(&attempt);
-    }
     listener->up = outcome == PG_OK;
     return outcome;
 }
@@ -178,17 +166,15 @@ int pg_listener_fd(const struct pg_listener *listener)
 uint32_t pg_listener_hear(struct pg_listener *listener)
 {
     uint32_t count = 0;
-    if (!listener->up) {
+    if (!listener->up)
         return 0;
-    }
     bool lost = PQconsumeInput(listener->conn) == 0;
     (void)PQisBusy(listener->conn); /* parses what came, which may be a farewell */
     for (PGnotify *heard = PQnotifies(listener->conn); heard != NULL; heard = PQnotifies(listener->conn)) {
         PQfreemem(heard);
         count++;
     }
-    if (lost || PQstatus(listener->conn) != CONNECTION_OK) {
+    if (lost || PQstatus(listener->conn) != CONNECTION_OK)
         drop(listener);
-    }
     return count;
 }

@@ -35,20 +35,16 @@ void rows_reset(struct rows *rows, size_t column_count)
 static bool reserve_text(struct rows *rows, size_t bytes)
 {
     rows->over_limit = bytes > rows->limit_bytes || rows->texts_bytes > rows->limit_bytes - bytes;
-    if (rows->over_limit) {
+    if (rows->over_limit)
         return false;
-    }
     size_t size = rows->texts_size > 0 ? rows->texts_size : FIRST_TEXTS_BYTES;
-    while (size < rows->texts_bytes + bytes) {
+    while (size < rows->texts_bytes + bytes)
         size *= 2;
-    }
-    if (size == rows->texts_size) {
+    if (size == rows->texts_size)
         return true;
-    }
     char *texts = realloc(rows->texts, size);
-    if (texts == NULL) {
+    if (texts == NULL)
         return false;
-    }
     rows->texts = texts;
     rows->texts_size = size;
     return true;
@@ -56,14 +52,12 @@ static bool reserve_text(struct rows *rows, size_t bytes)
 
 static bool reserve_cell(struct rows *rows)
 {
-    if (rows->cell_count < rows->cells_size) {
+    if (rows->cell_count < rows->cells_size)
         return true;
-    }
     size_t size = rows->cells_size > 0 ? rows->cells_size * 2 : FIRST_CELLS;
-    size_t *cells = realloc(rows->cells, size * sizeof *cells);
-    if (cells == NULL) {
+    size_t *cells = realloc(rows->cells, size * sizeof(*cells));
+    if (cells == NULL)
         return false;
-    }
     rows->cells = cells;
     rows->cells_size = size;
     return true;
@@ -72,9 +66,8 @@ static bool reserve_cell(struct rows *rows)
 bool rows_add(struct rows *rows, const char *text, size_t text_bytes)
 {
     assert(rows->column_count > 0);
-    if (!reserve_cell(rows) || (text != NULL && !reserve_text(rows, text_bytes + 1))) {
+    if (!reserve_cell(rows) || (text != NULL && !reserve_text(rows, text_bytes + 1)))
         return false;
-    }
     size_t at = ROWS_NULL;
     if (text != NULL) {
         at = rows->texts_bytes;
