@@ -122,7 +122,8 @@ PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := app/http/head.c app/http/route.c app/base/settings.c load/base/http_parse.c tests/support/left_head.c
+FUZZED := $(addprefix app/,http/head.c http/route.c $(addprefix base/,settings.c address.c document.c number.c)) \
+	load/base/http_parse.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))

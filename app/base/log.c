@@ -4,6 +4,8 @@
  */
 #include "app/base/log.h"
 
+#include "app/base/clock.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -73,9 +75,9 @@ size_t log_escape(const char *text, char *out, size_t out_size)
 
 static size_t line_head(char *out, size_t out_size, enum log_level level, const char *event)
 {
-    struct timespec now;
+    const struct timespec now = clock_wall();
     struct tm parts;
-    clock_gettime(CLOCK_REALTIME, &now);
+
     gmtime_r(&now.tv_sec, &parts);
     size_t length = strftime(out, out_size, "time=%Y-%m-%dT%H:%M:%S", &parts);
     int added = snprintf(out + length, out_size - length, ".%03ldZ level=%s event=%.64s ",
@@ -107,13 +109,6 @@ static void write_suppressed(enum log_level level, const char *event, uint64_t c
 
 /* ---- events ---- */
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Under lock. */
 static struct event *find_event(const char *name)
 {
@@ -130,7 +125,7 @@ static bool admit(enum log_level level, const char *name, uint64_t *suppressed)
     pthread_mutex_lock(&lock);
     struct event *event = find_event(name);
     event->level = level;
-    bool admitted = log_gate_pass(&event->gate, now_ms(), suppressed);
+    bool admitted = log_gate_pass(&event->gate, clock_ms(), suppressed);
     pthread_mutex_unlock(&lock);
     return admitted;
 }

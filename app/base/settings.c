@@ -8,17 +8,20 @@
  */
 #include "app/base/settings.h"
 
+#include "app/base/address.h"
+#include "app/base/number.h"
+
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
     NAME_BYTES = 32,     /* longest name, flag or environment */
     ALLOWED_BYTES = 160, /* longest "what is allowed" */
+    DIGITS_MAX = 10,
     DAY_MS = 86400000,
     NEAR_LEAST_BYTES = 65536,
     HOUR_MS = 3600000,
@@ -32,9 +35,12 @@ enum {
 struct setting;
 
 struct kind {
-    /* False: wrong. Writes the field only when right. */
+    /* False: wrong. Writes the field only when right. NULL: the text itself is the value. */
     bool (*parse)(const struct setting *setting, const char *text, void *field);
+    bool (*text_is_right)(const char *text);
     const char *allowed; /* NULL: min to max */
+    const char *also;    /* one more text that is right; NULL: none */
+    bool secret;
 };
 
 struct setting {
@@ -45,20 +51,14 @@ struct setting {
     uint32_t min, max;
     const char *unit;
     const char *help;
-    bool secret;
 };
-
-static bool text_is_number(const char *text)
-{
-    return *text != '\0' && strlen(text) <= 10 && strspn(text, "0123456789") == strlen(text);
-}
 
 static bool parse_number(const struct setting *setting, const char *text, void *field)
 {
-    if (!text_is_number(text))
-        return false;
-    unsigned long long number = strtoull(text, NULL, 10);
-    if (number < setting->min || number > setting->max)
+    uint64_t number;
+
+    if (!number_parse(text, strlen(text), DIGITS_MAX, &number) || number < setting->min ||
+        number > setting->max)
         return false;
     *(uint32_t *)field = (uint32_t)number;
     return true;
@@ -66,225 +66,212 @@ static bool parse_number(const struct setting *setting, const char *text, void *
 
 static bool parse_switch(const struct setting *setting, const char *text, void *field)
 {
+    const bool on = strcmp(text, "on") == 0;
+
     (void)setting;
-    bool on = strcmp(text, "on") == 0;
     if (!on && strcmp(text, "off") != 0)
         return false;
     *(bool *)field = on;
     return true;
 }
 
+static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
+                                    [GUARD_MODE_LOCAL] = "local",
+                                    [GUARD_MODE_OFF] = "off",
+                                    [GUARD_MODE_SHADOW] = "shadow"};
+
 static bool parse_mode(const struct setting *setting, const char *text, void *field)
 {
-    static const struct {
-        const char *name;
-        enum guard_mode mode;
-    } modes[] = {{"fleet", GUARD_MODE_FLEET},
-                 {"local", GUARD_MODE_LOCAL},
-                 {"off", GUARD_MODE_OFF},
-                 {"shadow", GUARD_MODE_SHADOW}};
-
     (void)setting;
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        if (strcmp(text, modes[i].name) == 0) {
-            *(enum guard_mode *)field = modes[i].mode;
+    for (size_t mode = 0; mode < sizeof(MODES) / sizeof(MODES[0]); mode++) {
+        if (strcmp(text, MODES[mode]) == 0) {
+            *(enum guard_mode *)field = (enum guard_mode)mode;
             return true;
         }
     }
     return false;
 }
 
-static bool parse_listen(const struct setting *setting, const char *text, void *field)
+const char *settings_mode_name(enum guard_mode mode)
 {
-    struct settings_address address;
-    (void)setting;
-    if (!settings_address_parse(text, &address))
-        return false;
-    *(const char **)field = text;
-    return true;
+    return MODES[mode];
 }
 
-static bool parse_listen_or_off(const struct setting *setting, const char *text, void *field)
+static bool is_address(const char *text)
 {
-    if (strcmp(text, "off") != 0)
-        return parse_listen(setting, text, field);
-    *(const char **)field = text;
-    return true;
+    struct address ignored;
+
+    return address_parse(text, &ignored);
 }
 
-static bool parse_name_space(const struct setting *setting, const char *text, void *field)
+static bool is_name_space(const char *text)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    size_t bytes = strlen(text);
-    (void)setting;
-    if (bytes == 0 || bytes > NAME_SPACE_BYTES || strspn(text, allowed) != bytes)
-        return false;
-    *(const char **)field = text;
-    return true;
+    const size_t bytes = strlen(text);
+
+    return bytes > 0 && bytes <= NAME_SPACE_BYTES && strspn(text, allowed) == bytes;
 }
 
 /* The guard reads the parts when it opens; here only what is certainly no such URL is refused. */
-static bool parse_redis_url(const struct setting *setting, const char *text, void *field)
+static bool is_redis_url(const char *text)
 {
     static const char *const schemes[] = {"redis://", "unix://"};
-    (void)setting;
-    for (const char *byte = text; *byte != '\0'; byte++)
-        if ((unsigned char)*byte <= ' ' || *byte == 0x7f)
-            return false;
+    bool is_right = false;
+
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        size_t bytes = strlen(schemes[i]);
-        if (strncmp(text, schemes[i], bytes) == 0 && text[bytes] != '\0') {
-            *(const char **)field = text;
-            return true;
-        }
+        const size_t bytes = strlen(schemes[i]);
+
+        is_right = is_right || (strncmp(text, schemes[i], bytes) == 0 && text[bytes] != '\0');
     }
-    return false;
+    for (const char *byte = text; *byte != '\0'; byte++)
+        is_right = is_right && (unsigned char)*byte > ' ' && *byte != 0x7f;
+    return is_right;
 }
 
 /* libpq's own message is not passed on: it quotes the text, password and all. */
-static bool parse_database_url(const struct setting *setting, const char *text, void *field)
+static bool is_database_url(const char *text)
 {
-    (void)setting;
-    if (*text == '\0')
-        return false;
-    PQconninfoOption *options = PQconninfoParse(text, NULL);
-    if (options == NULL)
-        return false;
+    PQconninfoOption *options = *text != '\0' ? PQconninfoParse(text, NULL) : NULL;
+    const bool is_right = options != NULL;
+
     PQconninfoFree(options);
-    *(const char **)field = text;
-    return true;
+    return is_right;
 }
 
-static bool parse_database_url_or_none(const struct setting *setting, const char *text, void *field)
+static bool is_readable_file(const char *text)
 {
-    if (*text != '\0')
-        return parse_database_url(setting, text, field);
-    *(const char **)field = text;
-    return true;
+    return access(text, R_OK) == 0;
 }
 
-static bool parse_file(const struct setting *setting, const char *text, void *field)
+static const struct kind number = {.parse = parse_number};
+static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
+static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local or off"};
+static const struct kind listen_at = {.text_is_right = is_address,
+                                      .allowed = "host:port, [v6 address]:port or unix:PATH"};
+static const struct kind listen_at_or_off = {
+    .text_is_right = is_address, .also = "off", .allowed = "host:port, [v6 address]:port, unix:PATH or off"};
+static const struct kind name_space = {.text_is_right = is_name_space,
+                                       .allowed = "1 to 32 of the characters A-Z a-z 0-9 . _ -"};
+static const struct kind redis_url = {
+    .secret = true,
+    .text_is_right = is_redis_url,
+    .allowed = "redis://[user[:password]@]host[:port][/db] or unix://[user[:password]@]/path[?db=n]"};
+static const struct kind database_url = {
+    .secret = true,
+    .text_is_right = is_database_url,
+    .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read"};
+static const struct kind database_url_or_none = {
+    .secret = true,
+    .text_is_right = is_database_url,
+    .also = "",
+    .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
+static const struct kind file = {
+    .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
+
+static bool parse(const struct setting *setting, const char *text, void *field)
 {
-    (void)setting;
-    if (*text != '\0' && access(text, R_OK) != 0)
+    const struct kind *kind = setting->kind;
+
+    if (kind->parse != NULL)
+        return kind->parse(setting, text, field);
+    if ((kind->also == NULL || strcmp(text, kind->also) != 0) && !kind->text_is_right(text))
         return false;
     *(const char **)field = text;
     return true;
 }
-
-static const struct kind number = {parse_number, NULL};
-static const struct kind on_off = {parse_switch, "on or off"};
-static const struct kind mode = {parse_mode, "fleet, local or off"};
-static const struct kind listen_at = {parse_listen, "host:port, [v6 address]:port or unix:PATH"};
-static const struct kind listen_at_or_off = {parse_listen_or_off,
-                                             "host:port, [v6 address]:port, unix:PATH or off"};
-static const struct kind name_space = {parse_name_space, "1 to 32 of the characters A-Z a-z 0-9 . _ -"};
-static const struct kind redis_url = {
-    parse_redis_url, "redis://[user[:password]@]host[:port][/db] or unix://[user[:password]@]/path[?db=n]"};
-static const struct kind database_url = {
-    parse_database_url, "a postgresql://... URL or a list of keyword=value that libpq can read"};
-static const struct kind database_url_or_none = {
-    parse_database_url_or_none,
-    "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
-static const struct kind file = {parse_file, "the path of a readable file, or nothing"};
 
 /* ---- the table ---- */
 
-/* name, kind, field, default, least, most, unit, meaning; in the order of --help. */
-static const struct setting table[] = {
-    {"LISTEN", &listen_at, offsetof(struct settings, listen), "127.0.0.1:8080", 0, 0, "address",
-     "where the catalog is served; port 0: any free one", false},
-    {"OPS_LISTEN", &listen_at_or_off, offsetof(struct settings, ops_listen), "127.0.0.1:8081", 0, 0,
-     "address", "where /healthz, /readyz, /metrics and /invalidate are served", false},
-    {"OPS_TOKEN_FILE", &file, offsetof(struct settings, ops_token_file), "", 0, 0, "path",
-     "file with the bearer token that /metrics, /hot and POST /invalidate ask for", false},
-    {"REDIS_URL", &redis_url, offsetof(struct settings, redis_url), "redis://127.0.0.1:6379/0", 0, 0, "URL",
-     "the cache all processes share", true},
-    {"DATABASE_URL", &database_url, offsetof(struct settings, database_url), "postgresql:///catalog", 0, 0,
-     "URL", "the database; name hosts by hostaddr=, for libpq's DNS look-up cannot be limited", true},
-    {"WRITE_DATABASE_URL", &database_url_or_none, offsetof(struct settings, write_database_url), "", 0, 0,
-     "URL",
-     "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are off",
-     true},
-    {"PREPARE", &on_off, offsetof(struct settings, prepare), "on", 0, 0, "on/off",
-     "prepared statements; off behind a pooler that cannot keep them", false},
+#define NUMBER(name, field, fallback, least, most, unit, help)                                               \
+    {                                                                                                        \
+        name, &number, offsetof(struct settings, field), fallback, least, most, unit, help                   \
+    }
+#define TEXT(name, kind, field, fallback, help)                                                              \
+    {                                                                                                        \
+        name, &kind, offsetof(struct settings, field), fallback, 0, 0, NULL, help                            \
+    }
 
-    {"GUARD_MODE", &mode, offsetof(struct settings, guard_mode), "fleet", 0, 0, "word",
-     "who waits for whom on a miss: one load per fleet, one per process (local), one per request (off); "
-     "shadow: off, and counts what fleet would save",
-     false},
-    {"NAMESPACE", &name_space, offsetof(struct settings, name_space), "catalog", 0, 0, "word",
-     "separates applications that share a Redis", false},
-    {"FRESH_MS", &number, offsetof(struct settings, fresh_ms), "60000", 1, DAY_MS, "ms",
-     "an entry is served without question for this long", false},
-    {"STALE_MS", &number, offsetof(struct settings, stale_ms), "0", 0, DAY_MS, "ms",
-     "and for this much longer while it is refreshed", false},
-    {"SOFT_MS", &number, offsetof(struct settings, soft_ms), "0", 0, HOUR_MS, "ms",
-     "who finds a stale entry waits this long for a fresh one before it is served; 0: not at all", false},
-    {"EARLY_PERCENT", &number, offsetof(struct settings, early_percent), "0", 0, 10000, "%",
-     "XFetch's beta: a fresh entry is refreshed before its time, by chance; 100: as in the paper; 0: never",
-     false},
-    {"ABSENT_MS", &number, offsetof(struct settings, absent_ms), "10000", 1, DAY_MS, "ms",
-     "\"no such row\" is remembered for this long", false},
-    {"FAILURE_MS", &number, offsetof(struct settings, failure_ms), "1000", 1, LEASE_MAX_MS, "ms",
-     "a failed load is not tried again for this long", false},
-    {"JITTER_PERCENT", &number, offsetof(struct settings, jitter_percent), "10", 0, 90, "%",
-     "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened by a random 0 to this", false},
-    {"LEASE_MS", &number, offsetof(struct settings, lease_ms), "3000", 30, LEASE_MAX_MS, "ms",
-     "a dead process blocks a key for at most this long", false},
-    {"MAX_HOLD_MS", &number, offsetof(struct settings, max_hold_ms), "30000", 30, HOUR_MS, "ms",
-     "a lease is given up after this long, even if its load hangs", false},
-    {"LOAD_LIMIT_MS", &number, offsetof(struct settings, load_limit_ms), "10000", 1, HOUR_MS, "ms",
-     "a load is cancelled after this long, in PostgreSQL too", false},
-    {"DEADLINE_MS", &number, offsetof(struct settings, deadline_ms), "15000", 1, HOUR_MS, "ms",
-     "every request is answered within this", false},
-    {"REDIS_LIMIT_MS", &number, offsetof(struct settings, redis_limit_ms), "250", 1, 20000, "ms",
-     "limit of one Redis command", false},
-    {"LOAD_WORKERS", &number, offsetof(struct settings, load_workers), "8", 1, 1024, "threads",
-     "loads at a time in this process, each with a database connection", false},
-    {"LOAD_QUEUE", &number, offsetof(struct settings, load_queue), "1000", 0, 1000000, "loads",
-     "loads that may wait for a worker, and as many queries for several products; beyond it requests are "
-     "shed (503)",
-     false},
-    {"LOAD_PERMITS", &number, offsetof(struct settings, load_permits), "0", 0, 100000, "loads",
-     "loads at a time over all processes of the namespace; 0: no such limit, only LOAD_WORKERS in each; the "
-     "same in all of them",
-     false},
-    {"PERMIT_MS", &number, offsetof(struct settings, permit_ms), "3000", 30, LEASE_MAX_MS, "ms",
-     "a dead process keeps the permits of its loads for this long; the same in all of them", false},
-    {"WRITE_WORKERS", &number, offsetof(struct settings, write_workers), "4", 1, 256, "threads",
-     "writes at a time in this process, each with a database connection", false},
-    {"WRITE_QUEUE", &number, offsetof(struct settings, write_queue), "1000", 0, 1000000, "writes",
-     "writes that may wait for a worker; beyond it they are shed (503)", false},
-    {"WRITE_LIMIT_MS", &number, offsetof(struct settings, write_limit_ms), "5000", 1, HOUR_MS, "ms",
-     "limit of one write, waiting for a worker included", false},
-    {"WRITE_LOCK_MS", &number, offsetof(struct settings, write_lock_ms), "2000", 1, HOUR_MS, "ms",
-     "limit of its wait for a row that another one holds", false},
-    {"OUTBOX_POLL_MS", &number, offsetof(struct settings, outbox_poll_ms), "1000", 1, HOUR_MS, "ms",
-     "invalidations nobody was told of are looked for this often", false},
-    {"MAX_WAITERS", &number, offsetof(struct settings, max_waiters), "20000", 1, 1000000, "requests",
-     "requests that may wait at a time, and as many products that are asked for together; beyond it they are "
-     "shed (503)",
-     false},
-    {"MAX_CONNECTIONS", &number, offsetof(struct settings, max_connections), "16000", 1, 1000000, "sockets",
-     "client connections at a time", false},
-    {"MAX_VALUE_BYTES", &number, offsetof(struct settings, max_value_bytes), "1048576", 1, 64 << 20, "bytes",
-     "larger documents are answered but not cached", false},
-    {"NEAR_BYTES", &number, offsetof(struct settings, near_bytes), "0", 0, UINT32_MAX, "bytes",
-     "values also kept in this process's memory; 0: none, otherwise at least 65536", false},
-    {"NEAR_MS", &number, offsetof(struct settings, near_ms), "1000", 1, 60000, "ms",
-     "such a value is answered without asking Redis for this long; other processes' changes may be seen so "
-     "late",
-     false},
-    {"PUSH_BYTES", &number, offsetof(struct settings, push_bytes), "16384", 0, 1 << 20, "bytes",
-     "cache entries up to this size travel with the message that wakes other processes' requests; 0: none",
-     false},
-    {"SERVER_LOOPS", &number, offsetof(struct settings, server_loops), "0", 0, 256, "threads",
-     "event loops that serve HTTP; 0: one per core", false},
-    {"DRAIN_MS", &number, offsetof(struct settings, drain_ms), "5000", 0, HOUR_MS, "ms",
-     "on SIGTERM running requests get this long to finish", false},
-    {"LOAD_DELAY_MS", &number, offsetof(struct settings, load_delay_ms), "0", 0, HOUR_MS, "ms",
-     "PostgreSQL sleeps this long inside every load, to make a stampede visible", false},
+/* In the order of --help; the table of README.md follows it. */
+static const struct setting table[] = {
+    TEXT("LISTEN", listen_at, listen, "127.0.0.1:8080", "where the catalog is served; port 0: any free one"),
+    TEXT("OPS_LISTEN", listen_at_or_off, ops_listen, "127.0.0.1:8081",
+         "where /healthz, /readyz, /metrics and /invalidate are served"),
+    TEXT("OPS_TOKEN_FILE", file, ops_token_file, "",
+         "file with the bearer token that /metrics, /hot and POST /invalidate ask for"),
+    TEXT("REDIS_URL", redis_url, redis_url, "redis://127.0.0.1:6379/0", "the cache all processes share"),
+    TEXT("DATABASE_URL", database_url, database_url, "postgresql:///catalog",
+         "the database; name hosts by hostaddr=, for libpq's DNS look-up cannot be limited"),
+    TEXT("WRITE_DATABASE_URL", database_url_or_none, write_database_url, "",
+         "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are "
+         "off"),
+    TEXT("PREPARE", on_off, prepare, "on", "prepared statements; off behind a pooler that cannot keep them"),
+
+    TEXT("GUARD_MODE", mode, guard_mode, "fleet",
+         "who waits for whom on a miss: one load per fleet, one per process (local), one per request (off); "
+         "shadow: off, and counts what fleet would save"),
+    TEXT("NAMESPACE", name_space, name_space, "catalog", "separates applications that share a Redis"),
+    NUMBER("FRESH_MS", fresh_ms, "60000", 1, DAY_MS, "ms",
+           "an entry is served without question for this long"),
+    NUMBER("STALE_MS", stale_ms, "0", 0, DAY_MS, "ms", "and for this much longer while it is refreshed"),
+    NUMBER("SOFT_MS", soft_ms, "0", 0, HOUR_MS, "ms",
+           "who finds a stale entry waits this long for a fresh one before it is served; 0: not at all"),
+    NUMBER("EARLY_PERCENT", early_percent, "0", 0, 10000, "%",
+           "XFetch's beta: a fresh entry is refreshed before its time, by chance; 100: as in the paper; 0: "
+           "never"),
+    NUMBER("ABSENT_MS", absent_ms, "10000", 1, DAY_MS, "ms", "\"no such row\" is remembered for this long"),
+    NUMBER("FAILURE_MS", failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
+           "a failed load is not tried again for this long"),
+    NUMBER("JITTER_PERCENT", jitter_percent, "10", 0, 90, "%",
+           "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened by a random 0 to this"),
+    NUMBER("LEASE_MS", lease_ms, "3000", 30, LEASE_MAX_MS, "ms",
+           "a dead process blocks a key for at most this long"),
+    NUMBER("MAX_HOLD_MS", max_hold_ms, "30000", 30, HOUR_MS, "ms",
+           "a lease is given up after this long, even if its load hangs"),
+    NUMBER("LOAD_LIMIT_MS", load_limit_ms, "10000", 1, HOUR_MS, "ms",
+           "a load is cancelled after this long, in PostgreSQL too"),
+    NUMBER("DEADLINE_MS", deadline_ms, "15000", 1, HOUR_MS, "ms", "every request is answered within this"),
+    NUMBER("REDIS_LIMIT_MS", redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
+    NUMBER("LOAD_WORKERS", load_workers, "8", 1, 1024, "threads",
+           "loads at a time in this process, each with a database connection"),
+    NUMBER("LOAD_QUEUE", load_queue, "1000", 0, 1000000, "loads",
+           "loads that may wait for a worker, and as many queries for several products; beyond it requests "
+           "are shed (503)"),
+    NUMBER("LOAD_PERMITS", load_permits, "0", 0, 100000, "loads",
+           "loads at a time over all processes of the namespace; 0: no such limit, only LOAD_WORKERS in "
+           "each; the same in all of them"),
+    NUMBER("PERMIT_MS", permit_ms, "3000", 30, LEASE_MAX_MS, "ms",
+           "a dead process keeps the permits of its loads for this long; the same in all of them"),
+    NUMBER("WRITE_WORKERS", write_workers, "4", 1, 256, "threads",
+           "writes at a time in this process, each with a database connection"),
+    NUMBER("WRITE_QUEUE", write_queue, "1000", 0, 1000000, "writes",
+           "writes that may wait for a worker; beyond it they are shed (503)"),
+    NUMBER("WRITE_LIMIT_MS", write_limit_ms, "5000", 1, HOUR_MS, "ms",
+           "limit of one write, waiting for a worker included"),
+    NUMBER("WRITE_LOCK_MS", write_lock_ms, "2000", 1, HOUR_MS, "ms",
+           "limit of its wait for a row that another one holds"),
+    NUMBER("OUTBOX_POLL_MS", outbox_poll_ms, "1000", 1, HOUR_MS, "ms",
+           "invalidations nobody was told of are looked for this often"),
+    NUMBER("MAX_WAITERS", max_waiters, "20000", 1, 1000000, "requests",
+           "requests that may wait at a time, and as many products that are asked for together; beyond it "
+           "they are shed (503)"),
+    NUMBER("MAX_CONNECTIONS", max_connections, "16000", 1, 1000000, "sockets",
+           "client connections at a time"),
+    NUMBER("MAX_VALUE_BYTES", max_value_bytes, "1048576", 1, 64 << 20, "bytes",
+           "larger documents are answered but not cached"),
+    NUMBER("NEAR_BYTES", near_bytes, "0", 0, UINT32_MAX, "bytes",
+           "values also kept in this process's memory; 0: none, otherwise at least 65536"),
+    NUMBER("NEAR_MS", near_ms, "1000", 1, 60000, "ms",
+           "such a value is answered without asking Redis for this long; other processes' changes may be "
+           "seen so late"),
+    NUMBER("PUSH_BYTES", push_bytes, "16384", 0, 1 << 20, "bytes",
+           "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
+           "none"),
+    NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
+           "event loops that serve HTTP; 0: one per core"),
+    NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
+           "on SIGTERM running requests get this long to finish"),
+    NUMBER("LOAD_DELAY_MS", load_delay_ms, "0", 0, HOUR_MS, "ms",
+           "PostgreSQL sleeps this long inside every load, to make a stampede visible"),
 };
 
 enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_COUNT };
@@ -293,25 +280,11 @@ enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_
 
 struct rule {
     const char *left, *right; /* checked only if both are right by themselves */
+    uint32_t times;           /* left times this is at most right; 0: `holds` says */
     bool (*holds)(const struct settings *settings);
     const char *text;
     bool if_given; /* and only if `left` was given: its default steps aside */
 };
-
-static bool redis_limit_fits_lease(const struct settings *s)
-{
-    return s->redis_limit_ms * 3 <= s->lease_ms;
-}
-
-static bool load_limit_fits_hold(const struct settings *s)
-{
-    return s->load_limit_ms <= s->max_hold_ms;
-}
-
-static bool lease_fits_hold(const struct settings *s)
-{
-    return s->lease_ms <= s->max_hold_ms;
-}
 
 static bool value_fits_day(const struct settings *s)
 {
@@ -323,24 +296,9 @@ static bool soft_limit_has_stale(const struct settings *s)
     return s->soft_ms == 0 || s->stale_ms > 0;
 }
 
-static bool soft_limit_fits_deadline(const struct settings *s)
-{
-    return s->soft_ms <= s->deadline_ms;
-}
-
-static bool redis_limit_fits_deadline(const struct settings *s)
-{
-    return s->redis_limit_ms <= s->deadline_ms;
-}
-
 static bool redis_limit_fits_permit(const struct settings *s)
 {
     return s->load_permits == 0 || (uint64_t)s->redis_limit_ms * 3 <= s->permit_ms;
-}
-
-static bool waiters_fit_connections(const struct settings *s)
-{
-    return s->max_waiters <= s->max_connections;
 }
 
 static bool near_is_useful(const struct settings *s)
@@ -348,20 +306,15 @@ static bool near_is_useful(const struct settings *s)
     return s->near_bytes == 0 || s->near_bytes >= NEAR_LEAST_BYTES;
 }
 
-static bool lock_limit_fits_write(const struct settings *s)
-{
-    return s->write_lock_ms <= s->write_limit_ms;
-}
-
-static bool host_is_any(const struct settings_address *address)
+static bool host_is_any(const struct address *address)
 {
     return strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
 }
 
 static bool listeners_differ(const struct settings *s)
 {
-    struct settings_address main, ops;
-    if (!settings_address_parse(s->ops_listen, &ops) || !settings_address_parse(s->listen, &main))
+    struct address main, ops;
+    if (!address_parse(s->ops_listen, &ops) || !address_parse(s->listen, &main))
         return true; /* off */
     if (main.is_unix != ops.is_unix || main.port != ops.port || (!main.is_unix && main.port == 0))
         return true;
@@ -380,34 +333,32 @@ static bool host_is_loopback(const char *host)
 
 static bool operations_are_guarded(const struct settings *s)
 {
-    struct settings_address ops;
-    return *s->ops_token_file != '\0' || !settings_address_parse(s->ops_listen, &ops) || ops.is_unix ||
+    struct address ops;
+    return *s->ops_token_file != '\0' || !address_parse(s->ops_listen, &ops) || ops.is_unix ||
            host_is_loopback(ops.host);
 }
 
 static const struct rule rules[] = {
-    {"REDIS_LIMIT_MS", "LEASE_MS", redis_limit_fits_lease,
+    {"REDIS_LIMIT_MS", "LEASE_MS", 3, NULL,
      "at most a third of LEASE_MS, or a lease runs out while one renewal is awaited", false},
-    {"LOAD_LIMIT_MS", "MAX_HOLD_MS", load_limit_fits_hold,
-     "at most MAX_HOLD_MS, or loads go on whose lease was given up", false},
-    {"LEASE_MS", "MAX_HOLD_MS", lease_fits_hold, "at most MAX_HOLD_MS, which ends every lease", false},
-    {"FRESH_MS", "STALE_MS", value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
-    {"SOFT_MS", "STALE_MS", soft_limit_has_stale,
-     "0 unless STALE_MS is more, or there is nothing to serve after it", false},
-    {"SOFT_MS", "DEADLINE_MS", soft_limit_fits_deadline, "at most DEADLINE_MS, which ends every request",
+    {"LOAD_LIMIT_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, or loads go on whose lease was given up",
      false},
-    {"REDIS_LIMIT_MS", "DEADLINE_MS", redis_limit_fits_deadline,
-     "at most DEADLINE_MS, or a slow Redis alone uses a request up", false},
-    {"PERMIT_MS", "REDIS_LIMIT_MS", redis_limit_fits_permit,
+    {"LEASE_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, which ends every lease", false},
+    {"FRESH_MS", "STALE_MS", 0, value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
+    {"SOFT_MS", "STALE_MS", 0, soft_limit_has_stale,
+     "0 unless STALE_MS is more, or there is nothing to serve after it", false},
+    {"SOFT_MS", "DEADLINE_MS", 1, NULL, "at most DEADLINE_MS, which ends every request", false},
+    {"REDIS_LIMIT_MS", "DEADLINE_MS", 1, NULL, "at most DEADLINE_MS, or a slow Redis alone uses a request up",
+     false},
+    {"PERMIT_MS", "REDIS_LIMIT_MS", 0, redis_limit_fits_permit,
      "at least three times REDIS_LIMIT_MS, or a permit runs out while one renewal is awaited", false},
-    {"MAX_WAITERS", "MAX_CONNECTIONS", waiters_fit_connections,
+    {"MAX_WAITERS", "MAX_CONNECTIONS", 1, NULL,
      "at most MAX_CONNECTIONS, for a waiting request holds a connection", true},
-    {"NEAR_BYTES", "NEAR_MS", near_is_useful, "0 (no near cache) or at least 65536", false},
-    {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", lock_limit_fits_write,
-     "at most WRITE_LIMIT_MS, which ends every write", true},
-    {"OPS_LISTEN", "OPS_TOKEN_FILE", operations_are_guarded,
+    {"NEAR_BYTES", "NEAR_MS", 0, near_is_useful, "0 (no near cache) or at least 65536", false},
+    {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", 1, NULL, "at most WRITE_LIMIT_MS, which ends every write", true},
+    {"OPS_LISTEN", "OPS_TOKEN_FILE", 0, operations_are_guarded,
      "off, unix:PATH or on 127.0.0.0/8, [::1] or localhost unless OPS_TOKEN_FILE names a token", false},
-    {"OPS_LISTEN", "LISTEN", listeners_differ, "an address of its own, not the one of LISTEN", false},
+    {"OPS_LISTEN", "LISTEN", 0, listeners_differ, "an address of its own, not the one of LISTEN", false},
 };
 
 /* ---- collecting ---- */
@@ -570,7 +521,7 @@ static void allowed_text(const struct setting *setting, char out[ALLOWED_BYTES])
 /* A value as it may be shown: not if secret, and never a control character. */
 static void print_value(FILE *messages, const struct setting *setting, const char *text)
 {
-    if (setting->secret) {
+    if (setting->kind->secret) {
         fputs("(not shown)", messages);
         return;
     }
@@ -610,13 +561,25 @@ static void parse_all(struct collected *collected, struct settings *out)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
-        if (setting->kind->parse(setting, collected->text[i], (char *)out + setting->offset))
+        if (parse(setting, collected->text[i], (char *)out + setting->offset))
             continue;
         char allowed[ALLOWED_BYTES];
         allowed_text(setting, allowed);
         collected->wrong[i] = true;
         complain(collected, i, allowed);
     }
+}
+
+static uint32_t number_at(const struct settings *settings, size_t at)
+{
+    return *(const uint32_t *)(const void *)((const char *)settings + table[at].offset);
+}
+
+static bool rule_holds(const struct rule *rule, const struct settings *settings, size_t left, size_t right)
+{
+    if (rule->holds != NULL)
+        return rule->holds(settings);
+    return (uint64_t)number_at(settings, left) * rule->times <= number_at(settings, right);
 }
 
 static void check_rules(struct collected *collected, const struct settings *settings)
@@ -627,10 +590,10 @@ static void check_rules(struct collected *collected, const struct settings *sett
         size_t right = setting_by_name(rule->right);
         bool applies = !collected->wrong[left] && !collected->wrong[right] &&
                        (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
-        if (applies && !rule->holds(settings)) {
+        if (applies && !rule_holds(rule, settings, left, right)) {
             char must_be[ALLOWED_BYTES];
             const char *text = *collected->text[right] != '\0' ? collected->text[right] : "nothing";
-            const char *value = table[right].secret ? "(not shown)" : text;
+            const char *value = table[right].kind->secret ? "(not shown)" : text;
             snprintf(must_be, sizeof(must_be), "%s; %s is %s", rule->text, rule->right, value);
             complain(collected, left, must_be);
         }
@@ -685,55 +648,4 @@ enum settings_verdict settings_read(int argc, char **argv, char **env, struct se
         return SETTINGS_WRONG;
     *out = settings;
     return SETTINGS_OK;
-}
-
-/* ---- addresses ---- */
-
-static bool parse_port(const char *text, uint16_t *out)
-{
-    if (!text_is_number(text) || strlen(text) > 5)
-        return false;
-    unsigned long port = strtoul(text, NULL, 10);
-    if (port > UINT16_MAX)
-        return false;
-    *out = (uint16_t)port;
-    return true;
-}
-
-static bool host_is_valid(const char *host, bool bracketed)
-{
-    static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
-    struct in6_addr ignored;
-    if (bracketed)
-        return inet_pton(AF_INET6, host, &ignored) == 1;
-    return *host != '\0' && strspn(host, name) == strlen(host);
-}
-
-static bool copy_host(const char *from, size_t bytes, struct settings_address *out)
-{
-    if (bytes == 0 || bytes >= sizeof(out->host))
-        return false;
-    memcpy(out->host, from, bytes);
-    out->host[bytes] = '\0';
-    return true;
-}
-
-bool settings_address_parse(const char *text, struct settings_address *out)
-{
-    struct settings_address address = {.is_unix = strncmp(text, "unix:", 5) == 0};
-    if (address.is_unix) {
-        if (!copy_host(text + 5, strlen(text + 5), &address))
-            return false;
-        *out = address;
-        return true;
-    }
-
-    bool bracketed = *text == '[';
-    const char *host = bracketed ? text + 1 : text;
-    const char *end = strstr(host, bracketed ? "]:" : ":");
-    if (end == NULL || !copy_host(host, (size_t)(end - host), &address) ||
-        !host_is_valid(address.host, bracketed) || !parse_port(end + (bracketed ? 2 : 1), &address.port))
-        return false;
-    *out = address;
-    return true;
 }

@@ -57,14 +57,7 @@ enum settings_verdict {
 /* argv[0] is not looked at; argv and env end with NULL. *out is set only on SETTINGS_OK. */
 enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages);
 
-/* A checked listen address taken apart; for unix:PATH `host` is the path and `port` is 0. */
-struct settings_address {
-    bool is_unix;
-    char host[108]; /* fits sockaddr_un.sun_path; an IPv6 address has lost its brackets */
-    uint16_t port;  /* 0: any free one */
-};
-
-/* False: not host:port, [v6]:port or unix:PATH. "off" is no address. */
-bool settings_address_parse(const char *text, struct settings_address *out);
+/* "fleet", "local", ... */
+const char *settings_mode_name(enum guard_mode mode);
 
 #endif

@@ -2,9 +2,10 @@
 /* cache_gate.c - see cache_gate.h. */
 #include "app/catalog/cache_gate.h"
 
+#include "app/base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     GATE_LEAST_MS = 5000, /* a machine that stands still for a moment is no reason to store nothing */
@@ -54,14 +55,6 @@ void cache_gate_clear(struct cache_gate *gate)
     pthread_mutex_destroy(&gate->lock);
 }
 
-uint64_t cache_gate_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t since_ms)
 {
     pthread_mutex_lock(&gate->lock);
@@ -85,7 +78,7 @@ bool cache_gate_is_open(struct cache_gate *gate)
         return true;
     pthread_mutex_lock(&gate->lock);
     memcpy(registered, gate->registered, sizeof(registered));
-    const bool in_time = cache_gate_now_ms() < gate->until_ms;
+    const bool in_time = clock_boot_ms() < gate->until_ms;
     pthread_mutex_unlock(&gate->lock);
     return in_time && cache_gate_is_cache(gate->guard, registered);
 }

@@ -49,9 +49,7 @@ void cache_gate_clear(struct cache_gate *gate);
 
 /* It is the one that this guard uses now. */
 bool cache_gate_is_cache(struct guard *guard, const char *id);
-/* Of CLOCK_BOOTTIME. */
-uint64_t cache_gate_now_ms(void);
-/* That this cache is registered has been committed; the statement was not sent before since_ms. */
+/* That this cache is registered has been committed; the statement was not sent before since_ms of clock_boot_ms(). */
 void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t since_ms);
 /* The cache of now is registered. Before the query. */
 bool cache_gate_is_open(struct cache_gate *gate);

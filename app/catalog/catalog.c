@@ -11,16 +11,16 @@
 #include "app/catalog/catalog.h"
 
 #include "app/base/log.h"
-#include "app/base/tag.h"
+#include "app/base/thread.h"
 #include "app/catalog/catalog_json.h"
 #include "app/pg/pg.h"
+#include "app/pg/pg_array.h"
 #include "app_statements.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +29,7 @@
 #include <unistd.h>
 
 enum {
-    ID_DIGITS_MAX = 18,
-    ID_SIZE = ID_DIGITS_MAX + 1,
-    NUMBER_SIZE = 12,
+    PLAN_PARAMS_MAX = 3,
     ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; beyond it something is wrong */
     LOOK_INTERVAL_MS = 1000,
     LOOK_LIMIT_MS = 2000,
@@ -49,10 +47,10 @@ static const struct pg_statement statements[STATEMENT_COUNT] = {
 };
 
 struct catalog {
-    struct guard_kind *kinds[CATALOG_KIND_COUNT]; /* the guard's */
-    struct pg_pool *pool;                         /* owned */
-    struct cache_gate *gate;                      /* lent; NULL: none */
-    char delay_ms[NUMBER_SIZE];                   /* the parameter every load passes */
+    struct guard_kind *kinds[DOCUMENT_KIND_COUNT]; /* the guard's */
+    struct pg_pool *pool;                          /* owned */
+    struct cache_gate *gate;                       /* lent; NULL: none */
+    char delay_ms[NUMBER_SIZE];                    /* the parameter every load passes */
     atomic_bool schema_right;
     int stop_fd; /* owned; -1: none */
     bool watching;
@@ -64,81 +62,38 @@ struct catalog {
 struct plan {
     enum statement statement;
     catalog_json_build *build;
-    char id[ID_SIZE], after[ID_SIZE];
+    char id[NUMBER_SIZE], after[NUMBER_SIZE];
     char validator[CATALOG_VALIDATOR_SIZE]; /* of the product we have; "": none */
-    const char *params[3];                  /* point into the plan and the catalog */
+    const char *params[PLAN_PARAMS_MAX];    /* point into the plan and the catalog */
 };
 
-/* Takes a canonical id from the front of *text. */
-static bool take_id(const char **text, char out[ID_SIZE])
-{
-    size_t digits = strspn(*text, "0123456789");
-    if (digits == 0 || digits > ID_DIGITS_MAX || **text == '0')
-        return false;
-    memcpy(out, *text, digits);
-    out[digits] = '\0';
-    *text += digits;
-    return true;
-}
-
-static bool take_word(const char **text, const char *word)
-{
-    size_t bytes = strlen(word);
-    if (strncmp(*text, word, bytes) != 0)
-        return false;
-    *text += bytes;
-    return true;
-}
-
-static bool plan_product(const struct catalog *catalog, const char *key, struct plan *plan)
-{
-    plan->params[0] = plan->id;
-    plan->params[1] = plan->validator;
-    plan->params[2] = catalog->delay_ms;
-    return take_word(&key, "product:") && take_id(&key, plan->id) && *key == '\0';
-}
-
-static bool plan_category(const struct catalog *catalog, const char *key, struct plan *plan)
-{
-    plan->params[0] = plan->id;
-    plan->params[1] = "0";
-    plan->params[2] = catalog->delay_ms;
-    if (!take_word(&key, "category:") || !take_id(&key, plan->id))
-        return false;
-    if (take_word(&key, ":after:")) {
-        plan->params[1] = plan->after;
-        return take_id(&key, plan->after) && *key == '\0';
-    }
-    return *key == '\0';
-}
-
-static bool plan_tree(const struct catalog *catalog, const char *key, struct plan *plan)
-{
-    plan->params[0] = catalog->delay_ms;
-    return strcmp(key, "catalog") == 0;
-}
-
 static const struct {
-    bool (*plan)(const struct catalog *catalog, const char *key, struct plan *plan);
     enum statement statement;
     catalog_json_build *build;
-} kinds[CATALOG_KIND_COUNT] = {
-    [CATALOG_TREE] = {plan_tree, LOAD_CATALOG, catalog_json_tree},
-    [CATALOG_CATEGORY] = {plan_category, LOAD_CATEGORY, catalog_json_category},
-    [CATALOG_PRODUCT] = {plan_product, LOAD_PRODUCT, catalog_json_product},
+} kinds[DOCUMENT_KIND_COUNT] = {
+    [DOCUMENT_TREE] = {LOAD_CATALOG, catalog_json_tree},
+    [DOCUMENT_CATEGORY] = {LOAD_CATEGORY, catalog_json_category},
+    [DOCUMENT_PRODUCT] = {LOAD_PRODUCT, catalog_json_product},
 };
 
 /* False: the key is none of ours. */
-static bool make_plan(const struct catalog *catalog, const char *key, struct plan *plan)
+static bool make_plan(const struct catalog *catalog, const char *text, struct plan *plan)
 {
-    for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
-        if (kinds[i].plan(catalog, key, plan)) {
-            plan->statement = kinds[i].statement;
-            plan->build = kinds[i].build;
-            return true;
-        }
-    }
-    return false;
+    struct document_key key;
+
+    if (!document_key_parse(text, &key))
+        return false;
+    plan->statement = kinds[key.kind].statement;
+    plan->build = kinds[key.kind].build;
+    number_print((int64_t)key.id, plan->id);
+    number_print((int64_t)key.after, plan->after);
+    const char *const params[DOCUMENT_KIND_COUNT][PLAN_PARAMS_MAX] = {
+        [DOCUMENT_TREE] = {catalog->delay_ms},
+        [DOCUMENT_CATEGORY] = {plan->id, plan->after, catalog->delay_ms},
+        [DOCUMENT_PRODUCT] = {plan->id, plan->validator, catalog->delay_ms},
+    };
+    memcpy(plan->params, params[key.kind], sizeof(plan->params));
+    return true;
 }
 
 /* ---- loading ---- */
@@ -195,6 +150,7 @@ static void fail_broken(struct guard_load *load)
 static void name_category(struct guard_load *load, const char *id)
 {
     char tag[TAG_SIZE];
+
     tag_category(id, tag);
     guard_load_tag(load, tag);
 }
@@ -278,31 +234,27 @@ static void load_document(struct guard_load *load, void *context)
 
 /* ---- loading several products with one statement ---- */
 
-enum { IDS_SIZE = GUARD_MANY_MAX * (ID_DIGITS_MAX + 1) + 2, PRODUCT_BATCH_MAX = 100 };
+enum { PRODUCT_BATCH_MAX = 100 };
 
-/* "{7,8}", as PostgreSQL writes arrays. A key that is no product's is left out, and so found absent. */
-static void write_ids(struct guard_load *const *loads, size_t count, char out[IDS_SIZE])
+/* 0: the key is no product's. */
+static uint64_t product_of(const struct guard_load *load)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct plan plan = {0};
-        const char *key = guard_load_key(loads[i]);
-        if (take_word(&key, "product:") && take_id(&key, plan.id) && *key == '\0')
-            bytes += (size_t)snprintf(out + bytes, IDS_SIZE - bytes, "%c%s", bytes == 0 ? '{' : ',', plan.id);
-    }
-    snprintf(out + bytes, IDS_SIZE - bytes, "%s", bytes == 0 ? "{}" : "}");
+    struct document_key key;
+
+    return document_key_parse(guard_load_key(load), &key) && key.kind == DOCUMENT_PRODUCT ? key.id : 0;
 }
 
 /* row_count: it is not among them. */
 static size_t row_of(const struct rows *rows, const struct guard_load *load)
 {
-    const char *key = guard_load_key(load);
+    char id[NUMBER_SIZE];
     size_t row = 0;
-    if (!take_word(&key, "product:"))
-        return rows->row_count;
+
+    number_print((int64_t)product_of(load), id);
     for (; row < rows->row_count; row++) {
-        const char *id = catalog_json_product_id(rows, row);
-        if (id != NULL && strcmp(id, key) == 0)
+        const char *found = catalog_json_product_id(rows, row);
+
+        if (found != NULL && strcmp(found, id) == 0)
             break;
     }
     return row;
@@ -332,19 +284,23 @@ static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
 static void load_products(struct guard_load *const *loads, size_t count, void *context)
 {
     struct catalog *catalog = context;
-    char ids[IDS_SIZE];
+    char text[PG_ARRAY_NUMBERS_SIZE(GUARD_MANY_MAX)];
+    struct pg_array ids;
     struct rows rows;
     struct pg_fault fault;
-    const char *const params[] = {ids, catalog->delay_ms};
+    const char *const params[] = {text, catalog->delay_ms};
     const struct pg_request request = {
         .statement = LOAD_PRODUCTS,
         .params = params,
         .left_ms = guard_load_left_ms(loads[0]),
         .cancel_fd = guard_load_cancel_fd(loads[0]),
     };
-    write_ids(loads, count, ids);
-    for (size_t i = 0; i < count; i++)
+    pg_array_init(&ids, text, sizeof(text));
+    for (size_t i = 0; i < count; i++) {
+        if (product_of(loads[i]) != 0) /* otherwise it is found absent */
+            pg_array_add_number(&ids, (int64_t)product_of(loads[i]));
         pass_gate(catalog, loads[i]);
+    }
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
     for (size_t i = 0; i < count; i++)
@@ -406,17 +362,6 @@ static void *watch(void *context)
     return NULL;
 }
 
-/* Signals belong to the thread that waits for them. */
-static bool start_watching(struct catalog *catalog)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    catalog->watching = pthread_create(&catalog->watcher, NULL, watch, catalog) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return catalog->watching;
-}
-
 bool catalog_ready(const struct catalog *catalog)
 {
     return atomic_load(&catalog->schema_right) && pg_pool_state(catalog->pool) != PG_STATE_DOWN;
@@ -458,10 +403,10 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         .early_percent = settings->early_percent,
         .near_ms = settings->near_bytes > 0 ? settings->near_ms : 0,
     };
-    for (size_t i = 0; i < CATALOG_KIND_COUNT; i++) {
-        policy.batch_loader = i == CATALOG_PRODUCT ? load_products : NULL;
+    for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
+        policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;
-        policy.tagged = i != CATALOG_TREE;
+        policy.tagged = i != DOCUMENT_TREE;
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK)
             return false;
     }
@@ -490,7 +435,8 @@ bool catalog_open(const struct settings *settings, struct guard *guard, struct c
     if (!opened)
         no_memory(error);
     opened = opened && add_kinds(catalog, settings, guard, error);
-    if (opened && !start_watching(catalog))
+    catalog->watching = opened && thread_start(&catalog->watcher, watch, catalog);
+    if (opened && !catalog->watching)
         opened = no_memory(error);
     if (!opened) {
         catalog_close(&catalog);
@@ -521,7 +467,7 @@ void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate)
     catalog->gate = gate;
 }
 
-struct guard_kind *catalog_kind(const struct catalog *catalog, enum catalog_kind kind)
+struct guard_kind *catalog_kind(const struct catalog *catalog, enum document_kind kind)
 {
     return catalog->kinds[kind];
 }

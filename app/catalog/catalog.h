@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * catalog.h - the catalog as kinds of guarded data: from a guard key to one statement to one JSON document.
+ * catalog.h - the catalog as kinds of guarded data: from a guard key (document.h) to one statement to one JSON document.
  *
- *     kind               keys                                       document
- *     CATALOG_TREE       catalog                                    the category tree, three levels
- *     CATALOG_CATEGORY   category:{id}, category:{id}:after:{id}    a category and one page of its products
- *     CATALOG_PRODUCT    product:{id}                               a product and the path to its category
+ * The room catalog/ owns what readers load: this file, catalog_json.h (rows to documents) and cache_gate.h (may what is
+ * loaded be stored?).
  *
- * Ids in keys are canonical decimal, 1 to 10^18 - 1: the same row never has two keys. A key that is none of
- * these is refused by the loader (GUARD_FAILURE_INTERNAL), for whoever built it has a bug.
+ * A key that document.h does not know is refused by the loader (GUARD_FAILURE_INTERNAL): it is a bug of its maker.
  *
  * The validator of a product names every row it is made of (product_validator() in sql/schema.sql); that of the others
  * is a hash of the body, 16 hex digits.
@@ -23,16 +20,12 @@
 #ifndef APP_CATALOG_H
 #define APP_CATALOG_H
 
+#include "app/base/document.h"
 #include "app/base/settings.h"
 #include "app/catalog/cache_gate.h"
 #include "guard/guard.h"
 
 #include <stdbool.h>
-
-enum catalog_kind { CATALOG_TREE, CATALOG_CATEGORY, CATALOG_PRODUCT, CATALOG_KIND_COUNT };
-
-/* Products on a page of a category. A page's "next" is null or "/categories/{id}?after={product id}". */
-enum { CATALOG_PAGE_PRODUCTS = 50 };
 
 struct catalog;
 
@@ -51,7 +44,7 @@ void catalog_close(struct catalog **catalog);
 /* What is loaded passes it from now on; lent until catalog_close(). Before the first request; without: all is stored. */
 void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate);
 
-struct guard_kind *catalog_kind(const struct catalog *catalog, enum catalog_kind kind);
+struct guard_kind *catalog_kind(const struct catalog *catalog, enum document_kind kind);
 
 /* The database was reached at the last try and its schema was right at the last look. Asks nobody; cheap. */
 bool catalog_ready(const struct catalog *catalog);

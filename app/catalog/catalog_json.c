@@ -7,9 +7,8 @@
  */
 #include "app/catalog/catalog_json.h"
 
-#include "app/catalog/catalog.h"
+#include "app/base/number.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdint.h>
@@ -66,12 +65,9 @@ static const size_t product_path[CATALOG_PATH_MAX] = {PRODUCT_GRANDPARENT_ID, PR
 /* NULL: not a whole decimal number of 64 bits. */
 static json_t *number(const char *text)
 {
-    char *end = NULL;
-    errno = 0;
-    long long value = text != NULL ? strtoll(text, &end, 10) : 0;
-    if (text == NULL || end == text || *end != '\0' || errno != 0)
-        return NULL;
-    return json_integer(value);
+    int64_t value;
+
+    return text != NULL && number_parse_signed(text, &value) ? json_integer(value) : NULL;
 }
 
 /* NULL: NULL or not UTF-8. */

@@ -21,7 +21,11 @@ enum catalog_json_verdict {
     CATALOG_JSON_BROKEN, /* a NULL, no number, not UTF-8, not these columns; or no memory */
 };
 
-enum { CATALOG_VALIDATOR_SIZE = 96, CATALOG_PATH_MAX = 3 };
+enum {
+    CATALOG_VALIDATOR_SIZE = 96,
+    CATALOG_PATH_MAX = 3,
+    CATALOG_PAGE_PRODUCTS = 50, /* on a page of a category */
+};
 
 struct catalog_document {
     char *body; /* owned; catalog_document_clear() */

@@ -6,10 +6,9 @@
 
 #include "app/http/answer.h"
 #include "app/http/head.h"
-#include "app/http/loop.h"
-#include "app/http/reply.h"
 #include "app/http/selection.h"
 #include "app/http/upload.h"
+#include "app/write/writer.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -63,19 +62,19 @@ static void add_u64(_Atomic uint64_t *counter)
                           memory_order_relaxed);
 }
 
-static uint32_t count_of(const struct server_loop *loop, enum client_state state)
+static uint32_t count_of(const struct clients *clients, enum client_state state)
 {
-    return atomic_load_explicit(&loop->clients.count[state], memory_order_relaxed);
+    return atomic_load_explicit(&clients->count[state], memory_order_relaxed);
 }
 
 /* ---- states ---- */
 
 static void list_in(struct client *client, enum client_state state)
 {
-    struct clients *clients = &client->loop->clients;
+    struct clients *clients = client->clients;
 
     client->state = (uint8_t)state;
-    client->since_ms = uv_now(&client->loop->uv);
+    client->since_ms = uv_now(client->clients->uv);
     client->looked_at = false;
     DL_APPEND(clients->list[state], client);
     add_u32(&clients->count[state], 1);
@@ -83,7 +82,7 @@ static void list_in(struct client *client, enum client_state state)
 
 static void list_out(struct client *client)
 {
-    struct clients *clients = &client->loop->clients;
+    struct clients *clients = client->clients;
 
     DL_DELETE(clients->list[client->state], client);
     add_u32(&clients->count[client->state], UINT32_MAX);
@@ -101,14 +100,14 @@ static void drop_result(struct client *client)
     guard_value_unref(&client->result.value);
     selection_free(&client->selection);
     if (client->job != NULL)
-        client->loop->upload_bytes -= client->job->body_room;
+        client->clients->upload_bytes -= client->job->body_room;
     free(client->job);
     client->job = NULL;
 }
 
 static void answer_over(struct client *client)
 {
-    client->loop->answer_bytes -= client->answer_bytes;
+    client->clients->answer_bytes -= client->answer_bytes;
     client->answer_bytes = 0;
 }
 
@@ -120,13 +119,26 @@ static void client_free(struct client *client)
     free(client);
 }
 
-uint32_t client_busy_count(const struct server_loop *loop)
+uint32_t client_busy_count(const struct clients *clients)
 {
     uint32_t count = 0;
 
     for (enum client_state state = CLIENT_HEAD; state <= CLIENT_SENDING; state++)
-        count += count_of(loop, state);
+        count += count_of(clients, state);
     return count;
+}
+
+static void idle_ran(uv_idle_t *idle)
+{
+    (void)idle; /* that it is active is all that matters */
+}
+
+void client_due(struct clients *clients)
+{
+    if (clients->is_due)
+        return;
+    clients->is_due = true;
+    uv_idle_start(&clients->idle, idle_ran);
 }
 
 /* ---- connections ---- */
@@ -134,21 +146,21 @@ uint32_t client_busy_count(const struct server_loop *loop)
 void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,
                      enum MHD_ConnectionNotificationCode code)
 {
-    struct server_loop *loop = context;
+    struct clients *clients = context;
     struct client *client = *client_slot;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        atomic_fetch_add_explicit(&loop->shared->connection_count, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&clients->shared->connection_count, 1, memory_order_relaxed);
         client = calloc(1, sizeof(*client));
         if (client == NULL)
             return; /* its first request will be refused */
-        client->loop = loop;
+        client->clients = clients;
         client->connection = connection;
         list_in(client, CLIENT_FRESH);
         *client_slot = client;
         return;
     }
-    atomic_fetch_sub_explicit(&loop->shared->connection_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&clients->shared->connection_count, 1, memory_order_relaxed);
     *client_slot = NULL;
     if (client != NULL && client->state != CLIENT_GONE)
         client_free(client);
@@ -195,11 +207,11 @@ static uint32_t limit_ms(const struct client *client)
     return earned_ms < most_ms ? earned_ms : most_ms;
 }
 
-static void sweep_state(struct server_loop *loop, enum client_state state)
+static void sweep_state(struct clients *clients, enum client_state state)
 {
-    const uint64_t now_ms = uv_now(&loop->uv);
+    const uint64_t now_ms = uv_now(clients->uv);
 
-    for (struct client *client = loop->clients.list[state]; client != NULL; client = client->next) {
+    for (struct client *client = clients->list[state]; client != NULL; client = client->next) {
         const uint64_t age_ms = now_ms - client->since_ms;
 
         if (age_ms < FIN_LOOK_MS)
@@ -208,7 +220,7 @@ static void sweep_state(struct server_loop *loop, enum client_state state)
             continue;
         if (age_ms >= limit_ms(client)) {
             end(client);
-            add_u64(&loop->counters.expired);
+            add_u64(&clients->counters.expired);
         } else if (!client->looked_at && fin_means_gone(state)) {
             look_for_fin(client);
         }
@@ -216,9 +228,9 @@ static void sweep_state(struct server_loop *loop, enum client_state state)
 }
 
 /* Of those in this state that were not hung up on. */
-static struct client *oldest(const struct server_loop *loop, enum client_state state)
+static struct client *oldest(const struct clients *clients, enum client_state state)
 {
-    struct client *client = loop->clients.list[state];
+    struct client *client = clients->list[state];
 
     while (client != NULL && client->ended)
         client = client->next;
@@ -226,37 +238,37 @@ static struct client *oldest(const struct server_loop *loop, enum client_state s
 }
 
 /* Whoever has been reading for longest, if that is too long; NULL: nobody is. */
-static struct client *slow_reader(const struct server_loop *loop)
+static struct client *slow_reader(const struct clients *clients)
 {
-    struct client *client = oldest(loop, CLIENT_SENDING);
+    struct client *client = oldest(clients, CLIENT_SENDING);
 
-    return client != NULL && uv_now(&loop->uv) - client->since_ms >= CLIENT_SLOW_MS ? client : NULL;
+    return client != NULL && uv_now(clients->uv) - client->since_ms >= CLIENT_SLOW_MS ? client : NULL;
 }
 
-void client_make_way(struct server_loop *loop)
+void client_make_way(struct clients *clients)
 {
     static const enum client_state asking_nothing[] = {CLIENT_FRESH, CLIENT_HEAD, CLIENT_BODY, CLIENT_IDLE};
     struct client *first = NULL;
 
     for (size_t i = 0; i < sizeof(asking_nothing) / sizeof(asking_nothing[0]); i++) {
-        struct client *client = oldest(loop, asking_nothing[i]);
+        struct client *client = oldest(clients, asking_nothing[i]);
 
         if (client != NULL && (first == NULL || client->since_ms < first->since_ms))
             first = client;
     }
     if (first == NULL)
-        first = slow_reader(loop);
+        first = slow_reader(clients);
     if (first == NULL)
         return;
     end(first);
-    add_u64(&loop->counters.expired);
+    add_u64(&clients->counters.expired);
 }
 
-void client_sweep(struct server_loop *loop)
+void client_sweep(struct clients *clients)
 {
     for (enum client_state state = 0; state < CLIENT_STATE_COUNT; state++) {
         if (LIMIT_MS[state] != 0)
-            sweep_state(loop, state);
+            sweep_state(clients, state);
     }
 }
 
@@ -264,29 +276,29 @@ void client_sweep(struct server_loop *loop)
 
 static bool is_in_the_way(const struct client *client, size_t bytes)
 {
-    const uint64_t age_ms = uv_now(&client->loop->uv) - client->since_ms;
+    const uint64_t age_ms = uv_now(client->clients->uv) - client->since_ms;
 
     return client->answer_bytes > bytes || (client->answer_bytes > 0 && age_ms >= CLIENT_SLOW_MS);
 }
 
-static bool has_room(const struct server_loop *loop, size_t bytes)
+static bool has_room(const struct clients *clients, size_t bytes)
 {
-    return loop->answer_bytes == 0 || loop->answer_bytes + bytes <= CLIENT_ANSWERS_BYTES_MAX;
+    return clients->answer_bytes == 0 || clients->answer_bytes + bytes <= CLIENT_ANSWERS_BYTES_MAX;
 }
 
 /* False: too many others are quicker. Whoever makes room is gone in the next MHD_run(). */
-static bool make_room_for_answer(struct server_loop *loop, size_t bytes)
+static bool make_room_for_answer(struct clients *clients, size_t bytes)
 {
-    struct client *client = loop->clients.list[CLIENT_SENDING];
+    struct client *client = clients->list[CLIENT_SENDING];
 
-    for (; client != NULL && !has_room(loop, bytes); client = client->next) {
+    for (; client != NULL && !has_room(clients, bytes); client = client->next) {
         if (!is_in_the_way(client, bytes))
             continue;
         end(client);
         answer_over(client);
-        add_u64(&loop->counters.expired);
+        add_u64(&clients->counters.expired);
     }
-    return has_room(loop, bytes);
+    return has_room(clients, bytes);
 }
 
 /* ---- answering ---- */
@@ -296,21 +308,21 @@ static enum MHD_Result finish(struct client *client, bool queued, unsigned statu
     drop_result(client);
     if (!queued)
         return MHD_NO;
-    add_u64(&client->loop->counters.answers[client->route.target][status / 100]);
+    add_u64(&client->clients->counters.answers[client->route.target][status / 100]);
     move(client, CLIENT_SENDING);
     return MHD_YES;
 }
 
 static struct writer *writer_of(const struct client *client)
 {
-    return client->loop->shared->config->writer;
+    return client->clients->shared->writer;
 }
 
 static enum MHD_Result send_answer(struct client *client, struct answer *answer)
 {
     unsigned status = 0;
 
-    answer->close = answer->close || client->loop->phase != LOOP_RUNNING;
+    answer->close = answer->close || client->clients->is_leaving;
     const bool queued = reply_queue(client->connection, answer, &status);
     return finish(client, queued, status);
 }
@@ -334,22 +346,22 @@ static enum MHD_Result send_written(struct client *client, const char *path)
 {
     struct answer answer;
 
-    write_answer(&client->job->result, client->job->kind, client->job->id, path, &answer);
+    upload_answer(&client->job->result, client->job->kind, client->job->id, path, &answer);
     return send_answer(client, &answer);
 }
 
 static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
 {
-    struct server_loop *loop = client->loop;
+    struct clients *clients = client->clients;
     struct answer answer;
     unsigned status = 0;
 
-    if (result->status == GUARD_OK && loop->phase == LOOP_RUNNING) {
+    if (result->status == GUARD_OK && !clients->is_leaving) {
         const bool queued =
-            reply_queue_value(client->connection, &loop->memo, result, loop->shared->fresh_ms, &status);
+            reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
         return finish(client, queued, status);
     }
-    answer_from_result(result, path, loop->shared->fresh_ms, &answer);
+    answer_from_result(result, path, clients->shared->fresh_ms, &answer);
     return send_answer(client, &answer);
 }
 
@@ -358,11 +370,11 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
     const size_t most_bytes = selection_bytes(client->selection);
     struct answer answer;
 
-    if (most_bytes > 0 && !make_room_for_answer(client->loop, most_bytes))
+    if (most_bytes > 0 && !make_room_for_answer(client->clients, most_bytes))
         return send_problem(client, PROBLEM_UNREAD, path, false);
-    selection_answer(client->selection, path, client->loop->shared->fresh_ms, &answer);
+    selection_answer(client->selection, path, client->clients->shared->fresh_ms, &answer);
     client->answer_bytes = answer.body_bytes;
-    client->loop->answer_bytes += answer.body_bytes;
+    client->clients->answer_bytes += answer.body_bytes;
     return send_answer(client, &answer);
 }
 
@@ -385,7 +397,7 @@ static enum MHD_Result send_pong(struct client *client)
 /* A hit that had to be parked in the meantime goes ahead of those who were woken together. */
 static void wake_first(struct client *client)
 {
-    struct clients *clients = &client->loop->clients;
+    struct clients *clients = client->clients;
 
     DL_DELETE(clients->list[CLIENT_WAKING], client);
     DL_PREPEND(clients->list[CLIENT_WAKING], client);
@@ -396,7 +408,7 @@ static void go_on(struct client *client, bool is_hit)
     move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
     if (client->state == CLIENT_WAKING && is_hit)
         wake_first(client);
-    loop_due(client->loop);
+    client_due(client->clients);
 }
 
 /* The guard's callback, on this loop's thread. The value is lent: keep it. */
@@ -437,25 +449,25 @@ static enum MHD_Result park(struct client *client)
 static enum MHD_Result await(struct client *client)
 {
     move(client, CLIENT_ASKED);
-    return count_of(client->loop, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+    return count_of(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
 static enum MHD_Result ask_many(struct client *client, const char *path)
 {
-    struct server_loop *loop = client->loop;
+    struct clients *clients = client->clients;
     struct selection_keys keys;
-    struct guard_kind *kind = loop->shared->kinds[client->route.target];
+    struct guard_kind *kind = clients->shared->kinds[client->route.target];
 
     if (client->selection == NULL)
         return send_problem(client, PROBLEM_SHED, path, false); /* there was no memory for it */
-    selection_look_near(client->selection, loop->phase == LOOP_RUNNING ? loop->shared->config->guard : NULL,
-                        kind, &keys);
+    selection_look_near(client->selection, !clients->is_leaving ? clients->shared->guard : NULL, kind, &keys);
     if (keys.count == 0)
         return send_selection(client, path);
     const struct guard_many_request request = {
         .kind = kind, .keys = keys.list, .count = keys.count, .answered = many_answered, .context = client};
-    const enum guard_status status =
-        loop->guard != NULL ? guard_loop_get_many(loop->guard, &request, &client->ticket) : GUARD_CLOSING;
+    const enum guard_status status = clients->guard != NULL
+                                         ? guard_loop_get_many(clients->guard, &request, &client->ticket)
+                                         : GUARD_CLOSING;
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
     return await(client);
@@ -463,19 +475,18 @@ static enum MHD_Result ask_many(struct client *client, const char *path)
 
 static enum MHD_Result ask(struct client *client, const char *path)
 {
-    struct server_loop *loop = client->loop;
-    char key[ROUTE_KEY_SIZE];
-    const struct guard_request request = {.kind = loop->shared->kinds[client->route.target],
+    struct clients *clients = client->clients;
+    char key[DOCUMENT_KEY_SIZE];
+    const struct guard_request request = {.kind = clients->shared->kinds[client->route.target],
                                           .key = key,
                                           .answered = answered,
                                           .context = client};
 
     route_key(&client->route, key);
-    if (loop->phase == LOOP_RUNNING &&
-        guard_near(loop->shared->config->guard, request.kind, key, &client->result))
+    if (!clients->is_leaving && guard_near(clients->shared->guard, request.kind, key, &client->result))
         return send_result(client, &client->result, path);
     const enum guard_status status =
-        loop->guard != NULL ? guard_loop_get(loop->guard, &request, &client->ticket) : GUARD_CLOSING;
+        clients->guard != NULL ? guard_loop_get(clients->guard, &request, &client->ticket) : GUARD_CLOSING;
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
     return await(client);
@@ -487,27 +498,27 @@ static enum MHD_Result ask(struct client *client, const char *path)
  * nothing more is done to the loop's handle, and may close it. */
 static void written(struct write_job *job)
 {
-    struct server_loop *loop = ((struct client *)job->context)->loop;
+    struct clients *clients = ((struct client *)job->context)->clients;
 
-    pthread_mutex_lock(&loop->written_lock);
-    DL_APPEND(loop->written, job);
-    uv_async_send(&loop->written_request);
-    pthread_mutex_unlock(&loop->written_lock);
+    pthread_mutex_lock(&clients->written_lock);
+    DL_APPEND(clients->written, job);
+    uv_async_send(&clients->written_request);
+    pthread_mutex_unlock(&clients->written_lock);
 }
 
-void client_take_written(struct server_loop *loop)
+void client_take_written(struct clients *clients)
 {
-    pthread_mutex_lock(&loop->written_lock);
-    struct write_job *jobs = loop->written;
-    loop->written = NULL;
-    pthread_mutex_unlock(&loop->written_lock);
+    pthread_mutex_lock(&clients->written_lock);
+    struct write_job *jobs = clients->written;
+    clients->written = NULL;
+    pthread_mutex_unlock(&clients->written_lock);
 
     while (jobs != NULL) {
         struct write_job *job = jobs;
 
         DL_DELETE(jobs, job);
         move(job->context, CLIENT_WAKING);
-        loop_due(loop);
+        client_due(clients);
     }
 }
 
@@ -526,15 +537,15 @@ static enum MHD_Result submit(struct client *client, const char *path)
  * is taken by bodies that have come. */
 static bool make_room_for_body(const struct client *client, size_t more_bytes)
 {
-    struct server_loop *loop = client->loop;
+    struct clients *clients = client->clients;
 
-    while (loop->upload_bytes + more_bytes > CLIENT_UPLOADS_BYTES_MAX) {
-        struct client *first = oldest(loop, CLIENT_BODY);
+    while (clients->upload_bytes + more_bytes > CLIENT_UPLOADS_BYTES_MAX) {
+        struct client *first = oldest(clients, CLIENT_BODY);
 
         if (first == NULL || first == client)
             return false;
         end(first);
-        add_u64(&loop->counters.expired);
+        add_u64(&clients->counters.expired);
         drop_result(first);
     }
     return true;
@@ -542,14 +553,14 @@ static bool make_room_for_body(const struct client *client, size_t more_bytes)
 
 static enum MHD_Result start_upload(struct client *client, const char *path)
 {
-    struct server_loop *loop = client->loop;
+    struct clients *clients = client->clients;
     enum problem problem = PROBLEM_SHED;
 
     if (make_room_for_body(client, WRITE_ROOM_BYTES))
         problem = upload_open(client->connection, &client->route, &client->job);
     if (problem != PROBLEM_COUNT)
         return send_problem(client, problem, path, true);
-    loop->upload_bytes += client->job->body_room;
+    clients->upload_bytes += client->job->body_room;
     move(client, CLIENT_BODY);
     return MHD_YES;
 }
@@ -562,7 +573,7 @@ static bool grow_upload(struct client *client, size_t bytes)
         return true;
     if (!make_room_for_body(client, room - old_room) || !write_job_grow(&client->job, room))
         return false;
-    client->loop->upload_bytes += room - old_room;
+    client->clients->upload_bytes += room - old_room;
     return true;
 }
 
@@ -587,16 +598,16 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
 
 void client_complained(void *context, const char *format, va_list arguments)
 {
-    struct server_loop *loop = context;
+    struct clients *clients = context;
 
     reply_log(format, arguments);
     if (!reply_complains_of_length(format))
         return;
-    for (struct client *client = loop->clients.list[CLIENT_HEAD]; client != NULL; client = client->next) {
+    for (struct client *client = clients->list[CLIENT_HEAD]; client != NULL; client = client->next) {
         if (client->ended || !reply_refuse_length(client->connection))
             continue;
         client->ended = true;
-        add_u64(&loop->counters.answers[client->route.target][4]);
+        add_u64(&clients->counters.answers[client->route.target][4]);
     }
 }
 
@@ -666,7 +677,7 @@ static enum MHD_Result handle_body(struct client *client, const char *path, cons
 
 static enum MHD_Result handle_asked(struct client *client)
 {
-    return uv_now(&client->loop->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
+    return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
 }
 
 enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
@@ -707,7 +718,7 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
 void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
                       enum MHD_RequestTerminationCode code)
 {
-    struct server_loop *loop = context;
+    struct clients *clients = context;
     struct client *client = *client_slot;
 
     (void)connection, (void)code;
@@ -721,16 +732,16 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
     }
     move(client, CLIENT_GONE);
     client->connection = NULL;
-    if (loop->guard != NULL) /* else it is detaching, and about to answer everybody anyway */
-        guard_loop_cancel(loop->guard, client->ticket);
+    if (clients->guard != NULL) /* else it is detaching, and about to answer everybody anyway */
+        guard_loop_cancel(clients->guard, client->ticket);
 }
 
-unsigned client_wake(struct server_loop *loop, unsigned count_max)
+unsigned client_wake(struct clients *clients, unsigned count_max)
 {
     unsigned count = 0;
 
-    while (count < count_max && loop->clients.list[CLIENT_WAKING] != NULL) {
-        struct client *client = loop->clients.list[CLIENT_WAKING];
+    while (count < count_max && clients->list[CLIENT_WAKING] != NULL) {
+        struct client *client = clients->list[CLIENT_WAKING];
 
         move(client, CLIENT_ANSWERED);
         MHD_resume_connection(client->connection);

@@ -33,17 +33,20 @@
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H
 
+#include "app/http/reply.h"
 #include "app/http/route.h"
 #include "guard/guard.h"
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <uv.h>
 
-struct server_loop;
-
+struct clients;
 struct selection;
 struct write_job;
+struct writer;
 
 enum {
     CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* for bodies of writes at a time, on one loop */
@@ -72,7 +75,7 @@ enum client_state {
 
 struct client {
     struct client *prev, *next; /* in its state's list, oldest first */
-    struct server_loop *loop;
+    struct clients *clients;
     struct MHD_Connection *connection; /* libmicrohttpd's; NULL once GONE */
     uint64_t since_ms;                 /* when it came into its state */
     guard_ticket ticket;               /* ASKED, PARKED */
@@ -89,12 +92,6 @@ struct client {
 };
 _Static_assert(sizeof(struct client) <= 192, "a waiter is to stay small");
 
-/* The clients of one loop, by state. */
-struct clients {
-    struct client *list[CLIENT_STATE_COUNT];
-    _Atomic uint32_t count[CLIENT_STATE_COUNT];
-};
-
 /* Answers with a body or an error, by what was asked and by the hundreds of the status. */
 enum { CLIENT_STATUS_CLASSES = 6 };
 struct client_counters {
@@ -102,7 +99,44 @@ struct client_counters {
     _Atomic uint64_t expired; /* connections ended for their limit, or to make room */
 };
 
-/* Callbacks for libmicrohttpd; their context is the loop, the slot is where it keeps the client. */
+/* What the clients of all loops of one server share. */
+struct client_shared {
+    struct guard *guard; /* lent, like the kinds and the writer */
+    struct guard_kind *kinds[ROUTE_TARGET_COUNT];
+    struct writer *writer; /* NULL: writes are off */
+    uint32_t fresh_ms, connections_max;
+    _Atomic uint32_t connection_count;
+};
+
+/* The clients of one loop and what they have in common. */
+struct clients {
+    /* set by the loop before the first client */
+    struct client_shared *shared; /* lent */
+    uv_loop_t *uv;                /* lent */
+
+    /* the loop's thread */
+    struct guard_loop *guard; /* NULL while it is detaching */
+    uv_idle_t idle;           /* active: the next turn must not block */
+    bool is_due;              /* MHD_run() is needed before */
+    bool is_leaving;          /* connections end with their answers */
+    struct reply_memo memo;
+    size_t upload_bytes; /* room for bodies in all jobs that clients hold */
+    size_t answer_bytes; /* of all their documents */
+    struct client *list[CLIENT_STATE_COUNT];
+
+    uv_async_t written_request; /* any thread: the writer has done some */
+    pthread_mutex_t written_lock;
+    struct write_job *written; /* under written_lock */
+
+    /* anyone may read */
+    _Alignas(64) _Atomic uint32_t count[CLIENT_STATE_COUNT];
+    struct client_counters counters;
+};
+
+/* MHD_run() is needed before the loop may block again. */
+void client_due(struct clients *clients);
+
+/* Callbacks for libmicrohttpd; their context is the clients, the slot is where it keeps the client. */
 void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,
                      enum MHD_ConnectionNotificationCode code);
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection);
@@ -116,17 +150,17 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
                       enum MHD_RequestTerminationCode code);
 
 /* Takes over the writes that are done; on the loop's thread. */
-void client_take_written(struct server_loop *loop);
+void client_take_written(struct clients *clients);
 
 /* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
-unsigned client_wake(struct server_loop *loop, unsigned count_max);
+unsigned client_wake(struct clients *clients, unsigned count_max);
 /* Shuts down the socket of the client that has asked for nothing, or not wholly, for longest; if there is none, of the
  * one that has been reading an answer for longest, if for more than CLIENT_SLOW_MS. */
-void client_make_way(struct server_loop *loop);
+void client_make_way(struct clients *clients);
 /* Shuts down the sockets of clients whose limit has passed, or who have left unnoticed. Every
  * LOOP_TICK_MS. */
-void client_sweep(struct server_loop *loop);
+void client_sweep(struct clients *clients);
 /* Clients with a request that is not yet completely answered. */
-uint32_t client_busy_count(const struct server_loop *loop);
+uint32_t client_busy_count(const struct clients *clients);
 
 #endif

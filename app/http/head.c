@@ -2,6 +2,8 @@
 /* head.c - see head.h. One look at each byte: every request pays for it. */
 #include "app/http/head.h"
 
+#include "app/base/number.h"
+
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
@@ -60,15 +62,12 @@ bool head_is_token(const char *text, size_t bytes)
     return bytes > 0;
 }
 
-/* Blanks in front are not part of it, and those behind it are no digits. */
+/* A NUL ends it. Blanks in front are not part of it, and those behind it are no digits. */
 static void take_length(struct head *head, const char *value, size_t bytes)
 {
     head->lengths++;
-    head->length_is_wrong = head->length_is_wrong || bytes == 0;
-    for (size_t i = 0; i < bytes; i++) {
-        head->length_is_wrong = head->length_is_wrong || value[i] < '0' || value[i] > '9';
-        head->has_body = head->has_body || value[i] != '0';
-    }
+    head->length_is_wrong = head->length_is_wrong || bytes == 0 || number_span(value) != bytes;
+    head->has_body = head->has_body || strspn(value, "0") != bytes;
 }
 
 static void take_line(struct head *head, const char *name, size_t name_bytes, const char *value,

@@ -24,8 +24,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { HEAD_LENGTH_DIGITS_MAX = 18 }; /* of a Content-Length that is not beyond reason */
-
 /* What a head says of where its request ends and whom it is for. */
 struct head {
     const char *at, *end;               /* what was not yet judged; at: NULL once something was wrong */

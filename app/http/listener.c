@@ -4,8 +4,8 @@
  */
 #include "app/http/listener.h"
 
+#include "app/base/address.h"
 #include "app/base/log.h"
-#include "app/base/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static bool open_all_tcp(const struct addrinfo *info, struct listener *out)
     return true;
 }
 
-static void name_tcp(const struct settings_address *wanted, struct listener *out)
+static void name_tcp(const struct address *wanted, struct listener *out)
 {
     struct sockaddr_storage address = {0};
     socklen_t address_bytes = sizeof(address);
@@ -85,7 +85,7 @@ static void name_tcp(const struct settings_address *wanted, struct listener *out
     snprintf(out->name, sizeof(out->name), is_v6 ? "[%s]:%u" : "%s:%u", wanted->host, (unsigned)ntohs(port));
 }
 
-static bool open_host(const char *setting, const struct settings_address *wanted, struct listener *out)
+static bool open_host(const char *setting, const struct address *wanted, struct listener *out)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
@@ -168,10 +168,10 @@ static bool open_path(const char *setting, const char *path, mode_t socket_mode,
 
 bool listener_open(const char *setting, size_t fd_count, mode_t socket_mode, struct listener *out)
 {
-    struct settings_address wanted;
+    struct address wanted;
 
     *out = (struct listener){.fd_count = fd_count};
-    if (!settings_address_parse(setting, &wanted))
+    if (!address_parse(setting, &wanted))
         return refuse(setting, "expected host:port, [v6]:port or unix:PATH");
     out->fds = malloc(fd_count * sizeof(*out->fds));
     if (out->fds == NULL)

@@ -4,6 +4,7 @@
  */
 #include "app/http/loop.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/listener.h"
 
@@ -22,28 +23,15 @@ enum {
 
 /* ---- turns ---- */
 
-static void idle_ran(uv_idle_t *idle)
-{
-    (void)idle; /* that it is active is all that matters */
-}
-
-void loop_due(struct server_loop *loop)
-{
-    if (loop->due)
-        return;
-    loop->due = true;
-    uv_idle_start(&loop->idle, idle_ran);
-}
-
 static void poll_ready(uv_poll_t *poll, int status, int events)
 {
     (void)status, (void)events;
-    loop_due(poll->data);
+    client_due(&((struct server_loop *)poll->data)->clients);
 }
 
 static void look_again(uv_timer_t *timer)
 {
-    loop_due(timer->data);
+    client_due(&((struct server_loop *)timer->data)->clients);
 }
 
 static bool has(const struct server_loop *loop, enum client_state state)
@@ -61,7 +49,7 @@ static void plan_next_turn(struct server_loop *loop)
     if (!has(loop, CLIENT_ASKED))
         uv_timer_stop(&loop->look);
     if (has(loop, CLIENT_WAKING) || (wants_more && !has(loop, CLIENT_ASKED)))
-        loop_due(loop);
+        client_due(&loop->clients);
     else if (wants_more && !uv_is_active((uv_handle_t *)&loop->look))
         uv_timer_start(&loop->look, look_again, LOOK_AGAIN_MS, 0);
 }
@@ -104,12 +92,12 @@ static bool serve_others(struct server_loop *loop)
 
 static void turn(struct server_loop *loop)
 {
-    loop->due = false;
-    uv_idle_stop(&loop->idle);
+    loop->clients.is_due = false;
+    uv_idle_stop(&loop->clients.idle);
     if (!has(loop, CLIENT_WAKING)) {
         serve(loop);
     } else if (!serve_others(loop)) {
-        client_wake(loop, wake_count(loop));
+        client_wake(&loop->clients, wake_count(loop));
         serve(loop);
     }
     plan_next_turn(loop);
@@ -131,15 +119,16 @@ static void listener_close(struct server_loop *loop)
 
 static void parts_close(struct server_loop *loop)
 {
-    uv_handle_t *handles[] = {(uv_handle_t *)&loop->check,        (uv_handle_t *)&loop->idle,
-                              (uv_handle_t *)&loop->look,         (uv_handle_t *)&loop->tick,
-                              (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->written_request};
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&loop->check,        (uv_handle_t *)&loop->clients.idle,
+        (uv_handle_t *)&loop->look,         (uv_handle_t *)&loop->tick,
+        (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->clients.written_request};
 
     listener_close(loop);
     if (loop->daemon != NULL)
         MHD_stop_daemon(loop->daemon);
     loop->daemon = NULL;
-    reply_memo_clear(&loop->memo);
+    reply_memo_clear(&loop->clients.memo);
     loop->phase = LOOP_CLOSED;
     if (loop->poll.data != NULL)
         uv_close((uv_handle_t *)&loop->poll, NULL);
@@ -151,7 +140,7 @@ static void enter(struct server_loop *loop, enum loop_phase phase, uint32_t limi
 {
     loop->phase = phase;
     loop->phase_ends_ms = uv_now(&loop->uv) + limit_ms;
-    loop_due(loop);
+    client_due(&loop->clients);
 }
 
 static void detached(void *context)
@@ -161,11 +150,11 @@ static void detached(void *context)
 
 static void advance(struct server_loop *loop)
 {
-    const bool over = client_busy_count(loop) == 0 || uv_now(&loop->uv) >= loop->phase_ends_ms;
+    const bool over = client_busy_count(&loop->clients) == 0 || uv_now(&loop->uv) >= loop->phase_ends_ms;
 
     if (loop->phase == LOOP_DRAINING && over) {
         enter(loop, LOOP_DETACHING, 0);
-        guard_loop_detach(&loop->guard, detached, loop);
+        guard_loop_detach(&loop->clients.guard, detached, loop);
     } else if (loop->phase == LOOP_FLUSHING && over && !has(loop, CLIENT_PARKED) &&
                !has(loop, CLIENT_WAKING)) {
         parts_close(loop);
@@ -187,6 +176,7 @@ static void stop_requested(uv_async_t *request)
 
     if (loop->phase != LOOP_RUNNING)
         return;
+    loop->clients.is_leaving = true;
     enter(loop, LOOP_DRAINING, loop->drain_ms);
     empty_backlog(loop);
     listener_close(loop);
@@ -197,7 +187,7 @@ static void written(uv_async_t *request)
 {
     struct server_loop *loop = request->data;
 
-    client_take_written(loop);
+    client_take_written(&loop->clients);
     if (loop->phase == LOOP_FLUSHING)
         loop->phase_ends_ms = uv_now(&loop->uv) + LOOP_FLUSH_MS;
 }
@@ -206,7 +196,7 @@ static void checked(uv_check_t *check)
 {
     struct server_loop *loop = check->data;
 
-    if (loop->due)
+    if (loop->clients.is_due)
         turn(loop);
     if (loop->phase != LOOP_RUNNING)
         advance(loop);
@@ -216,9 +206,10 @@ static void ticked(uv_timer_t *timer)
 {
     struct server_loop *loop = timer->data;
 
-    atomic_store_explicit(&loop->beat_ms, uv_hrtime() / 1000000, memory_order_relaxed);
-    client_sweep(loop);
-    loop_due(loop); /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
+    atomic_store_explicit(&loop->beat_ms, clock_ms(), memory_order_relaxed);
+    client_sweep(&loop->clients);
+    client_due(
+        &loop->clients); /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
 }
 
 /* ---- opening and closing ---- */
@@ -235,12 +226,13 @@ static uint32_t spare_connections(uint32_t connections_max)
 static enum MHD_Result admit(void *context, const struct sockaddr *address, socklen_t address_bytes)
 {
     struct server_loop *loop = context;
-    const uint32_t most = loop->shared->connections_max;
-    const uint32_t count = atomic_load_explicit(&loop->shared->connection_count, memory_order_relaxed);
+    const uint32_t most = loop->clients.shared->connections_max;
+    const uint32_t count =
+        atomic_load_explicit(&loop->clients.shared->connection_count, memory_order_relaxed);
 
     (void)address, (void)address_bytes;
     if (count >= most - spare_connections(most))
-        client_make_way(loop);
+        client_make_way(&loop->clients);
     if (count < most)
         return MHD_YES;
     log_event(LOG_LEVEL_WARNING, "connections_full", "max_connections=%u", most);
@@ -251,28 +243,32 @@ static enum MHD_Result admit(void *context, const struct sockaddr *address, sock
 static struct MHD_Daemon *daemon_start(struct server_loop *loop)
 {
     return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, admit, loop, client_handle, loop,
-        MHD_OPTION_EXTERNAL_LOGGER, client_complained, loop,        /* first, to hear of the rest */
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, admit, loop, client_handle,
+        &loop->clients, MHD_OPTION_EXTERNAL_LOGGER, client_complained,
+        &loop->clients,                                             /* first, to hear of the rest */
         MHD_OPTION_LISTEN_SOCKET, loop->listen_fd,                  /* stays ours */
         MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)LISTENER_BACKLOG, /* unused for such a socket */
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)loop->shared->connections_max + 1, /* admit() refuses before */
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES,        /* per connection */
+        MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)loop->clients.shared->connections_max + 1,               /* admit() refuses before */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES, /* per connection */
         MHD_OPTION_CONNECTION_TIMEOUT, 0u, /* it would start over with every byte: client_sweep() */
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL,
-        MHD_OPTION_URI_LOG_CALLBACK, client_request_line, loop, MHD_OPTION_NOTIFY_CONNECTION, client_notified,
-        loop, MHD_OPTION_NOTIFY_COMPLETED, client_completed, loop, MHD_OPTION_END);
+        MHD_OPTION_URI_LOG_CALLBACK, client_request_line, &loop->clients, MHD_OPTION_NOTIFY_CONNECTION,
+        client_notified, &loop->clients, MHD_OPTION_NOTIFY_COMPLETED, client_completed, &loop->clients,
+        MHD_OPTION_END);
 }
 
 static void handles_init(struct server_loop *loop)
 {
     uv_async_init(&loop->uv, &loop->stop_request, stop_requested);
-    uv_async_init(&loop->uv, &loop->written_request, written);
+    uv_async_init(&loop->uv, &loop->clients.written_request, written);
     uv_check_init(&loop->uv, &loop->check);
-    uv_idle_init(&loop->uv, &loop->idle);
+    uv_idle_init(&loop->uv, &loop->clients.idle);
     uv_timer_init(&loop->uv, &loop->look);
     uv_timer_init(&loop->uv, &loop->tick);
-    loop->written_request.data = loop;
-    loop->stop_request.data = loop->check.data = loop->idle.data = loop->look.data = loop->tick.data = loop;
+    loop->clients.written_request.data = loop;
+    loop->stop_request.data = loop->check.data = loop->clients.idle.data = loop->look.data = loop->tick.data =
+        loop;
     uv_check_start(&loop->check, checked);
     uv_timer_start(&loop->tick, ticked, LOOP_TICK_MS, LOOP_TICK_MS);
 }
@@ -303,9 +299,9 @@ static bool open_parts(struct server_loop *loop)
         return refuse(loop, "libmicrohttpd", "no memory or no descriptors");
     if (!poll_start(loop))
         return false;
-    if (guard_loop_attach(loop->shared->config->guard, &loop->uv, &loop->guard, &error) != GUARD_OK)
+    if (guard_loop_attach(loop->clients.shared->guard, &loop->uv, &loop->clients.guard, &error) != GUARD_OK)
         return refuse(loop, "guard", error.text);
-    loop_due(loop);
+    client_due(&loop->clients);
     return true;
 }
 
@@ -331,12 +327,13 @@ static void *thread_main(void *context)
     return NULL;
 }
 
-bool loop_start(struct server_loop *loop, struct loop_shared *shared, size_t index, int listen_fd)
+bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd)
 {
-    *loop = (struct server_loop){.shared = shared, .index = index, .listen_fd = listen_fd};
-    atomic_store(&loop->beat_ms, uv_hrtime() / 1000000);
+    *loop = (struct server_loop){
+        .index = index, .listen_fd = listen_fd, .clients = {.shared = shared, .uv = &loop->uv}};
+    atomic_store(&loop->beat_ms, clock_ms());
     sem_init(&loop->opened, 0, 0);
-    pthread_mutex_init(&loop->written_lock, NULL);
+    pthread_mutex_init(&loop->clients.written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {
         close(listen_fd);
         sem_destroy(&loop->opened);

@@ -23,8 +23,6 @@
 #define APP_LOOP_H
 
 #include "app/http/client.h"
-#include "app/http/reply.h"
-#include "app/http/server.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -41,62 +39,38 @@ enum {
 
 enum loop_phase { LOOP_RUNNING, LOOP_DRAINING, LOOP_DETACHING, LOOP_FLUSHING, LOOP_CLOSED };
 
-/* What the loops of one server share. */
-struct loop_shared {
-    const struct server_config *config; /* lent by the server */
-    struct guard_kind *kinds[ROUTE_TARGET_COUNT];
-    uint32_t fresh_ms, connections_max;
-    _Atomic uint32_t connection_count;
-};
-
 struct server_loop {
     /* fixed while the thread runs */
-    struct loop_shared *shared; /* lent */
     size_t index;
     pthread_t thread;
     sem_t opened;
-    bool is_open;               /* valid after `opened` */
-    uv_async_t stop_request;    /* with the next one the only handles others may touch */
-    uv_async_t written_request; /* the writer has done some */
+    bool is_open;            /* valid after `opened` */
+    uv_async_t stop_request; /* with the clients' written_request the only handles others may touch */
 
     /* the loop's thread */
     uv_loop_t uv;
     uv_poll_t poll;
     uv_check_t check;
-    uv_idle_t idle;  /* active: the next turn must not block */
     uv_timer_t look; /* active: clients in ASKED are looked at again soon */
     uv_timer_t tick; /* sweeps; later the end of a phase */
     struct MHD_Daemon *daemon;
-    struct guard_loop *guard;
     int listen_fd;
-    struct clients clients;
-    struct reply_memo memo;
     enum loop_phase phase;
     uint64_t phase_ends_ms;
-    size_t upload_bytes; /* room for bodies in all jobs that clients hold */
-    size_t answer_bytes; /* of all their documents */
-    uint64_t asked_ms;   /* when requests were last ASKED while others were to be woken */
-    bool lookups_leave;  /* in the latest turn that had somebody to wake */
-    bool due;
-
-    pthread_mutex_t written_lock;
-    struct write_job *written; /* under written_lock */
+    uint64_t asked_ms;  /* when requests were last ASKED while others were to be woken */
+    bool lookups_leave; /* in the latest turn that had somebody to wake */
 
     /* set before the stop is requested */
     uint32_t drain_ms;
 
-    /* anyone may read */
-    _Alignas(64) struct client_counters counters;
-    _Atomic uint64_t beat_ms; /* uv_hrtime of the latest tick in ms */
+    struct clients clients;   /* theirs */
+    _Atomic uint64_t beat_ms; /* clock_ms() of the latest tick; anyone may read it */
 };
 
 /* Starts the thread and waits until it answers. Takes listen_fd in any case. False: the reason was logged. */
-bool loop_start(struct server_loop *loop, struct loop_shared *shared, size_t index, int listen_fd);
+bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd);
 /* Returns at once; the loop goes through its phases and its thread ends. */
 void loop_stop(struct server_loop *loop, uint32_t drain_ms);
 void loop_join(struct server_loop *loop);
-
-/* MHD_run() is needed before the loop may block again. */
-void loop_due(struct server_loop *loop);
 
 #endif

@@ -5,7 +5,9 @@
  */
 #include "app/http/reply.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
+#include "app/base/number.h"
 #include "app/http/head.h"
 
 #include <stdio.h>
@@ -243,9 +245,9 @@ static void send_past(int fd, const struct answer *answer)
 {
     char text[sizeof(answer->text) + 512], date[40];
     struct tm now;
-    const time_t seconds = time(NULL);
+    const struct timespec wall = clock_wall();
 
-    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&seconds, &now));
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&wall.tv_sec, &now));
     const int bytes =
         snprintf(text, sizeof(text),
                  "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
@@ -260,10 +262,10 @@ bool reply_refuse_length(struct MHD_Connection *connection)
 {
     const char *length =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    const size_t digits = length != NULL ? strspn(length, "0123456789") : 0;
+    const size_t digits = length != NULL ? number_span(length) : 0;
     struct answer answer;
 
-    if (length == NULL || (digits > 0 && digits <= HEAD_LENGTH_DIGITS_MAX && length[digits] == '\0'))
+    if (length == NULL || (digits > 0 && digits <= NUMBER_DIGITS_MAX && length[digits] == '\0'))
         return false;
     answer_problem(digits > 0 && length[digits] == '\0' ? PROBLEM_TOO_LARGE : PROBLEM_FRAMING, NULL, &answer);
     send_past(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, &answer);

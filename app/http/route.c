@@ -4,13 +4,9 @@
  */
 #include "app/http/route.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-enum { ID_DIGITS_MAX = 18 }; /* so that every id fits PostgreSQL's bigint */
 
 /* A path ends here; if that is a '/', in an id and what follows it. */
 static const struct {
@@ -30,20 +26,13 @@ static const char *const TARGET_NAMES[ROUTE_TARGET_COUNT] = {
     [ROUTE_PRODUCTS] = "products",
 };
 
-/* The id that is all of text[0..bytes); 0 if it is none. */
-static uint64_t id_parse(const char *text, size_t bytes)
-{
-    uint64_t id = 0;
-
-    if (bytes == 0 || bytes > ID_DIGITS_MAX || text[0] == '0')
-        return 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return 0;
-        id = id * 10 + (uint64_t)(text[i] - '0');
-    }
-    return id;
-}
+/* DOCUMENT_KIND_COUNT: there is no key. */
+static const enum document_kind KINDS[ROUTE_TARGET_COUNT] = {
+    [ROUTE_CATALOG] = DOCUMENT_TREE,        [ROUTE_CATEGORY] = DOCUMENT_CATEGORY,
+    [ROUTE_PRODUCT] = DOCUMENT_PRODUCT,     [ROUTE_PRODUCTS] = DOCUMENT_KIND_COUNT,
+    [ROUTE_PURCHASE] = DOCUMENT_KIND_COUNT, [ROUTE_PING] = DOCUMENT_KIND_COUNT,
+    [ROUTE_OTHER] = DOCUMENT_KIND_COUNT,
+};
 
 /* RFC 9112, 3.2.2: a server accepts the absolute form; the authority is not ours to judge. */
 static const char *skip_authority(const char *uri)
@@ -63,7 +52,7 @@ static enum route_verdict parse_query(const char *query, bool takes_after, uint6
     if (!takes_after || strncmp(query, name, sizeof(name) - 1) != 0)
         return ROUTE_BAD_QUERY;
     query += sizeof(name) - 1;
-    *after = id_parse(query, strlen(query));
+    *after = document_id(query, strlen(query));
     return *after != 0 ? ROUTE_OK : ROUTE_BAD_QUERY;
 }
 
@@ -73,7 +62,7 @@ static const char IDS[] = "ids=";
 
 static bool take_id(const char *text, size_t bytes, struct route_ids *out)
 {
-    const uint64_t id = id_parse(text, bytes);
+    const uint64_t id = document_id(text, bytes);
     bool good = id != 0 && out->count < ROUTE_IDS_MAX;
 
     for (uint32_t i = 0; i < out->count && good; i++)
@@ -155,7 +144,7 @@ enum route_verdict route_parse(const char *uri, struct route *out)
 
     const size_t row_bytes = strlen(TABLE[row].path);
     if (has_id(row)) {
-        out->id = id_parse(path + row_bytes, path_bytes - row_bytes - strlen(TABLE[row].tail));
+        out->id = document_id(path + row_bytes, path_bytes - row_bytes - strlen(TABLE[row].tail));
         if (out->id == 0)
             return ROUTE_BAD_ID;
     }
@@ -168,60 +157,12 @@ enum route_verdict route_parse(const char *uri, struct route *out)
     return ROUTE_OK;
 }
 
-size_t route_key(const struct route *route, char out[ROUTE_KEY_SIZE])
+size_t route_key(const struct route *route, char out[DOCUMENT_KEY_SIZE])
 {
-    int bytes = 0;
+    const struct document_key key = {.kind = KINDS[route->target], .id = route->id, .after = route->after};
 
     out[0] = '\0';
-    switch (route->target) {
-    case ROUTE_CATALOG:
-        bytes = snprintf(out, ROUTE_KEY_SIZE, "catalog");
-        break;
-    case ROUTE_CATEGORY:
-        bytes = route->after == 0 ? snprintf(out, ROUTE_KEY_SIZE, "category:%" PRIu64, route->id)
-                                  : snprintf(out, ROUTE_KEY_SIZE, "category:%" PRIu64 ":after:%" PRIu64,
-                                             route->id, route->after);
-        break;
-    case ROUTE_PRODUCT:
-        bytes = snprintf(out, ROUTE_KEY_SIZE, "product:%" PRIu64, route->id);
-        break;
-    case ROUTE_PRODUCTS:
-    case ROUTE_PURCHASE:
-    case ROUTE_PING:
-    case ROUTE_OTHER:
-    case ROUTE_TARGET_COUNT:
-        break;
-    }
-    assert(bytes >= 0 && bytes < ROUTE_KEY_SIZE);
-    return (size_t)bytes;
-}
-
-/* text[0..bytes) starts with `word`; *rest is what follows. */
-static bool skip_word(const char *text, const char *word, const char **rest)
-{
-    const size_t bytes = strlen(word);
-
-    *rest = text + bytes;
-    return strncmp(text, word, bytes) == 0;
-}
-
-bool route_key_valid(const char *key)
-{
-    const char *rest;
-
-    if (strcmp(key, "catalog") == 0)
-        return true;
-    if (skip_word(key, "product:", &rest))
-        return id_parse(rest, strlen(rest)) != 0;
-    if (!skip_word(key, "category:", &rest))
-        return false;
-
-    const size_t id_bytes = strcspn(rest, ":");
-    if (id_parse(rest, id_bytes) == 0)
-        return false;
-    if (rest[id_bytes] == '\0')
-        return true;
-    return skip_word(rest + id_bytes, ":after:", &rest) && id_parse(rest, strlen(rest)) != 0;
+    return key.kind != DOCUMENT_KIND_COUNT ? document_key_print(&key, out) : 0;
 }
 
 const char *route_target_name(enum route_target target)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * route.h - from a request target to what is asked for, and from that to a guard key.
+ * route.h - from a request target to what is asked for, and from that to a guard key (document.h).
  *
  *     target                          guard key
  *     /catalog                        catalog
@@ -11,13 +11,15 @@
  *     /products/{id}/purchase         none: it is only written to
  *     /ping                           none: answered without the guard, for load balancers
  *
- * An id is ^[1-9][0-9]{0,17}$. A row has one spelling and so one key: anything percent-encoded is refused,
- * never decoded, and the key is printed from numbers, never copied from the target.
+ * A row has one spelling: anything percent-encoded is refused, never decoded, and the key is printed from numbers,
+ * never copied from the target.
  *
  * Pure, any thread.
  */
 #ifndef APP_ROUTE_H
 #define APP_ROUTE_H
+
+#include "app/base/document.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,8 +51,6 @@ struct route {
     uint64_t after; /* 0: from the start */
 };
 
-enum { ROUTE_KEY_SIZE = 64 }; /* the longest key and its NUL */
-
 /* The list behind ids=. */
 enum { ROUTE_IDS_MAX = 100, ROUTE_BAD_ID_SIZE = 24 };
 struct route_ids {
@@ -69,10 +69,7 @@ enum route_verdict route_parse(const char *uri, struct route *out);
 enum route_verdict route_ids(const char *uri, struct route_ids *out);
 
 /* Writes the key and its NUL; returns its length. 0 if the route has none. */
-size_t route_key(const struct route *route, char out[ROUTE_KEY_SIZE]);
-
-/* True if `key` is exactly what route_key() writes for some route. */
-bool route_key_valid(const char *key);
+size_t route_key(const struct route *route, char out[DOCUMENT_KEY_SIZE]);
 
 /* "catalog", "category", ...: the words of metrics. Never NULL. */
 const char *route_target_name(enum route_target target);

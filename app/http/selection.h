@@ -19,7 +19,7 @@ struct selection;
 
 /* Those that have to be asked for. */
 struct selection_keys {
-    char text[ROUTE_IDS_MAX][ROUTE_KEY_SIZE];
+    char text[ROUTE_IDS_MAX][DOCUMENT_KEY_SIZE];
     const char *list[ROUTE_IDS_MAX]; /* into text */
     size_t count;
 };

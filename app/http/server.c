@@ -4,6 +4,7 @@
  */
 #include "app/http/server.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/listener.h"
 #include "app/http/loop.h"
@@ -15,11 +16,10 @@
 enum { SOCKET_MODE = 0660 }; /* of a unix listener: a proxy of the same group connects */
 
 struct server {
-    struct server_config config;
-    struct loop_shared shared;
+    struct client_shared shared;
     struct listener listener;
-    struct server_loop **loops; /* owned; each on cache lines of its own */
-    size_t loop_count;          /* of those that run */
+    struct server_loop **loops;     /* owned; each on cache lines of its own */
+    size_t loop_wanted, loop_count; /* of those that are to run, and that do */
 };
 
 static struct server_loop *loop_new(void)
@@ -31,7 +31,7 @@ static struct server_loop *loop_new(void)
 
 static bool loops_start(struct server *server)
 {
-    for (size_t i = 0; i < server->config.loops; i++) {
+    for (size_t i = 0; i < server->loop_wanted; i++) {
         struct server_loop *loop = loop_new();
 
         if (loop == NULL || !loop_start(loop, &server->shared, i, listener_take(&server->listener, i))) {
@@ -50,13 +50,15 @@ bool server_open(const struct server_config *config, struct server **out)
     assert(config->loops > 0);
     if (server == NULL)
         return false;
-    server->config = *config;
-    server->shared.config = &server->config;
-    server->shared.fresh_ms = config->fresh_ms;
-    server->shared.connections_max = config->connections_max;
-    server->shared.kinds[ROUTE_CATALOG] = config->catalog;
-    server->shared.kinds[ROUTE_CATEGORY] = config->category;
-    server->shared.kinds[ROUTE_PRODUCT] = server->shared.kinds[ROUTE_PRODUCTS] = config->product;
+    server->loop_wanted = config->loops;
+    server->shared = (struct client_shared){.guard = config->guard,
+                                            .writer = config->writer,
+                                            .fresh_ms = config->fresh_ms,
+                                            .connections_max = config->connections_max};
+    server->shared.kinds[ROUTE_CATALOG] = config->kinds[DOCUMENT_TREE];
+    server->shared.kinds[ROUTE_CATEGORY] = config->kinds[DOCUMENT_CATEGORY];
+    server->shared.kinds[ROUTE_PRODUCT] = server->shared.kinds[ROUTE_PRODUCTS] =
+        config->kinds[DOCUMENT_PRODUCT];
     server->loops = calloc(config->loops, sizeof(struct server_loop *));
 
     if (server->loops == NULL ||
@@ -110,10 +112,10 @@ static void add_loop(const struct server_loop *loop, uint64_t now_ms, struct ser
     for (size_t target = 0; target < ROUTE_TARGET_COUNT; target++) {
         for (size_t hundreds = 0; hundreds < CLIENT_STATUS_CLASSES; hundreds++)
             out->answers[target][hundreds] +=
-                atomic_load_explicit(&loop->counters.answers[target][hundreds], memory_order_relaxed);
+                atomic_load_explicit(&loop->clients.counters.answers[target][hundreds], memory_order_relaxed);
     }
-    out->connections_expired += atomic_load_explicit(&loop->counters.expired, memory_order_relaxed);
-    out->connections_busy += client_busy_count(loop);
+    out->connections_expired += atomic_load_explicit(&loop->clients.counters.expired, memory_order_relaxed);
+    out->connections_busy += client_busy_count(&loop->clients);
     out->connections_parked += count_of(loop, CLIENT_PARKED);
     if (age_ms > out->beat_age_ms)
         out->beat_age_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
@@ -121,13 +123,13 @@ static void add_loop(const struct server_loop *loop, uint64_t now_ms, struct ser
 
 void server_stats(const struct server *server, struct server_stats *out)
 {
-    const uint64_t now_ms = uv_hrtime() / 1000000;
+    const uint64_t now_ms = clock_ms();
 
     *out = (struct server_stats){.loops = (uint32_t)server->loop_count};
     out->connections = atomic_load_explicit(&server->shared.connection_count, memory_order_relaxed);
     for (size_t i = 0; i < server->loop_count; i++)
         add_loop(server->loops[i], now_ms, out);
-    out->writes_on = server->config.writer != NULL;
+    out->writes_on = server->shared.writer != NULL;
     if (out->writes_on)
-        writer_stats(server->config.writer, &out->writes);
+        writer_stats(server->shared.writer, &out->writes);
 }

@@ -24,7 +24,7 @@ struct server_config {
     uint32_t connections_max;
     uint32_t fresh_ms;
     struct guard *guard; /* lent until server_close() returns, the kinds too */
-    struct guard_kind *catalog, *category, *product;
+    struct guard_kind *kinds[DOCUMENT_KIND_COUNT];
     struct writer *writer; /* lent likewise; NULL: writes are off */
 };
 

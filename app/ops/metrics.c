@@ -4,141 +4,188 @@
  */
 #include "app/ops/metrics.h"
 
+#include "app/base/settings.h"
+
 #include <inttypes.h>
 #include <stddef.h>
 
-enum kind { U64, U32, BOOL };
+enum type { TYPE_COUNTER, TYPE_GAUGE, TYPE_SECONDS /* a gauge whose number is milliseconds */ };
+enum width { U64, U32, BOOL };
 
 struct row {
-    const char *name;  /* without _total */
+    enum type type;
+    const char *name;  /* of a counter without _total */
     const char *label; /* name="value", or NULL */
     const char *help;  /* on the first row of a family */
-    enum kind kind;
+    enum width width;
     size_t offset; /* in struct metrics */
 };
 
-#define GUARD(field) offsetof(struct metrics, guard.field)
-#define SERVER(field) offsetof(struct metrics, server.field)
+#define WIDTH_OF(field) _Generic(((struct metrics *)NULL)->field, uint64_t : U64, uint32_t : U32, bool : BOOL)
+#define ROW(type, name, label, help, field)                                                                  \
+    {                                                                                                        \
+        type, name, label, help, WIDTH_OF(field), offsetof(struct metrics, field)                            \
+    }
+#define COUNTER(name, label, help, field) ROW(TYPE_COUNTER, name, label, help, field)
+#define GAUGE(name, label, help, field) ROW(TYPE_GAUGE, name, label, help, field)
+#define SECONDS(name, help, field) ROW(TYPE_SECONDS, name, NULL, help, field)
 
 static const struct row COUNTERS[] = {
-    {"guard_gets", "outcome=\"hit\"", "Requests to the guard, each in one outcome: how it was answered.", U64,
-     GUARD(hit)},
-    {"guard_gets", "outcome=\"near\"", NULL, U64, GUARD(near_hit)},
-    {"guard_gets", "outcome=\"stale\"", NULL, U64, GUARD(stale)},
-    {"guard_gets", "outcome=\"absent_hit\"", NULL, U64, GUARD(absent_hit)},
-    {"guard_gets", "outcome=\"failed_hit\"", NULL, U64, GUARD(failed_hit)},
-    {"guard_gets", "outcome=\"loaded\"", NULL, U64, GUARD(loaded)},
-    {"guard_gets", "outcome=\"collapsed_process\"", NULL, U64, GUARD(collapsed_process)},
-    {"guard_gets", "outcome=\"collapsed_fleet\"", NULL, U64, GUARD(collapsed_fleet)},
-    {"guard_gets", "outcome=\"failed\"", NULL, U64, GUARD(failed)},
-    {"guard_gets", "outcome=\"shed\"", NULL, U64, GUARD(shed)},
-    {"guard_gets", "outcome=\"timeout\"", NULL, U64, GUARD(timed_out)},
-    {"guard_gets", "outcome=\"cancelled\"", NULL, U64, GUARD(cancelled)},
-    {"guard_gets", "outcome=\"closed\"", NULL, U64, GUARD(closed)},
-    {"guard_loads_started", NULL, "Loads begun by this process.", U64, GUARD(load_started)},
-    {"guard_loads", "result=\"ok\"", "Loads of this process by their end.", U64, GUARD(load_ok)},
-    {"guard_loads", "result=\"absent\"", NULL, U64, GUARD(load_absent)},
-    {"guard_loads", "result=\"unchanged\"", NULL, U64, GUARD(load_unchanged)},
-    {"guard_loads", "result=\"failed\"", NULL, U64, GUARD(load_failed)},
-    {"guard_loads", "result=\"cancelled\"", NULL, U64, GUARD(load_cancelled)},
-    {"guard_loads_uncached", NULL, "Loads begun without a lease.", U64, GUARD(load_uncached)},
-    {"guard_loads_duplicate", NULL, "Loads begun while another of the key ran here under a live lease; 0.",
-     U64, GUARD(load_duplicate)},
-    {"guard_refreshes", "reason=\"stale\"", "Loads begun behind a value that is there, by why.", U64,
-     GUARD(refresh_started)},
-    {"guard_refreshes", "reason=\"early\"", NULL, U64, GUARD(refresh_early)},
-    {"guard_refreshes_failed", NULL, "Loads behind a value that is there which failed.", U64,
-     GUARD(refresh_failed)},
-    {"guard_stale_late", "reason=\"soft_limit\"",
-     "Stale answers after a wait for a fresh one, by what ended it.", U64, GUARD(stale_soft)},
-    {"guard_stale_late", "reason=\"error\"", NULL, U64, GUARD(stale_rescued)},
-    {"guard_leases", "event=\"acquired\"", "What became of leases.", U64, GUARD(lease_acquired)},
-    {"guard_leases", "event=\"busy\"", NULL, U64, GUARD(lease_busy)},
-    {"guard_leases", "event=\"renewed\"", NULL, U64, GUARD(lease_renewed)},
-    {"guard_leases", "event=\"lost\"", NULL, U64, GUARD(lease_lost)},
-    {"guard_leases", "event=\"released\"", NULL, U64, GUARD(lease_released)},
-    {"guard_fills", "result=\"stored\"", "Values offered to Redis by what it said.", U64, GUARD(fill_stored)},
-    {"guard_fills", "result=\"late\"", NULL, U64, GUARD(fill_late)},
-    {"guard_fills", "result=\"refused\"", NULL, U64, GUARD(fill_refused)},
-    {"guard_fills", "result=\"unknown\"", NULL, U64, GUARD(fill_unknown)},
-    {"guard_fills", "result=\"too_big\"", NULL, U64, GUARD(fill_too_big)},
-    {"guard_wakes", "by=\"message\"",
-     "Messages of other processes heard, polls of waiting flights, resynchronisations.", U64,
-     GUARD(wake_messages)},
-    {"guard_wakes", "by=\"poll\"", NULL, U64, GUARD(wake_polls)},
-    {"guard_wakes", "by=\"resync\"", NULL, U64, GUARD(wake_resyncs)},
-    {"guard_push_answered", NULL, "Requests answered by a value that came with a wake-up message.", U64,
-     GUARD(push_answered)},
-    {"guard_invalidations", "result=\"done\"", "Invalidations by what Redis confirmed.", U64,
-     GUARD(invalidated)},
-    {"guard_invalidations", "result=\"unknown\"", NULL, U64, GUARD(invalidate_unknown)},
-    {"guard_entries_rejected", NULL, "Redis entries that were damaged, foreign or of another key.", U64,
-     GUARD(entry_rejected)},
-    {"guard_entries_outdated", NULL, "Redis entries older than an invalidation of one of their tags.", U64,
-     GUARD(entry_outdated)},
-    {"guard_shadow_saved", NULL, "Mode shadow: loads that mode fleet would not have made.", U64,
-     GUARD(shadow_saved)},
-    {"guard_shadow_hits", NULL, "Of those, gets that the cache would have answered.", U64,
-     GUARD(shadow_hits)},
-    {"guard_shadow_waits", NULL, "Of those, gets that would have waited for a load.", U64,
-     GUARD(shadow_waits)},
-    {"guard_shadow_loads", NULL, "Loads that it would have made.", U64, GUARD(shadow_loads)},
-    {"guard_permits", "result=\"granted\"", "Fleet-wide load permits asked for, by Redis's answer.", U64,
-     GUARD(permit_granted)},
-    {"guard_permits", "result=\"refused\"", NULL, U64, GUARD(permit_refused)},
-    {"guard_permits_lost", NULL, "Permits that ran out or were forgotten while their loads ran.", U64,
-     GUARD(permit_lost)},
-    {"guard_permits_spared", NULL, "Loads begun without a permit because Redis could not be asked.", U64,
-     GUARD(permit_spared)},
-    {"guard_refreshes_yielded", NULL, "Queued refreshes that gave up their place, to a request or in vain.",
-     U64, GUARD(refresh_yielded)},
-    {"guard_loads_nested", NULL, "Loads begun inside a loader that waited for them.", U64,
-     GUARD(load_nested)},
-    {"guard_near_lookups", "result=\"hit\"", "Looks into the near cache, by what was there.", U64,
-     GUARD(near_hit)},
-    {"guard_near_lookups", "result=\"miss\"", NULL, U64, GUARD(near_miss)},
-    {"guard_near_removed", "reason=\"evicted\"", "Entries that left the near cache before their time.", U64,
-     GUARD(near_evicted)},
-    {"guard_near_removed", "reason=\"invalidated\"", NULL, U64, GUARD(near_dropped)},
-    {"guard_near_removed", "reason=\"unheard\"", NULL, U64, GUARD(near_cleared)},
-    {"guard_redis_commands", NULL, "Commands sent to Redis.", U64, GUARD(redis_commands)},
-    {"guard_redis_round_trips", NULL, "Batches of commands written to Redis.", U64, GUARD(redis_round_trips)},
-    {"guard_redis_timeouts", NULL,
-     "Connections to Redis given up for a limit, of connecting or of a command.", U64, GUARD(redis_timeouts)},
-    {"guard_redis_errors", NULL, "Error replies of Redis.", U64, GUARD(redis_errors)},
-    {"guard_redis_connects", NULL, "Connections made to Redis.", U64, GUARD(redis_connects)},
-    {"guard_redis_reigns", NULL, "Times that the master was found to be another, or none any more.", U64,
-     GUARD(redis_reigns)},
-    {"guard_breaker_opened", NULL, "Times the breaker opened.", U64, GUARD(breaker_opened)},
-    {"catalogd_connections_expired", NULL,
-     "Connections ended for sending or reading too slowly, or to make room for others.", U64,
-     SERVER(connections_expired)},
+    COUNTER("guard_gets", "outcome=\"hit\"",
+            "Requests to the guard, each in one outcome: how it was answered.", guard.hit),
+    COUNTER("guard_gets", "outcome=\"near\"", NULL, guard.near_hit),
+    COUNTER("guard_gets", "outcome=\"stale\"", NULL, guard.stale),
+    COUNTER("guard_gets", "outcome=\"absent_hit\"", NULL, guard.absent_hit),
+    COUNTER("guard_gets", "outcome=\"failed_hit\"", NULL, guard.failed_hit),
+    COUNTER("guard_gets", "outcome=\"loaded\"", NULL, guard.loaded),
+    COUNTER("guard_gets", "outcome=\"collapsed_process\"", NULL, guard.collapsed_process),
+    COUNTER("guard_gets", "outcome=\"collapsed_fleet\"", NULL, guard.collapsed_fleet),
+    COUNTER("guard_gets", "outcome=\"failed\"", NULL, guard.failed),
+    COUNTER("guard_gets", "outcome=\"shed\"", NULL, guard.shed),
+    COUNTER("guard_gets", "outcome=\"timeout\"", NULL, guard.timed_out),
+    COUNTER("guard_gets", "outcome=\"cancelled\"", NULL, guard.cancelled),
+    COUNTER("guard_gets", "outcome=\"closed\"", NULL, guard.closed),
+    COUNTER("guard_loads_started", NULL, "Loads begun by this process.", guard.load_started),
+    COUNTER("guard_loads", "result=\"ok\"", "Loads of this process by their end.", guard.load_ok),
+    COUNTER("guard_loads", "result=\"absent\"", NULL, guard.load_absent),
+    COUNTER("guard_loads", "result=\"unchanged\"", NULL, guard.load_unchanged),
+    COUNTER("guard_loads", "result=\"failed\"", NULL, guard.load_failed),
+    COUNTER("guard_loads", "result=\"cancelled\"", NULL, guard.load_cancelled),
+    COUNTER("guard_loads_uncached", NULL, "Loads begun without a lease.", guard.load_uncached),
+    COUNTER("guard_loads_duplicate", NULL,
+            "Loads begun while another of the key ran here under a live lease; 0.", guard.load_duplicate),
+    COUNTER("guard_refreshes", "reason=\"stale\"", "Loads begun behind a value that is there, by why.",
+            guard.refresh_started),
+    COUNTER("guard_refreshes", "reason=\"early\"", NULL, guard.refresh_early),
+    COUNTER("guard_refreshes_failed", NULL, "Loads behind a value that is there which failed.",
+            guard.refresh_failed),
+    COUNTER("guard_stale_late", "reason=\"soft_limit\"",
+            "Stale answers after a wait for a fresh one, by what ended it.", guard.stale_soft),
+    COUNTER("guard_stale_late", "reason=\"error\"", NULL, guard.stale_rescued),
+    COUNTER("guard_leases", "event=\"acquired\"", "What became of leases.", guard.lease_acquired),
+    COUNTER("guard_leases", "event=\"busy\"", NULL, guard.lease_busy),
+    COUNTER("guard_leases", "event=\"renewed\"", NULL, guard.lease_renewed),
+    COUNTER("guard_leases", "event=\"lost\"", NULL, guard.lease_lost),
+    COUNTER("guard_leases", "event=\"released\"", NULL, guard.lease_released),
+    COUNTER("guard_fills", "result=\"stored\"", "Values offered to Redis by what it said.",
+            guard.fill_stored),
+    COUNTER("guard_fills", "result=\"late\"", NULL, guard.fill_late),
+    COUNTER("guard_fills", "result=\"refused\"", NULL, guard.fill_refused),
+    COUNTER("guard_fills", "result=\"unknown\"", NULL, guard.fill_unknown),
+    COUNTER("guard_fills", "result=\"too_big\"", NULL, guard.fill_too_big),
+    COUNTER("guard_wakes", "by=\"message\"",
+            "Messages of other processes heard, polls of waiting flights, resynchronisations.",
+            guard.wake_messages),
+    COUNTER("guard_wakes", "by=\"poll\"", NULL, guard.wake_polls),
+    COUNTER("guard_wakes", "by=\"resync\"", NULL, guard.wake_resyncs),
+    COUNTER("guard_push_answered", NULL, "Requests answered by a value that came with a wake-up message.",
+            guard.push_answered),
+    COUNTER("guard_invalidations", "result=\"done\"", "Invalidations by what Redis confirmed.",
+            guard.invalidated),
+    COUNTER("guard_invalidations", "result=\"unknown\"", NULL, guard.invalidate_unknown),
+    COUNTER("guard_entries_rejected", NULL, "Redis entries that were damaged, foreign or of another key.",
+            guard.entry_rejected),
+    COUNTER("guard_entries_outdated", NULL, "Redis entries older than an invalidation of one of their tags.",
+            guard.entry_outdated),
+    COUNTER("guard_shadow_saved", NULL, "Mode shadow: loads that mode fleet would not have made.",
+            guard.shadow_saved),
+    COUNTER("guard_shadow_hits", NULL, "Of those, gets that the cache would have answered.",
+            guard.shadow_hits),
+    COUNTER("guard_shadow_waits", NULL, "Of those, gets that would have waited for a load.",
+            guard.shadow_waits),
+    COUNTER("guard_shadow_loads", NULL, "Loads that it would have made.", guard.shadow_loads),
+    COUNTER("guard_permits", "result=\"granted\"", "Fleet-wide load permits asked for, by Redis's answer.",
+            guard.permit_granted),
+    COUNTER("guard_permits", "result=\"refused\"", NULL, guard.permit_refused),
+    COUNTER("guard_permits_lost", NULL, "Permits that ran out or were forgotten while their loads ran.",
+            guard.permit_lost),
+    COUNTER("guard_permits_spared", NULL, "Loads begun without a permit because Redis could not be asked.",
+            guard.permit_spared),
+    COUNTER("guard_refreshes_yielded", NULL,
+            "Queued refreshes that gave up their place, to a request or in vain.", guard.refresh_yielded),
+    COUNTER("guard_loads_nested", NULL, "Loads begun inside a loader that waited for them.",
+            guard.load_nested),
+    COUNTER("guard_near_lookups", "result=\"hit\"", "Looks into the near cache, by what was there.",
+            guard.near_hit),
+    COUNTER("guard_near_lookups", "result=\"miss\"", NULL, guard.near_miss),
+    COUNTER("guard_near_removed", "reason=\"evicted\"", "Entries that left the near cache before their time.",
+            guard.near_evicted),
+    COUNTER("guard_near_removed", "reason=\"invalidated\"", NULL, guard.near_dropped),
+    COUNTER("guard_near_removed", "reason=\"unheard\"", NULL, guard.near_cleared),
+    COUNTER("guard_redis_commands", NULL, "Commands sent to Redis.", guard.redis_commands),
+    COUNTER("guard_redis_round_trips", NULL, "Batches of commands written to Redis.",
+            guard.redis_round_trips),
+    COUNTER("guard_redis_timeouts", NULL,
+            "Connections to Redis given up for a limit, of connecting or of a command.",
+            guard.redis_timeouts),
+    COUNTER("guard_redis_errors", NULL, "Error replies of Redis.", guard.redis_errors),
+    COUNTER("guard_redis_connects", NULL, "Connections made to Redis.", guard.redis_connects),
+    COUNTER("guard_redis_reigns", NULL, "Times that the master was found to be another, or none any more.",
+            guard.redis_reigns),
+    COUNTER("guard_breaker_opened", NULL, "Times the breaker opened.", guard.breaker_opened),
+    COUNTER("catalogd_connections_expired", NULL,
+            "Connections ended for sending or reading too slowly, or to make room for others.",
+            server.connections_expired),
 };
 
 static const struct row GAUGES[] = {
-    {"guard_waiters", NULL, "Requests waiting in the guard.", U32, GUARD(waiters)},
-    {"guard_flights", NULL, "Keys being loaded or waited for.", U32, GUARD(flights)},
-    {"guard_loads_running", NULL, "Loads that occupy a worker.", U32, GUARD(loads_running)},
-    {"guard_loads_queued", NULL, "Loads that wait for a worker or a permit.", U32, GUARD(loads_queued)},
-    {"guard_permits_held", NULL, "Fleet-wide load permits that this process has.", U32, GUARD(permits_held)},
-    {"guard_permits_waiting", NULL, "Loads that a worker is free for and that wait for a permit.", U32,
-     GUARD(permits_waiting)},
-    {"guard_near_entries", NULL, "Entries in the near cache.", U64, GUARD(near_entries)},
-    {"guard_near_bytes", NULL, "Memory of the near cache.", U64, GUARD(near_bytes)},
-    {"guard_breaker_open", NULL, "1 while Redis is not asked.", BOOL, GUARD(breaker_open)},
-    {"catalogd_connections", NULL, "Open client connections.", U32, SERVER(connections)},
-    {"catalogd_connections_busy", NULL, "Of those, with a request not yet answered.", U32,
-     SERVER(connections_busy)},
-    {"catalogd_connections_parked", NULL, "Of those, suspended until the guard answers.", U32,
-     SERVER(connections_parked)},
-    {"catalogd_server_loops", NULL, "Threads that serve connections.", U32, SERVER(loops)},
-    {"catalogd_database_ready", NULL, "1 if the database was reached at the last try.", BOOL,
-     offsetof(struct metrics, database_ready)},
-    {"process_open_fds", NULL, "Open file descriptors.", U32, offsetof(struct metrics, open_fds)},
-    {"process_max_fds", NULL, "Most file descriptors that may be open.", U32,
-     offsetof(struct metrics, max_fds)},
-    {"process_resident_memory_bytes", NULL, "Resident memory.", U64,
-     offsetof(struct metrics, resident_bytes)},
+    GAUGE("guard_waiters", NULL, "Requests waiting in the guard.", guard.waiters),
+    GAUGE("guard_flights", NULL, "Keys being loaded or waited for.", guard.flights),
+    GAUGE("guard_loads_running", NULL, "Loads that occupy a worker.", guard.loads_running),
+    GAUGE("guard_loads_queued", NULL, "Loads that wait for a worker or a permit.", guard.loads_queued),
+    GAUGE("guard_permits_held", NULL, "Fleet-wide load permits that this process has.", guard.permits_held),
+    GAUGE("guard_permits_waiting", NULL, "Loads that a worker is free for and that wait for a permit.",
+          guard.permits_waiting),
+    GAUGE("guard_near_entries", NULL, "Entries in the near cache.", guard.near_entries),
+    GAUGE("guard_near_bytes", NULL, "Memory of the near cache.", guard.near_bytes),
+    GAUGE("guard_breaker_open", NULL, "1 while Redis is not asked.", guard.breaker_open),
+    GAUGE("catalogd_connections", NULL, "Open client connections.", server.connections),
+    GAUGE("catalogd_connections_busy", NULL, "Of those, with a request not yet answered.",
+          server.connections_busy),
+    GAUGE("catalogd_connections_parked", NULL, "Of those, suspended until the guard answers.",
+          server.connections_parked),
+    GAUGE("catalogd_server_loops", NULL, "Threads that serve connections.", server.loops),
+    GAUGE("catalogd_database_ready", NULL, "1 if the database was reached at the last try.", database_ready),
+    GAUGE("process_open_fds", NULL, "Open file descriptors.", open_fds),
+    GAUGE("process_max_fds", NULL, "Most file descriptors that may be open.", max_fds),
+    GAUGE("process_resident_memory_bytes", NULL, "Resident memory.", resident_bytes),
+};
+
+/* Only where writes are on: a process that cannot pay what is owed does not know how much it is. */
+static const struct row WRITES[] = {
+    COUNTER("catalogd_writes_invisible", NULL,
+            "Writes committed and answered before every cache confirmed their invalidations.",
+            server.writes.invisible),
+    COUNTER("catalogd_writes_settled", NULL, "Writes whose invalidations were confirmed before the answer.",
+            server.writes.outbox.settled),
+    GAUGE("catalogd_writes_running", NULL, "Writes that occupy a worker.", server.writes.running),
+    GAUGE("catalogd_writes_queued", NULL, "Writes that wait for a worker.", server.writes.queued),
+    GAUGE("catalogd_outbox_rows", NULL, "Invalidations owed by committed changes; counted to 10000.",
+          server.writes.outbox.row_count),
+    SECONDS("catalogd_outbox_oldest_seconds", "For how long the oldest has been owed.",
+            server.writes.outbox.oldest_age_ms),
+    COUNTER("catalogd_outbox_paid", NULL, "Rows of the outbox that this process paid.",
+            server.writes.outbox.paid),
+    COUNTER("catalogd_outbox_unpaid", NULL, "Rows that Redis did not confirm in time; tried again.",
+            server.writes.outbox.unpaid),
+    COUNTER("catalogd_outbox_notified", NULL, "Notifications of changes heard.",
+            server.writes.outbox.notified),
+    GAUGE("catalogd_outbox_listening", NULL, "1 while notifications can be heard.",
+          server.writes.outbox.listening),
+    GAUGE("catalogd_caches_registered", NULL, "Caches that changes are owed to, as of the last beat.",
+          server.writes.outbox.cache_count),
+    COUNTER("catalogd_caches_dropped", NULL, "Caches silent for too long that this process dropped.",
+            server.writes.outbox.caches_dropped),
+    GAUGE("catalogd_cache_in_use", NULL, "1 while what is loaded is stored: its cache is registered.",
+          server.writes.may_store),
+    COUNTER("catalogd_loads_unstored", NULL, "Loads not stored because their cache was not registered.",
+            server.writes.unstored),
+};
+
+static const struct row AGES[] = {
+    SECONDS("guard_turn_age_seconds", "Since the guard's thread last turned; every 0.5 s.",
+            guard.beat_age_ms),
+    SECONDS("catalogd_uptime_seconds", "Since the start.", uptime_ms),
 };
 
 static const struct {
@@ -146,19 +193,17 @@ static const struct {
     size_t offset;
 } HISTOGRAMS[] = {
     {"guard_get_duration_seconds", "From asking the guard to its answer; near hits count as 0.",
-     GUARD(get_duration)},
-    {"guard_load_duration_seconds", "From the start of a loader to its end.", GUARD(load_duration)},
-    {"guard_lease_wait_seconds", "Waiting for the lease of another process.", GUARD(lease_wait)},
+     offsetof(struct metrics, guard.get_duration)},
+    {"guard_load_duration_seconds", "From the start of a loader to its end.",
+     offsetof(struct metrics, guard.load_duration)},
+    {"guard_lease_wait_seconds", "Waiting for the lease of another process.",
+     offsetof(struct metrics, guard.lease_wait)},
 };
 
 static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
 _Static_assert(sizeof(BOUNDS_US) / sizeof(BOUNDS_US[0]) == GUARD_HISTOGRAM_BUCKETS - 1,
                "the last one has none");
 
-static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
-                                    [GUARD_MODE_LOCAL] = "local",
-                                    [GUARD_MODE_OFF] = "off",
-                                    [GUARD_MODE_SHADOW] = "shadow"};
 static const char *const REDIS_STATES[] = {[GUARD_REDIS_DOWN] = "down",
                                            [GUARD_REDIS_DENIED] = "denied",
                                            [GUARD_REDIS_UP] = "up",
@@ -166,11 +211,16 @@ static const char *const REDIS_STATES[] = {[GUARD_REDIS_DOWN] = "down",
                                            [GUARD_REDIS_FENCED] = "fenced"};
 enum { REDIS_STATE_COUNT = sizeof(REDIS_STATES) / sizeof(REDIS_STATES[0]) };
 
+const char *metrics_redis_state_name(enum guard_redis_state state)
+{
+    return REDIS_STATES[state];
+}
+
 static uint64_t value_of(const struct metrics *metrics, const struct row *row)
 {
     const char *at = (const char *)metrics + row->offset;
 
-    switch (row->kind) {
+    switch (row->width) {
     case U64:
         return *(const uint64_t *)(const void *)at;
     case U32:
@@ -186,23 +236,34 @@ static void write_head(const char *name, const char *suffix, const char *type, c
     fprintf(out, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, suffix, help, name, suffix, type);
 }
 
-static void write_rows(const struct metrics *metrics, const struct row *rows, size_t count,
-                       const char *suffix, const char *type, FILE *out)
-{
-    for (const struct row *row = rows; row < rows + count; row++) {
-        if (row->help != NULL)
-            write_head(row->name, suffix, type, row->help, out);
-        fprintf(out, "%s%s", row->name, suffix);
-        if (row->label != NULL)
-            fprintf(out, "{%s}", row->label);
-        fprintf(out, " %" PRIu64 "\n", value_of(metrics, row));
-    }
-}
-
 /* Seconds without floating point: exact, and the same in every locale. */
 static void write_seconds(uint64_t us, FILE *out)
 {
     fprintf(out, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
+}
+
+static void write_row(const struct metrics *metrics, const struct row *row, FILE *out)
+{
+    const char *suffix = row->type == TYPE_COUNTER ? "_total" : "";
+
+    if (row->help != NULL)
+        write_head(row->name, suffix, row->type == TYPE_COUNTER ? "counter" : "gauge", row->help, out);
+    fprintf(out, "%s%s", row->name, suffix);
+    if (row->label != NULL)
+        fprintf(out, "{%s}", row->label);
+    fputc(' ', out);
+    if (row->type == TYPE_SECONDS)
+        write_seconds(value_of(metrics, row) * 1000, out);
+    else
+        fprintf(out, "%" PRIu64, value_of(metrics, row));
+    fputc('\n', out);
+}
+
+#define WRITE_ROWS(metrics, rows, out) write_rows(metrics, rows, sizeof(rows) / sizeof((rows)[0]), out)
+static void write_rows(const struct metrics *metrics, const struct row *rows, size_t count, FILE *out)
+{
+    for (size_t i = 0; i < count; i++)
+        write_row(metrics, &rows[i], out);
 }
 
 static void write_histogram(const char *name, const char *help, const struct guard_histogram *histogram,
@@ -249,73 +310,28 @@ static void write_redis_states(const struct guard_stats *guard, FILE *out)
     }
 }
 
-static void write_one(const char *name, const char *type, const char *help, uint64_t value, FILE *out)
+static void write_outcomes(const struct writer_stats *writes, FILE *out)
 {
-    const bool is_counter = type[0] == 'c';
-
-    write_head(name, is_counter ? "_total" : "", type, help, out);
-    fprintf(out, "%s%s %" PRIu64 "\n", name, is_counter ? "_total" : "", value);
-}
-
-/* Only where writes are on: a process that cannot pay what is owed does not know how much it is. */
-static void write_writes(const struct writer_stats *writes, FILE *out)
-{
-    const struct outbox_stats *outbox = &writes->outbox;
-
     write_head("catalogd_writes", "_total", "counter", "Writes by what became of them.", out);
     for (size_t i = 0; i < WRITE_OUTCOME_COUNT; i++)
         fprintf(out, "catalogd_writes_total{outcome=\"%s\"} %" PRIu64 "\n",
                 write_outcome_name((enum write_outcome)i), writes->outcomes[i]);
-    write_one("catalogd_writes_invisible", "counter",
-              "Writes committed and answered before every cache confirmed their invalidations.",
-              writes->invisible, out);
-    write_one("catalogd_writes_settled", "counter",
-              "Writes whose invalidations were confirmed before the answer.", outbox->settled, out);
-    write_one("catalogd_writes_running", "gauge", "Writes that occupy a worker.", writes->running, out);
-    write_one("catalogd_writes_queued", "gauge", "Writes that wait for a worker.", writes->queued, out);
-    write_one("catalogd_outbox_rows", "gauge", "Invalidations owed by committed changes; counted to 10000.",
-              outbox->row_count, out);
-    write_head("catalogd_outbox_oldest_seconds", "", "gauge", "For how long the oldest has been owed.", out);
-    fputs("catalogd_outbox_oldest_seconds ", out);
-    write_seconds(outbox->oldest_age_ms * 1000, out);
-    fputc('\n', out);
-    write_one("catalogd_outbox_paid", "counter", "Rows of the outbox that this process paid.", outbox->paid,
-              out);
-    write_one("catalogd_outbox_unpaid", "counter", "Rows that Redis did not confirm in time; tried again.",
-              outbox->unpaid, out);
-    write_one("catalogd_outbox_notified", "counter", "Notifications of changes heard.", outbox->notified,
-              out);
-    write_one("catalogd_outbox_listening", "gauge", "1 while notifications can be heard.", outbox->listening,
-              out);
-    write_one("catalogd_caches_registered", "gauge", "Caches that changes are owed to, as of the last beat.",
-              outbox->cache_count, out);
-    write_one("catalogd_caches_dropped", "counter", "Caches silent for too long that this process dropped.",
-              outbox->caches_dropped, out);
-    write_one("catalogd_cache_in_use", "gauge", "1 while what is loaded is stored: its cache is registered.",
-              writes->may_store, out);
-    write_one("catalogd_loads_unstored", "counter",
-              "Loads not stored because their cache was not registered.", writes->unstored, out);
 }
 
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
-    write_rows(metrics, COUNTERS, sizeof(COUNTERS) / sizeof(COUNTERS[0]), "_total", "counter", out);
+    WRITE_ROWS(metrics, COUNTERS, out);
     write_answers(&metrics->server, out);
-    if (metrics->server.writes_on)
-        write_writes(&metrics->server.writes, out);
-    write_rows(metrics, GAUGES, sizeof(GAUGES) / sizeof(GAUGES[0]), "", "gauge", out);
+    if (metrics->server.writes_on) {
+        write_outcomes(&metrics->server.writes, out);
+        WRITE_ROWS(metrics, WRITES, out);
+    }
+    WRITE_ROWS(metrics, GAUGES, out);
     write_redis_states(&metrics->guard, out);
-    write_head("guard_turn_age_seconds", "", "gauge", "Since the guard's thread last turned; every 0.5 s.",
-               out);
-    fputs("guard_turn_age_seconds ", out);
-    write_seconds((uint64_t)metrics->guard.beat_age_ms * 1000, out);
-    fputc('\n', out);
-    write_head("catalogd_uptime_seconds", "", "gauge", "Since the start.", out);
-    fputs("catalogd_uptime_seconds ", out);
-    write_seconds(metrics->uptime_ms * 1000, out);
-    fputc('\n', out);
+    WRITE_ROWS(metrics, AGES, out);
     write_head("catalogd_build_info", "", "gauge", "Always 1.", out);
-    fprintf(out, "catalogd_build_info{version=\"%s\",mode=\"%s\"} 1\n", GUARD_VERSION, MODES[metrics->mode]);
+    fprintf(out, "catalogd_build_info{version=\"%s\",mode=\"%s\"} 1\n", GUARD_VERSION,
+            settings_mode_name(metrics->mode));
     for (size_t i = 0; i < sizeof(HISTOGRAMS) / sizeof(HISTOGRAMS[0]); i++) {
         const char *at = (const char *)metrics + HISTOGRAMS[i].offset;
         write_histogram(HISTOGRAMS[i].name, HISTOGRAMS[i].help,

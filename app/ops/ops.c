@@ -4,12 +4,12 @@
  */
 #include "app/ops/ops.h"
 
+#include "app/base/clock.h"
+#include "app/base/document.h"
 #include "app/base/log.h"
-#include "app/base/tag.h"
 #include "app/http/head.h"
 #include "app/http/listener.h"
 #include "app/http/reply.h"
-#include "app/http/route.h"
 #include "app/ops/metrics.h"
 #include "app/ops/places.h"
 #include "app/ops/token.h"
@@ -22,7 +22,6 @@
 #include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <uv.h>
 
 enum {
     SOCKET_MODE = 0600,
@@ -134,11 +133,6 @@ static bool healthz(struct ops *ops, struct MHD_Connection *connection)
 
 static bool readyz(struct ops *ops, struct MHD_Connection *connection)
 {
-    static const char *const states[] = {[GUARD_REDIS_DOWN] = "down",
-                                         [GUARD_REDIS_DENIED] = "denied",
-                                         [GUARD_REDIS_UP] = "up",
-                                         [GUARD_REDIS_REPLICA] = "replica",
-                                         [GUARD_REDIS_FENCED] = "fenced"};
     const bool draining = atomic_load(&ops->draining);
     const bool database = catalog_ready(ops->catalog);
     const bool ready = database && !draining;
@@ -150,7 +144,8 @@ static bool readyz(struct ops *ops, struct MHD_Connection *connection)
     return send_state(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
                       json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
                                 (int)draining, "database", database ? "up" : "down", "redis",
-                                states[stats.redis_state], "wake", states[stats.wake_state], "reigns",
+                                metrics_redis_state_name(stats.redis_state), "wake",
+                                metrics_redis_state_name(stats.wake_state), "reigns",
                                 (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
 }
 
@@ -188,7 +183,7 @@ static void collect(struct ops *ops, struct metrics *out)
     guard_stats(ops->guard, &out->guard);
     server_stats(ops->server, &out->server);
     out->database_ready = catalog_ready(ops->catalog);
-    out->uptime_ms = uv_hrtime() / 1000000 - ops->started_ms;
+    out->uptime_ms = clock_ms() - ops->started_ms;
     out->resident_bytes = read_resident_bytes();
     out->open_fds = count_open_fds();
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -277,7 +272,7 @@ static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
 
     if (MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) != 1)
         return refuse(connection, &BAD_KEY);
-    if (key != NULL && route_key_valid(key)) {
+    if (key != NULL && document_key_valid(key)) {
         guard_invalidate_wait(ops->guard, key, INVALIDATE_LIMIT_MS, &result);
         return send_invalidated(connection, key, false, &result);
     }
@@ -446,7 +441,7 @@ bool ops_open(const struct settings *settings, struct guard *guard, const struct
     ops->catalog = catalog;
     ops->server = server;
     ops->mode = settings->guard_mode;
-    ops->started_ms = uv_hrtime() / 1000000;
+    ops->started_ms = clock_ms();
     if (ops_start(ops, settings))
         *out = ops;
     else

@@ -2,16 +2,12 @@
 /* places.c - see places.h. */
 #include "app/ops/places.h"
 
+#include "app/base/clock.h"
+
 #include <sys/socket.h>
 #include <time.h>
-#include <uv.h>
 
 enum { NAP_MS = 5, GOING_A_MS = 8 /* so many threads end within one, on a busy machine */ };
-
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
 
 static void nap(size_t span_ms)
 {
@@ -20,7 +16,7 @@ static void nap(size_t span_ms)
 
 static void yield_in(struct place *place, uint64_t span_ms)
 {
-    atomic_store(&place->yields_ms, now_ms() + span_ms);
+    atomic_store(&place->yields_ms, clock_ms() + span_ms);
 }
 
 /* Whose time comes first; NULL: there is still room. *going: those who were hung up on and are still there. */
@@ -49,7 +45,7 @@ static void make_room(struct places *places)
     size_t going;
 
     while ((first = first_to_go(places, &going)) != NULL && !atomic_load(&places->closing)) {
-        if (atomic_load(&first->yields_ms) > now_ms()) {
+        if (atomic_load(&first->yields_ms) > clock_ms()) {
             nap(NAP_MS);
             continue;
         }

@@ -9,14 +9,14 @@
  */
 #include "app/pg/pg.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/pg/pg_cancel.h"
+#include "app/pg/pg_wait.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 enum { NUMBER_BYTES = 16 };
 
@@ -51,56 +50,22 @@ struct turn {
     struct pg_pool *pool;
     struct link *link;
     const struct pg_request *request;
-    uint64_t deadline_ms;
+    struct pg_wait wait; /* its connection is the link's */
     struct rows *rows;
-    struct pg_fault *fault;
     bool executing; /* the statement itself may have reached the server */
     bool answered;  /* the server has answered something in this turn */
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static uint32_t left_ms(const struct turn *turn)
-{
-    uint64_t now = now_ms();
-    return now < turn->deadline_ms ? (uint32_t)(turn->deadline_ms - now) : 0;
-}
-
 /* ---- faults ---- */
-
-static enum pg_outcome fault_at(struct turn *turn, enum pg_outcome outcome, const char *sqlstate,
-                                const char *text)
-{
-    struct pg_fault *fault = turn->fault;
-    if (fault->text[0] == '\0') { /* the first one wins */
-        snprintf(fault->sqlstate, sizeof(fault->sqlstate), "%s", sqlstate);
-        snprintf(fault->text, sizeof(fault->text), "%s", text);
-        fault->text[strcspn(fault->text, "\n")] = '\0';
-        for (char *at = fault->text; (at = strchr(at, '"')) != NULL;)
-            *at = '\''; /* it will stand between quotes in the log */
-    }
-    return outcome;
-}
-
-static enum pg_outcome fault_lost(struct turn *turn)
-{
-    const char *text = PQerrorMessage(turn->link->conn);
-    return fault_at(turn, PG_UNAVAILABLE, "", *text != '\0' ? text : "connection lost");
-}
 
 static enum pg_outcome fault_login(struct turn *turn)
 {
     char sqlstate[PG_STATE_SIZE] = "";
-    const char *text = PQerrorMessage(turn->link->conn);
+    const char *text = PQerrorMessage(turn->wait.conn);
     enum pg_outcome outcome = PG_UNAVAILABLE;
     if (pg_error_find_state(text, sqlstate))
         outcome = pg_error_classify(sqlstate);
-    return fault_at(turn, outcome, sqlstate, text);
+    return pg_fault_set(turn->wait.fault, outcome, sqlstate, text);
 }
 
 /* Only the primary message: DETAIL may quote a row. */
@@ -109,63 +74,10 @@ static enum pg_outcome fault_result(struct turn *turn, const PGresult *result)
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     if (sqlstate == NULL)
-        return fault_lost(turn); /* libpq's own: the connection broke */
+        return pg_wait_lost(&turn->wait); /* libpq's own: the connection broke */
     turn->answered = true;
-    return fault_at(turn, pg_error_classify(sqlstate), sqlstate, text != NULL ? text : "error without text");
-}
-
-/* ---- waiting ---- */
-
-static enum pg_outcome wait_ready(struct turn *turn, short events)
-{
-    struct pollfd fds[2] = {
-        {.fd = PQsocket(turn->link->conn), .events = events},
-        {.fd = turn->request->cancel_fd, .events = POLLIN},
-    };
-    for (;;) {
-        uint32_t left = left_ms(turn);
-        int ready = poll(fds, 2, left > INT_MAX ? INT_MAX : (int)left);
-        if (ready < 0 && errno != EINTR)
-            return fault_at(turn, PG_UNAVAILABLE, "", strerror(errno));
-        if (ready > 0 && fds[1].revents != 0)
-            return fault_at(turn, PG_CANCELLED, "", "no longer wanted");
-        if (ready > 0)
-            return PG_OK;
-        if (left_ms(turn) == 0) {
-            return fault_at(turn, PG_TIMEOUT, "",
-                            turn->link->ready ? "no answer in time" : "no login in time");
-        }
-    }
-}
-
-static enum pg_outcome flush_output(struct turn *turn)
-{
-    PGconn *conn = turn->link->conn;
-    int pending;
-    while ((pending = PQflush(conn)) > 0) {
-        enum pg_outcome outcome = wait_ready(turn, POLLIN | POLLOUT);
-        if (outcome != PG_OK)
-            return outcome;
-        /* A server that is writing itself may not read before we do. */
-        if (PQconsumeInput(conn) == 0)
-            return fault_lost(turn);
-    }
-    return pending == 0 ? PG_OK : fault_lost(turn);
-}
-
-/* The next result, yours; NULL: no more of this statement. */
-static enum pg_outcome next_result(struct turn *turn, PGresult **out)
-{
-    PGconn *conn = turn->link->conn;
-    while (PQisBusy(conn)) {
-        enum pg_outcome outcome = wait_ready(turn, POLLIN);
-        if (outcome != PG_OK)
-            return outcome;
-        if (PQconsumeInput(conn) == 0)
-            return fault_lost(turn);
-    }
-    *out = PQgetResult(conn);
-    return PG_OK;
+    return pg_fault_set(turn->wait.fault, pg_error_classify(sqlstate), sqlstate,
+                        text != NULL ? text : "error without text");
 }
 
 /* ---- results ---- */
@@ -191,8 +103,8 @@ static enum pg_outcome take_rows(struct turn *turn, const PGresult *result, stru
         rows_reset(rows, (size_t)PQnfields(result));
     for (int row = 0; row < PQntuples(result); row++) {
         if (!add_row(rows, result, row)) {
-            return fault_at(turn, PG_REJECTED, "",
-                            rows->over_limit ? "the result is too large" : "no memory for the result");
+            return pg_fault_set(turn->wait.fault, PG_REJECTED, "",
+                                rows->over_limit ? "the result is too large" : "no memory for the result");
         }
     }
     return PG_OK;
@@ -222,7 +134,7 @@ static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
     enum pg_outcome first = PG_OK;
     for (;;) {
         PGresult *result = NULL;
-        enum pg_outcome outcome = next_result(turn, &result);
+        enum pg_outcome outcome = pg_wait_result(&turn->wait, &result);
         if (outcome != PG_OK)
             return outcome;
         if (result == NULL)
@@ -240,8 +152,8 @@ static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
 static enum pg_outcome send_and_take(struct turn *turn, int sent)
 {
     if (sent == 0)
-        return fault_lost(turn);
-    enum pg_outcome outcome = flush_output(turn);
+        return pg_wait_lost(&turn->wait);
+    enum pg_outcome outcome = pg_wait_flush(&turn->wait);
     return outcome != PG_OK ? outcome : take_results(turn, NULL);
 }
 
@@ -267,24 +179,18 @@ static PGconn *start_connecting(const struct pg_pool *pool)
 static enum pg_outcome log_in(struct turn *turn)
 {
     struct link *link = turn->link;
-    link->conn = start_connecting(turn->pool);
-    if (link->conn == NULL)
-        return fault_at(turn, PG_UNAVAILABLE, "", "out of memory");
-    PQsetNoticeReceiver(link->conn, hear_notice, link);
-    PQsetErrorVerbosity(link->conn, PQERRORS_VERBOSE); /* for fault_login() */
-    if (PQstatus(link->conn) == CONNECTION_BAD)
-        return fault_login(turn);
-    PostgresPollingStatusType polled = PGRES_POLLING_WRITING;
-    while (polled != PGRES_POLLING_OK) {
-        enum pg_outcome outcome = wait_ready(turn, polled == PGRES_POLLING_READING ? POLLIN : POLLOUT);
-        if (outcome != PG_OK)
-            return outcome;
-        polled = PQconnectPoll(link->conn);
-        if (polled == PGRES_POLLING_FAILED)
-            return fault_login(turn);
-    }
-    PQsetErrorVerbosity(link->conn, PQERRORS_DEFAULT);
-    return PQsetnonblocking(link->conn, 1) == 0 ? PG_OK : fault_lost(turn);
+    PGconn *conn = start_connecting(turn->pool);
+
+    link->conn = turn->wait.conn = conn;
+    if (conn == NULL)
+        return pg_fault_set(turn->wait.fault, PG_UNAVAILABLE, "", "out of memory");
+    PQsetNoticeReceiver(conn, hear_notice, link);
+    PQsetErrorVerbosity(conn, PQERRORS_VERBOSE); /* for fault_login() */
+    const enum pg_outcome outcome = pg_wait_login(&turn->wait);
+    if (outcome != PG_OK)
+        return turn->wait.fault->text[0] != '\0' ? outcome : fault_login(turn);
+    PQsetErrorVerbosity(conn, PQERRORS_DEFAULT);
+    return PQsetnonblocking(conn, 1) == 0 ? PG_OK : pg_wait_lost(&turn->wait);
 }
 
 /* Limits and safety of a session, once per connection. */
@@ -312,7 +218,7 @@ static enum pg_outcome set_setting(struct turn *turn, size_t at)
     const char *const params[] = {session_settings[at].name,
                                   session_settings[at].value != NULL ? session_settings[at].value : number};
     snprintf(number, sizeof(number), "%" PRIu32, *(const uint32_t *)(const void *)field);
-    int sent = PQsendQueryParams(turn->link->conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
+    int sent = PQsendQueryParams(turn->wait.conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
                                  2, NULL, params, NULL, NULL, 0);
     return send_and_take(turn, sent);
 }
@@ -321,20 +227,21 @@ static enum pg_outcome set_up_session(struct turn *turn)
 {
     unsigned whose = turn->pool->config.writes ? OF_WRITERS : OF_READERS;
     for (size_t i = 0; i < sizeof(session_settings) / sizeof(session_settings[0]); i++) {
-        if (PQserverVersion(turn->link->conn) < session_settings[i].server_version ||
+        if (PQserverVersion(turn->wait.conn) < session_settings[i].server_version ||
             (session_settings[i].whose & whose) == 0)
             continue;
         enum pg_outcome outcome = set_setting(turn, i);
-        bool refused = outcome != PG_OK && turn->fault->sqlstate[0] != '\0';
+        bool refused = outcome != PG_OK && turn->wait.fault->sqlstate[0] != '\0';
         if (outcome != PG_OK && (session_settings[i].required || !refused))
             return outcome;
-        *turn->fault = (struct pg_fault){0};
+        *turn->wait.fault = (struct pg_fault){0};
     }
     return PG_OK;
 }
 
 static enum pg_outcome connect_link(struct turn *turn)
 {
+    turn->wait.late = "no login in time";
     enum pg_outcome outcome = log_in(turn);
     if (outcome == PG_OK && turn->pool->config.prepare)
         outcome = set_up_session(turn);
@@ -383,7 +290,7 @@ static enum pg_outcome prepare_statement(struct turn *turn)
     uint32_t bit = UINT32_C(1) << turn->request->statement;
     if ((turn->link->prepared_bits & bit) != 0)
         return PG_OK;
-    int sent = PQsendPrepare(turn->link->conn, statement->name, statement->text, 0, NULL);
+    int sent = PQsendPrepare(turn->wait.conn, statement->name, statement->text, 0, NULL);
     enum pg_outcome outcome = send_and_take(turn, sent);
     if (outcome == PG_OK)
         turn->link->prepared_bits |= bit;
@@ -393,16 +300,16 @@ static enum pg_outcome prepare_statement(struct turn *turn)
 static enum pg_outcome run_prepared(struct turn *turn)
 {
     const struct pg_statement *statement = statement_of(turn);
-    PGconn *conn = turn->link->conn;
+    PGconn *conn = turn->wait.conn;
     enum pg_outcome outcome = prepare_statement(turn);
     if (outcome != PG_OK)
         return outcome;
     turn->executing = true;
     if (PQsendQueryPrepared(conn, statement->name, (int)statement->param_count, turn->request->params, NULL,
                             NULL, 0) == 0)
-        return fault_lost(turn);
+        return pg_wait_lost(&turn->wait);
     (void)PQsetSingleRowMode(conn); /* so that rows are counted as they come */
-    outcome = flush_output(turn);
+    outcome = pg_wait_flush(&turn->wait);
     return outcome != PG_OK ? outcome : take_results(turn, turn->rows);
 }
 
@@ -418,18 +325,18 @@ static bool send_limits(struct turn *turn)
     const struct pg_config *config = &turn->pool->config;
     char limit[NUMBER_BYTES], lock_limit[NUMBER_BYTES], pays[NUMBER_BYTES];
     const char *const params[] = {limit, lock_limit, pays};
-    uint32_t left = left_ms(turn);
+    const uint32_t left = clock_left_ms(turn->wait.deadline_ms);
     snprintf(limit, sizeof(limit), "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
     snprintf(lock_limit, sizeof(lock_limit), "%" PRIu32, config->lock_limit_ms);
     snprintf(pays, sizeof(pays), "%" PRIu32, config->pays_ms);
-    return PQsendQueryParams(turn->link->conn, config->writes ? writing : reading, config->writes ? 3 : 1,
+    return PQsendQueryParams(turn->wait.conn, config->writes ? writing : reading, config->writes ? 3 : 1,
                              NULL, params, NULL, NULL, 0) == 1;
 }
 
 static bool send_pipeline(struct turn *turn)
 {
     const struct pg_statement *statement = statement_of(turn);
-    PGconn *conn = turn->link->conn;
+    PGconn *conn = turn->wait.conn;
     return PQenterPipelineMode(conn) == 1 && send_limits(turn) &&
            PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, turn->request->params,
                              NULL, NULL, 0) == 1 &&
@@ -438,24 +345,24 @@ static bool send_pipeline(struct turn *turn)
 
 static enum pg_outcome run_pipelined(struct turn *turn)
 {
-    PGconn *conn = turn->link->conn;
+    PGconn *conn = turn->wait.conn;
     turn->executing = true;
     if (!send_pipeline(turn))
-        return fault_lost(turn);
-    enum pg_outcome outcome = flush_output(turn);
+        return pg_wait_lost(&turn->wait);
+    enum pg_outcome outcome = pg_wait_flush(&turn->wait);
     if (outcome != PG_OK)
         return outcome;
     enum pg_outcome limits = take_results(turn, NULL);
-    if (limits != PG_OK && turn->fault->sqlstate[0] == '\0')
+    if (limits != PG_OK && turn->wait.fault->sqlstate[0] == '\0')
         return limits;
     (void)PQsetSingleRowMode(conn);
     outcome = take_results(turn, turn->rows);
-    if (outcome != PG_OK && limits == PG_OK && turn->fault->sqlstate[0] == '\0')
+    if (outcome != PG_OK && limits == PG_OK && turn->wait.fault->sqlstate[0] == '\0')
         return outcome;
     outcome = limits != PG_OK ? limits : outcome;
     enum pg_outcome sync = take_results(turn, NULL);
     if (sync != PG_OK || PQexitPipelineMode(conn) != 1)
-        return outcome != PG_OK ? outcome : fault_lost(turn);
+        return outcome != PG_OK ? outcome : pg_wait_lost(&turn->wait);
     return outcome;
 }
 
@@ -471,7 +378,7 @@ static enum pg_outcome run_statement(struct turn *turn)
  * not been run, and a new connection prepares it anew. */
 static bool prepared_is_outdated(const struct turn *turn)
 {
-    const char *sqlstate = turn->fault->sqlstate;
+    const char *sqlstate = turn->wait.fault->sqlstate;
     return turn->pool->config.prepare && turn->rows->row_count == 0 &&
            (strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0);
 }
@@ -483,13 +390,15 @@ static enum pg_outcome try_turn(struct turn *turn, bool *again)
     *again = false;
     if (link->conn != NULL && !link_is_alive(link))
         drop_link(turn->pool, link, false);
-    bool pooled = link->conn != NULL;
+    turn->wait.conn = link->conn;
+    const bool pooled = link->conn != NULL;
     enum pg_outcome outcome = pooled ? PG_OK : connect_link(turn);
+    turn->wait.late = "no answer in time";
     if (outcome == PG_OK)
         outcome = run_statement(turn);
     if (outcome == PG_OK)
         return outcome;
-    bool lost = outcome == PG_UNAVAILABLE && turn->fault->sqlstate[0] == '\0';
+    bool lost = outcome == PG_UNAVAILABLE && turn->wait.fault->sqlstate[0] == '\0';
     *again = pooled && ((lost && !turn->executing) || prepared_is_outdated(turn));
     return outcome;
 }
@@ -507,7 +416,7 @@ static enum pg_outcome run_turn(struct turn *turn)
     enum pg_outcome outcome = try_turn(turn, &again);
     if (again) {
         drop_link(turn->pool, turn->link, false);
-        *turn->fault = (struct pg_fault){0};
+        *turn->wait.fault = (struct pg_fault){0};
         turn->executing = false;
         outcome = try_turn(turn, &again);
     }
@@ -586,7 +495,7 @@ static enum pg_state state_after(const struct turn *turn, enum pg_outcome outcom
     case PG_UNAVAILABLE:
         return PG_STATE_DOWN;
     case PG_TIMEOUT:
-        return turn->fault->sqlstate[0] != '\0' ? PG_STATE_UP : PG_STATE_DOUBT;
+        return turn->wait.fault->sqlstate[0] != '\0' ? PG_STATE_UP : PG_STATE_DOUBT;
     case PG_REJECTED:
         return turn->answered ? PG_STATE_UP : PG_STATE_DOWN; /* else the login */
     case PG_CANCELLED:
@@ -605,7 +514,7 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
         log_event(LOG_LEVEL_INFO, "database_up", "%s", "");
     } else {
         log_event(LOG_LEVEL_WARNING, now == PG_STATE_DOWN ? "database_down" : "database_in_doubt",
-                  "sqlstate=%s reason=\"%s\"", turn->fault->sqlstate, turn->fault->text);
+                  "sqlstate=%s reason=\"%s\"", turn->wait.fault->sqlstate, turn->wait.fault->text);
     }
 }
 
@@ -629,9 +538,10 @@ enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request,
         .pool = pool,
         .link = take_link(pool),
         .request = request,
-        .deadline_ms = now_ms() + request->left_ms,
+        .wait = {.deadline_ms = clock_ms() + request->left_ms,
+                 .cancel_fd = request->cancel_fd,
+                 .fault = fault},
         .rows = rows,
-        .fault = fault,
     };
     enum pg_outcome outcome = run_turn(&turn);
     fault->in_doubt = outcome != PG_OK && turn.executing && end_is_unheard(fault->sqlstate);

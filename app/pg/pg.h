@@ -41,7 +41,7 @@
 
 struct pg_pool;
 
-enum { PG_STATEMENTS_MAX = 32, PG_PARAMS_MAX = 8, PG_TEXT_BYTES = 256 };
+enum { PG_STATEMENTS_MAX = 32, PG_PARAMS_MAX = 8 };
 
 struct pg_statement {
     const char *name; /* in the session, and in messages */
@@ -73,14 +73,8 @@ struct pg_request {
     int cancel_fd;             /* readable: give up; -1: none */
 };
 
-struct pg_fault {
-    char sqlstate[PG_STATE_SIZE]; /* "" if the server did not name one */
-    char text[PG_TEXT_BYTES];     /* one line for the log: never a password, never a row's data */
-    bool in_doubt;                /* it was sent and its end was not heard: it may have been committed */
-};
-
-/* Each statement is a transaction of its own; PG_OK means that it was committed. On PG_OK `rows` holds the result and `fault` is empty; otherwise `fault` says why. A result beyond the
- * limit of `rows` is PG_REJECTED. */
+/* Each statement is a transaction of its own; PG_OK means that it was committed. On PG_OK `rows` holds the result and
+ * `fault` is empty; otherwise `fault` says why. A result beyond the limit of `rows` is PG_REJECTED. */
 enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request, struct rows *rows,
                          struct pg_fault *fault);
 

@@ -7,13 +7,14 @@
  */
 #include "app/pg/pg_cancel.h"
 
+#include "app/base/clock.h"
+#include "app/base/thread.h"
+
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
-enum { QUEUE_REQUESTS = 64, CLOSE_LIMIT_S = 1, ERROR_BYTES = 256 };
+enum { QUEUE_REQUESTS = 64, CLOSE_LIMIT_MS = 1000, ERROR_BYTES = 256 };
 
 struct pg_canceller {
     pthread_t thread;
@@ -67,29 +68,14 @@ static void *work(void *context)
     return NULL;
 }
 
-/* Signals belong to the thread that waits for them. */
-static bool start_thread(struct pg_canceller *canceller)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&canceller->thread, NULL, work, canceller) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 struct pg_canceller *pg_canceller_open(void)
 {
     struct pg_canceller *canceller = calloc(1, sizeof(*canceller));
     if (canceller == NULL)
         return NULL;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&canceller->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&canceller->changed);
     pthread_mutex_init(&canceller->lock, NULL);
-    if (!start_thread(canceller)) {
+    if (!thread_start(&canceller->thread, work, canceller)) {
         free_canceller(canceller);
         return NULL;
     }
@@ -99,9 +85,7 @@ struct pg_canceller *pg_canceller_open(void)
 /* False: the thread did not end in time and owns the canceller now. */
 static bool wait_for_thread(struct pg_canceller *canceller)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += CLOSE_LIMIT_S;
+    const struct timespec until = clock_in_ms(CLOSE_LIMIT_MS);
 
     pthread_mutex_lock(&canceller->lock);
     canceller->closing = true;

@@ -3,6 +3,7 @@
 #include "app/pg/pg_error.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The first row whose prefix matches; single codes stand above their class. */
@@ -32,6 +33,19 @@ const char *pg_outcome_name(enum pg_outcome outcome)
         [PG_CANCELLED] = "cancelled",
     };
     return names[outcome];
+}
+
+enum pg_outcome pg_fault_set(struct pg_fault *fault, enum pg_outcome outcome, const char *sqlstate,
+                             const char *text)
+{
+    if (fault->text[0] != '\0')
+        return outcome;
+    snprintf(fault->sqlstate, sizeof(fault->sqlstate), "%s", sqlstate);
+    snprintf(fault->text, sizeof(fault->text), "%s", text);
+    fault->text[strcspn(fault->text, "\n")] = '\0';
+    for (char *at = fault->text; (at = strchr(at, '"')) != NULL;)
+        *at = '\''; /* it will stand between quotes in the log */
+    return outcome;
 }
 
 enum pg_outcome pg_error_classify(const char *sqlstate)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg_error.h - what an error of PostgreSQL means to a load, by its SQLSTATE.
+ * pg_error.h - what an error of PostgreSQL means to its caller, by its SQLSTATE, and how it is told.
  *
  * Pure, any thread.
  */
@@ -17,7 +17,17 @@ enum pg_outcome {
     PG_CANCELLED,   /* the caller's cancel descriptor */
 };
 
-enum { PG_STATE_SIZE = 6 }; /* an SQLSTATE and its NUL */
+enum { PG_STATE_SIZE = 6 /* an SQLSTATE and its NUL */, PG_TEXT_BYTES = 256 };
+
+struct pg_fault {
+    char sqlstate[PG_STATE_SIZE]; /* "" if the server did not name one */
+    char text[PG_TEXT_BYTES];     /* one line for the log: never a password, never a row's data */
+    bool in_doubt;                /* it was sent and its end was not heard: it may have been committed */
+};
+
+/* Returns the outcome. The first fault wins: another one changes nothing. */
+enum pg_outcome pg_fault_set(struct pg_fault *fault, enum pg_outcome outcome, const char *sqlstate,
+                             const char *text);
 
 /* "ok", "unavailable", ... */
 const char *pg_outcome_name(enum pg_outcome outcome);

@@ -15,7 +15,10 @@
 #ifndef APP_PG_LISTEN_H
 #define APP_PG_LISTEN_H
 
-#include "app/pg/pg.h"
+#include "app/pg/pg_error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct pg_listener;
 

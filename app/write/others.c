@@ -6,17 +6,16 @@
  */
 #include "app/write/others.h"
 
-#include <inttypes.h>
+#include "app/base/clock.h"
+#include "app/base/thread.h"
+#include "app/pg/pg_array.h"
+
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <utlist.h>
-#include <uv.h>
 
-enum { PAUSE_MS = 5, AT_ONCE = 500, ID_BYTES = 21, ROWS_BYTES_MAX = 1 << 20 };
+enum { PAUSE_MS = 5, AT_ONCE = 500, ROWS_BYTES_MAX = 1 << 20 };
 
 struct others {
     struct store *store; /* lent */
@@ -28,36 +27,26 @@ struct others {
     struct others_wait *waiting;
 };
 
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
-
-/* "{1,2}": of one cache and not handed over yet, or of all; AT_ONCE at the most. */
+/* Of one cache and not handed over yet, or of all; AT_ONCE at the most. */
 struct batch {
-    char list[AT_ONCE * ID_BYTES + 2];
-    size_t used, count;
+    char text[PG_ARRAY_NUMBERS_SIZE(AT_ONCE)];
+    struct pg_array ids;
     const char *cache;
     uint64_t deadline_ms; /* the last one's */
 };
 
 static void batch_add(struct batch *batch, const struct others_wait *wait)
 {
-    batch->used += (size_t)sprintf(batch->list + batch->used, "%s%" PRId64, batch->count > 0 ? "," : "",
-                                   wait->transaction_id);
-    batch->count++;
+    pg_array_add_number(&batch->ids, wait->transaction_id);
     if (wait->deadline_ms > batch->deadline_ms)
         batch->deadline_ms = wait->deadline_ms;
 }
 
 static void batch_begin(struct batch *batch)
 {
-    *batch = (struct batch){.list = "{", .used = 1};
-}
-
-static void batch_end(struct batch *batch)
-{
-    memcpy(batch->list + batch->used, "}", 2);
+    batch->cache = NULL;
+    batch->deadline_ms = 0;
+    pg_array_init(&batch->ids, batch->text, sizeof(batch->text));
 }
 
 /* What could not be handed over comes due by itself, when its writer's time is over. */
@@ -68,7 +57,7 @@ static void hand_over(struct others *others)
 
     batch_begin(&batch);
     DL_FOREACH (others->waiting, wait) {
-        if (wait->is_handed_over || batch.count == AT_ONCE)
+        if (wait->is_handed_over || batch.ids.count == AT_ONCE)
             continue;
         if (batch.cache == NULL)
             batch.cache = wait->cache;
@@ -77,15 +66,16 @@ static void hand_over(struct others *others)
         batch_add(&batch, wait);
         wait->is_handed_over = true;
     }
-    batch_end(&batch);
-    if (batch.count > 0)
-        store_settle(others->store, "{}", batch.list, batch.cache);
+    if (batch.ids.count > 0)
+        store_settle(others->store, "{}", batch.text, batch.cache);
 }
 
 static bool is_among(const struct rows *rows, int64_t transaction_id)
 {
     for (size_t row = 0; row < rows->row_count; row++) {
-        if (strtoll(rows_text(rows, row, 0), NULL, 10) == transaction_id)
+        int64_t id;
+
+        if (number_parse_signed(rows_text(rows, row, 0), &id) && id == transaction_id)
             return true;
     }
     return false;
@@ -107,15 +97,14 @@ static void look(struct others *others)
 
     batch_begin(&batch);
     DL_FOREACH (others->waiting, wait) {
-        if (batch.count < AT_ONCE)
+        if (batch.ids.count < AT_ONCE)
             batch_add(&batch, wait);
     }
-    batch_end(&batch);
     rows_init(&unpaid, ROWS_BYTES_MAX);
-    const bool looked = store_unpaid(others->store, batch.list, batch.deadline_ms, &unpaid);
-    const uint64_t now = now_ms();
+    const bool looked = store_unpaid(others->store, batch.text, batch.deadline_ms, &unpaid);
+    const uint64_t now = clock_ms();
     DL_FOREACH_SAFE (others->waiting, wait, next) {
-        const bool is_paid = looked && at++ < batch.count && !is_among(&unpaid, wait->transaction_id);
+        const bool is_paid = looked && at++ < batch.ids.count && !is_among(&unpaid, wait->transaction_id);
         if (is_paid || now >= wait->deadline_ms)
             tell(others, wait, is_paid);
     }
@@ -124,12 +113,8 @@ static void look(struct others *others)
 
 static void pause_a_little(struct others *others)
 {
-    struct timespec until;
+    const struct timespec until = clock_in_ms(PAUSE_MS);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += PAUSE_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
     pthread_cond_timedwait(&others->changed, &others->lock, &until);
 }
 
@@ -172,18 +157,6 @@ void others_ask(struct others *others, struct others_wait *wait)
 
 /* ---- opening and closing ---- */
 
-/* Signals belong to the thread that waits for them. */
-static bool start(struct others *others)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&others->thread, NULL, run, others) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 static void others_free(struct others *others)
 {
     pthread_cond_destroy(&others->changed);
@@ -194,17 +167,13 @@ static void others_free(struct others *others)
 struct others *others_open(struct store *store)
 {
     struct others *others = calloc(1, sizeof(*others));
-    pthread_condattr_t monotonic;
 
     if (others == NULL)
         return NULL;
     others->store = store;
     pthread_mutex_init(&others->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&others->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    if (!start(others)) {
+    thread_condition_init(&others->changed);
+    if (!thread_start(&others->thread, run, others)) {
         others_free(others);
         return NULL;
     }

@@ -26,7 +26,7 @@ struct others_wait {
     bool is_handed_over;
     int64_t transaction_id;
     char cache[GUARD_CACHE_ID_BYTES + 1]; /* has confirmed */
-    uint64_t deadline_ms;                 /* uv_hrtime() in ms */
+    uint64_t deadline_ms;                 /* of clock_ms() */
     others_told *told;
     void *context;
 };

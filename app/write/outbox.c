@@ -9,22 +9,23 @@
  */
 #include "app/write/outbox.h"
 
+#include "app/base/clock.h"
+#include "app/base/document.h"
 #include "app/base/log.h"
-#include "app/base/tag.h"
+#include "app/base/thread.h"
+#include "app/pg/pg_array.h"
 #include "app/pg/pg_listen.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <uv.h>
 
 enum {
     BATCH_ROWS = 500,
@@ -40,7 +41,6 @@ enum {
     FORGET_PAUSE_MS = 100, /* between pieces, when there are more */
     FORGET_ROWS = 1000,
     NAME_PAUSE_MS = 50, /* between looks for the name of the cache, while it is not the registered one */
-    ID_BYTES = 21,
     ROWS_BYTES_MAX = 4 << 20,
 };
 
@@ -83,11 +83,6 @@ struct outbox {
     _Atomic uint64_t paid, unpaid, settled, notified, row_count, oldest_ms, cache_count, caches_dropped;
     atomic_bool listening;
 };
-
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
 
 static bool is_stopped(const struct outbox *outbox)
 {
@@ -151,7 +146,7 @@ static void batch_ask(struct batch *batch, size_t at, const char *key, struct gu
 {
     struct batch_row *row = &batch->rows[at];
 
-    if (!tag_owed_valid(key)) {
+    if (!target_valid(key)) {
         log_event(LOG_LEVEL_ERROR, "outbox_strange_key", "key=\"%s\" reason=\"no reader asks for it\"", key);
         row->paid = true;
         return;
@@ -159,7 +154,7 @@ static void batch_ask(struct batch *batch, size_t at, const char *key, struct gu
     pthread_mutex_lock(&batch->lock);
     batch->unanswered++;
     pthread_mutex_unlock(&batch->lock);
-    if (tag_invalidate_owed(guard, key, PAY_LIMIT_MS, confirmed, row) != GUARD_OK)
+    if (outbox_invalidate(guard, key, PAY_LIMIT_MS, confirmed, row) != GUARD_OK)
         batch_answer(batch);
 }
 
@@ -199,68 +194,58 @@ static bool batch_wait(struct outbox *outbox, struct batch *batch)
 
 /* ---- settling ---- */
 
-/* Appends to "{1,2" and closes it later; room was made for all. */
-static void list_add(char *list, size_t *used, int64_t id)
-{
-    *used += (size_t)sprintf(list + *used, "%s%" PRId64, *used > 1 ? "," : "", id);
-}
-
 /* The ids of the rows that were paid, or of the others. */
-static size_t list_rows(const struct outbox *outbox, const struct batch *batch, bool paid, char *list)
+static void list_rows(const struct outbox *outbox, const struct batch *batch, bool paid, struct pg_array *ids)
 {
-    size_t used = 1, count = 0;
-
-    list[0] = '{';
     for (size_t at = 0; at < batch->row_count; at++) {
-        if (batch->rows[batch->rows[at].same_as].paid != paid)
-            continue;
-        list_add(list, &used, strtoll(rows_text(&outbox->rows, at, 0), NULL, 10));
-        count++;
+        if (batch->rows[batch->rows[at].same_as].paid == paid)
+            pg_array_add(ids, rows_text(&outbox->rows, at, 0));
     }
-    memcpy(list + used, "}", 2);
-    return count;
 }
 
 /* False: some could not be paid, or that they were could not be noted. */
 static bool settle_batch(struct outbox *outbox, const struct batch *batch)
 {
-    char list[BATCH_ROWS * ID_BYTES + 2];
-    const size_t paid = list_rows(outbox, batch, true, list);
+    char text[PG_ARRAY_NUMBERS_SIZE(BATCH_ROWS)];
+    struct pg_array ids;
 
-    atomic_fetch_add(&outbox->paid, paid);
-    if (paid > 0 && !store_settle(outbox->config.store, list, "{}", batch->cache))
+    pg_array_init(&ids, text, sizeof(text));
+    list_rows(outbox, batch, true, &ids);
+    atomic_fetch_add(&outbox->paid, ids.count);
+    if (ids.count > 0 && !store_settle(outbox->config.store, text, "{}", batch->cache))
         return false;
-    const size_t unpaid = list_rows(outbox, batch, false, list);
-    atomic_fetch_add(&outbox->unpaid, unpaid);
-    if (unpaid == 0)
+    pg_array_init(&ids, text, sizeof(text));
+    list_rows(outbox, batch, false, &ids);
+    atomic_fetch_add(&outbox->unpaid, ids.count);
+    if (ids.count == 0)
         return true;
-    log_event(LOG_LEVEL_WARNING, "outbox_unpaid", "rows=%zu reason=\"Redis did not confirm\"", unpaid);
-    store_return(outbox->config.store, list, batch->cache);
+    log_event(LOG_LEVEL_WARNING, "outbox_unpaid", "rows=%zu reason=\"Redis did not confirm\"", ids.count);
+    store_return(outbox->config.store, text, batch->cache);
     return false;
 }
 
 /* What was settled in vain comes due, and is paid once more. */
 static void settle_writes(struct outbox *outbox)
 {
-    static const size_t list_bytes = SETTLE_MAX * ID_BYTES + 2;
+    static const size_t text_bytes = PG_ARRAY_NUMBERS_SIZE(SETTLE_MAX);
     char cache[GUARD_CACHE_ID_BYTES + 1];
-    char *list = malloc(list_bytes);
-    size_t used = 1;
+    char *text = malloc(text_bytes);
+    struct pg_array ids;
 
+    if (text == NULL)
+        return;
+    pg_array_init(&ids, text, text_bytes);
     pthread_mutex_lock(&outbox->lock);
-    const size_t count = list != NULL ? outbox->transaction_count : 0;
-    for (size_t i = 0; i < count; i++)
-        list_add(list, &used, outbox->transactions[i]);
-    outbox->transaction_count -= count;
+    for (size_t i = 0; i < outbox->transaction_count; i++)
+        pg_array_add_number(&ids, outbox->transactions[i]);
+    outbox->transaction_count = 0;
     memcpy(cache, outbox->settled_cache, sizeof(cache));
     pthread_mutex_unlock(&outbox->lock);
-    if (count > 0) {
-        list[0] = '{';
-        memcpy(list + used, "}", 2);
-        store_settle(outbox->config.store, "{}", list, cache);
-        atomic_fetch_add(&outbox->settled, count);
+    if (ids.count > 0) {
+        store_settle(outbox->config.store, "{}", text, cache);
+        atomic_fetch_add(&outbox->settled, ids.count);
     }
-    free(list);
+    free(text);
 }
 
 /* ---- the caches ---- */
@@ -312,11 +297,11 @@ static bool beat(struct outbox *outbox)
         outbox->cache[0] = '\0';
         outbox->beat_at_ms = 0;
     }
-    if (id[0] == '\0' || now_ms() < outbox->beat_at_ms)
+    if (id[0] == '\0' || clock_ms() < outbox->beat_at_ms)
         return false;
-    const uint64_t since_ms = cache_gate_now_ms();
+    const uint64_t since_ms = clock_boot_ms();
     const bool is_said = store_beat(outbox->config.store, &said, outbox->stop_fd, &is_new, &cache_count);
-    outbox->beat_at_ms = now_ms() + (is_said ? gate->beat_ms : TROUBLE_PAUSE_MS);
+    outbox->beat_at_ms = clock_ms() + (is_said ? gate->beat_ms : TROUBLE_PAUSE_MS);
     if (!is_said)
         return false;
     const bool is_another = note_beat(outbox, id, is_new, cache_count);
@@ -353,22 +338,15 @@ static void forget_purchases(struct outbox *outbox)
 {
     uint32_t count = 0;
 
-    if (now_ms() < outbox->forget_at_ms)
+    if (clock_ms() < outbox->forget_at_ms)
         return;
     store_forget(outbox->config.store, FORGET_ROWS, outbox->stop_fd, &count);
-    outbox->forget_at_ms = now_ms() + (count == FORGET_ROWS ? FORGET_PAUSE_MS : FORGET_EVERY_MS);
+    outbox->forget_at_ms = clock_ms() + (count == FORGET_ROWS ? FORGET_PAUSE_MS : FORGET_EVERY_MS);
 }
 
 static uint32_t least_of(uint32_t left, uint32_t right)
 {
     return left < right ? left : right;
-}
-
-static uint32_t forget_in_ms(const struct outbox *outbox)
-{
-    const uint64_t now = now_ms();
-
-    return now < outbox->forget_at_ms ? (uint32_t)(outbox->forget_at_ms - now) : 0;
 }
 
 /* Everything that is due; returns how long it may take until something else is. */
@@ -392,7 +370,7 @@ static uint32_t work_off(struct outbox *outbox)
         return TROUBLE_PAUSE_MS;
     }
     const uint32_t next_ms = owing.next_ms > 0 ? owing.next_ms : HELD_PAUSE_MS;
-    return least_of(least_of(next_ms, outbox->config.poll_ms), forget_in_ms(outbox));
+    return least_of(least_of(next_ms, outbox->config.poll_ms), clock_left_ms(outbox->forget_at_ms));
 }
 
 /* ---- listening and waiting ---- */
@@ -402,9 +380,9 @@ static void listen_again(struct outbox *outbox)
 {
     struct pg_fault fault;
 
-    if (pg_listener_is_up(outbox->listener) || now_ms() < outbox->connect_at_ms)
+    if (pg_listener_is_up(outbox->listener) || clock_ms() < outbox->connect_at_ms)
         return;
-    outbox->connect_at_ms = now_ms() + CONNECT_PAUSE_MS;
+    outbox->connect_at_ms = clock_ms() + CONNECT_PAUSE_MS;
     const enum pg_outcome outcome =
         pg_listener_connect(outbox->listener, CONNECT_LIMIT_MS, outbox->stop_fd, &fault);
     atomic_store(&outbox->listening, outcome == PG_OK);
@@ -438,12 +416,11 @@ static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *s
                             {.fd = outbox->look_fd, .events = POLLIN},
                             {.fd = outbox->settle_fd, .events = POLLIN},
                             {.fd = pg_listener_fd(outbox->listener), .events = POLLIN}};
-    const uint64_t now = now_ms();
 
-    if (poll(fds, 4, until_ms > now ? (int)(until_ms - now) : 0) <= 0)
+    if (poll(fds, 4, (int)clock_left_ms(until_ms)) <= 0)
         return false;
     if (drain_event(outbox->settle_fd, fds[2].revents) && *settle_at_ms == UINT64_MAX)
-        *settle_at_ms = now_ms() + SETTLE_PAUSE_MS;
+        *settle_at_ms = clock_ms() + SETTLE_PAUSE_MS;
     if (fds[3].revents != 0)
         hear(outbox);
     return fds[0].revents != 0 || drain_event(outbox->look_fd, fds[1].revents) || fds[3].revents != 0;
@@ -451,7 +428,7 @@ static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *s
 
 static uint64_t beat_due_ms(const struct outbox *outbox)
 {
-    const uint64_t look_ms = outbox->cache[0] != '\0' ? 0 : now_ms() + NAME_PAUSE_MS;
+    const uint64_t look_ms = outbox->cache[0] != '\0' ? 0 : clock_ms() + NAME_PAUSE_MS;
 
     return outbox->beat_at_ms > look_ms ? outbox->beat_at_ms : look_ms;
 }
@@ -466,14 +443,14 @@ static uint64_t earliest_of(uint64_t left_ms, uint64_t right_ms)
 static void wait_some(struct outbox *outbox, uint32_t pause_ms)
 {
     const bool deaf = !pg_listener_is_up(outbox->listener);
-    const uint64_t end_ms = now_ms() + (deaf && pause_ms > CONNECT_PAUSE_MS ? CONNECT_PAUSE_MS : pause_ms);
+    const uint64_t end_ms = clock_ms() + (deaf && pause_ms > CONNECT_PAUSE_MS ? CONNECT_PAUSE_MS : pause_ms);
     uint64_t settle_at_ms = UINT64_MAX;
 
-    while (now_ms() < end_ms) {
+    while (clock_ms() < end_ms) {
         const uint64_t until_ms = earliest_of(earliest_of(settle_at_ms, beat_due_ms(outbox)), end_ms);
         if (wait_for_event(outbox, until_ms, &settle_at_ms))
             return;
-        if (now_ms() >= settle_at_ms) {
+        if (clock_ms() >= settle_at_ms) {
             settle_writes(outbox);
             settle_at_ms = UINT64_MAX;
         }
@@ -512,6 +489,16 @@ void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *ca
         eventfd_write(outbox->settle_fd, 1);
 }
 
+enum guard_status outbox_invalidate(struct guard *guard, const char *target, uint32_t limit_ms,
+                                    guard_invalidate_done *done, void *context)
+{
+    const char *tag = target_tag(target);
+
+    if (tag != NULL)
+        return guard_invalidate_tag(guard, tag, limit_ms, done, context);
+    return guard_invalidate(guard, target, limit_ms, done, context);
+}
+
 void outbox_look(struct outbox *outbox)
 {
     eventfd_write(outbox->look_fd, 1);
@@ -548,18 +535,6 @@ static void outbox_free(struct outbox *outbox)
     free(outbox);
 }
 
-/* Signals belong to the thread that waits for them. */
-static bool start(struct outbox *outbox)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&outbox->thread, NULL, run, outbox) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 struct outbox *outbox_open(const struct outbox_config *config)
 {
     struct outbox *outbox = calloc(1, sizeof(*outbox));
@@ -574,7 +549,7 @@ struct outbox *outbox_open(const struct outbox_config *config)
     outbox->settle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->listener = pg_listener_open(config->conninfo, "invalidations");
     if (outbox->stop_fd < 0 || outbox->look_fd < 0 || outbox->settle_fd < 0 || outbox->listener == NULL ||
-        !start(outbox)) {
+        !thread_start(&outbox->thread, run, outbox)) {
         outbox_free(outbox);
         return NULL;
     }

@@ -51,6 +51,10 @@ void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *ca
 /* A write could not be paid by its own process: look soon. Never blocks. */
 void outbox_look(struct outbox *outbox);
 
+/* Invalidates the target of a row, a key or a tag (document.h). As guard_invalidate(). */
+enum guard_status outbox_invalidate(struct guard *guard, const char *target, uint32_t limit_ms,
+                                    guard_invalidate_done *done, void *context);
+
 struct outbox_stats {
     uint64_t paid, unpaid;             /* rows by whether Redis confirmed; unpaid ones are tried again */
     uint64_t settled;                  /* writes paid by this process before they were answered */

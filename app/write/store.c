@@ -2,18 +2,17 @@
 /* store.c - see store.h. */
 #include "app/write/store.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
+#include "app/base/number.h"
 #include "app_statements.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 enum {
-    NUMBER_BYTES = 24,
     ROWS_BYTES_MAX = 4 << 20,
     OUTBOX_LIMIT_MS = 2000, /* of a statement on the outbox */
 };
@@ -55,11 +54,6 @@ struct store {
 
 /* ---- asking ---- */
 
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
-
 struct ask {
     enum statement statement;
     const char *const *params;
@@ -70,11 +64,10 @@ struct ask {
 static enum pg_outcome run(struct store *store, const struct ask *ask, struct rows *rows,
                            struct pg_fault *fault)
 {
-    const uint64_t now = now_ms();
     const struct pg_request request = {
         .statement = ask->statement,
         .params = ask->params,
-        .left_ms = now < ask->deadline_ms ? (uint32_t)(ask->deadline_ms - now) : 0,
+        .left_ms = clock_left_ms(ask->deadline_ms),
         .cancel_fd = ask->cancel_fd,
     };
     enum pg_outcome outcome = pg_query(store->pool, &request, rows, fault);
@@ -91,13 +84,9 @@ static enum pg_outcome run(struct store *store, const struct ask *ask, struct ro
 static int64_t number_of(const struct rows *rows, size_t column, int64_t absent)
 {
     const char *text = rows->row_count > 0 ? rows_text(rows, 0, column) : NULL;
+    int64_t number;
 
-    return text != NULL ? strtoll(text, NULL, 10) : absent;
-}
-
-static void number_text(int64_t number, char out[NUMBER_BYTES])
-{
-    snprintf(out, NUMBER_BYTES, "%" PRId64, number);
+    return text != NULL && number_parse_signed(text, &number) ? number : absent;
 }
 
 /* ---- writing ---- */
@@ -123,7 +112,7 @@ static enum write_outcome outcome_of(enum pg_outcome outcome, const struct pg_fa
 static enum write_outcome change(struct store *store, const struct store_write *write, struct rows *rows,
                                  struct write_result *result)
 {
-    char id[NUMBER_BYTES], price[NUMBER_BYTES], stock[NUMBER_BYTES], category[NUMBER_BYTES];
+    char id[NUMBER_SIZE], price[NUMBER_SIZE], stock[NUMBER_SIZE], category[NUMBER_SIZE];
     const struct write_fields *fields = write->fields;
     const char *const params[] = {id,
                                   write->versions,
@@ -135,10 +124,10 @@ static enum write_outcome change(struct store *store, const struct store_write *
     const struct ask ask = {CHANGE_PRODUCT, params, write->deadline_ms, -1};
     struct pg_fault fault;
 
-    number_text((int64_t)write->id, id);
-    number_text(fields->price_cents, price);
-    number_text(fields->stock, stock);
-    number_text(fields->category_id, category);
+    number_print((int64_t)write->id, id);
+    number_print(fields->price_cents, price);
+    number_print(fields->stock, stock);
+    number_print(fields->category_id, category);
     const enum pg_outcome outcome = run(store, &ask, rows, &fault);
     if (outcome == PG_REJECTED && strcmp(fault.sqlstate, "23503") == 0) {
         write_error_add(result->errors, "category_id", "no category of the third level");
@@ -179,13 +168,13 @@ static enum write_outcome recall(struct store *store, const struct store_write *
 static enum write_outcome buy(struct store *store, const struct store_write *write, struct rows *rows,
                               struct write_result *result, bool *key_was_used)
 {
-    char id[NUMBER_BYTES], quantity[NUMBER_BYTES];
+    char id[NUMBER_SIZE], quantity[NUMBER_SIZE];
     const char *const params[] = {id, quantity, write->key};
     const struct ask ask = {PURCHASE_PRODUCT, params, write->deadline_ms, -1};
     struct pg_fault fault;
 
-    number_text((int64_t)write->id, id);
-    number_text(write->fields->quantity, quantity);
+    number_print((int64_t)write->id, id);
+    number_print(write->fields->quantity, quantity);
     const enum pg_outcome outcome = run(store, &ask, rows, &fault);
     *key_was_used = strcmp(fault.sqlstate, "23505") == 0;
     if (outcome != PG_OK)
@@ -251,7 +240,7 @@ void store_write(struct store *store, const struct store_write *write, struct wr
 static bool run_outbox(struct store *store, enum statement statement, const char *const *params,
                        int cancel_fd, struct rows *rows)
 {
-    const struct ask ask = {statement, params, now_ms() + OUTBOX_LIMIT_MS, cancel_fd};
+    const struct ask ask = {statement, params, clock_ms() + OUTBOX_LIMIT_MS, cancel_fd};
     struct pg_fault fault;
 
     return run(store, &ask, rows, &fault) == PG_OK;
@@ -270,22 +259,22 @@ static bool run_without_rows(struct store *store, enum statement statement, cons
 bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
                 struct rows *rows)
 {
-    char id[NUMBER_BYTES];
+    char id[NUMBER_SIZE];
     const char *const params[] = {id, cache};
     const struct ask ask = {OWED_INVALIDATIONS, params, deadline_ms, -1};
     struct pg_fault fault;
 
-    number_text(transaction_id, id);
+    number_print(transaction_id, id);
     return run(store, &ask, rows, &fault) == PG_OK;
 }
 
 bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
 {
-    char count[NUMBER_BYTES], lease[NUMBER_BYTES];
+    char count[NUMBER_SIZE], lease[NUMBER_SIZE];
     const char *const params[] = {count, lease, claim->cache};
 
-    number_text(claim->count_max, count);
-    number_text(claim->lease_ms, lease);
+    number_print(claim->count_max, count);
+    number_print(claim->lease_ms, lease);
     return run_outbox(store, CLAIM_INVALIDATIONS, params, cancel_fd, rows);
 }
 
@@ -314,11 +303,11 @@ bool store_unpaid(struct store *store, const char *transactions, uint64_t deadli
 
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
 {
-    char most[NUMBER_BYTES];
+    char most[NUMBER_SIZE];
     const char *const params[] = {most};
     struct rows rows;
 
-    number_text(count_max, most);
+    number_print(count_max, most);
     rows_init(&rows, ROWS_BYTES_MAX);
     const bool ran = run_outbox(store, FORGET_PURCHASES, params, cancel_fd, &rows);
     *count = ran ? (uint32_t)number_of(&rows, 0, 0) : 0;
@@ -348,12 +337,12 @@ bool store_measure(struct store *store, const char *cache, int cancel_fd, struct
 bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
                 uint32_t *cache_count)
 {
-    char beat_ms[NUMBER_BYTES], silence_ms[NUMBER_BYTES];
+    char beat_ms[NUMBER_SIZE], silence_ms[NUMBER_SIZE];
     const char *const params[] = {beat->cache, beat->label, beat_ms, silence_ms};
     struct rows rows;
 
-    number_text((int64_t)beat->beat_ms, beat_ms);
-    number_text((int64_t)beat->silence_ms, silence_ms);
+    number_print((int64_t)beat->beat_ms, beat_ms);
+    number_print((int64_t)beat->silence_ms, silence_ms);
     rows_init(&rows, ROWS_BYTES_MAX);
     const bool ran = run_outbox(store, BEAT_CACHE, params, cancel_fd, &rows) && rows.row_count > 0;
     *is_new = ran && strcmp(rows_text(&rows, 0, 0), "t") == 0;

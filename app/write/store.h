@@ -5,7 +5,7 @@
  * Each is one statement and one transaction (sql/), over connections of its own and with the rights of
  * WRITE_DATABASE_URL, apart from those of the loads.
  *
- * Threads: any, at most `connection_count` at a time. Time: instants are uv_hrtime() in ms.
+ * Threads: any, at most `connection_count` at a time. Time: instants are those of clock_ms().
  * Errors are logged here, once, with their SQLSTATE.
  */
 #ifndef APP_STORE_H

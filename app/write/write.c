@@ -78,14 +78,11 @@ bool write_if_match(const char *line, struct write_versions *versions)
 
 void write_versions_text(const struct write_versions *versions, char out[WRITE_VERSIONS_BYTES])
 {
-    size_t used = 0;
+    struct pg_array array;
 
-    out[used++] = '{';
+    pg_array_init(&array, out, WRITE_VERSIONS_BYTES);
     for (size_t i = 0; i < versions->count; i++)
-        used += (size_t)snprintf(out + used, WRITE_VERSIONS_BYTES - used, "%s%s", i > 0 ? "," : "",
-                                 versions->list[i]);
-    assert(used + 2 <= WRITE_VERSIONS_BYTES);
-    memcpy(out + used, "}", 2);
+        pg_array_add(&array, versions->list[i]);
 }
 
 bool write_key_parse(const char *value, char out[WRITE_KEY_SIZE])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * write.h - a write as data: what a client may send, what can become of it, and what he is answered.
+ * write.h - a write as data: what a client may send, what can become of it, and what is known of it afterwards.
  *
  *     kind             request                                    body
  *     WRITE_PRODUCT    PUT /products/{id}, If-Match               {"name","description","price_cents","stock"
@@ -17,7 +17,7 @@
 #define APP_WRITE_H
 
 #include "app/catalog/catalog_json.h"
-#include "app/http/answer.h"
+#include "app/pg/pg_array.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ struct json_t;
 enum {
     WRITE_BODY_BYTES_MAX = 131072, /* the longest description with every letter of it escaped fits */
     WRITE_VERSIONS_MAX = 16,
-    WRITE_VERSIONS_BYTES = WRITE_VERSIONS_MAX * CATALOG_VALIDATOR_SIZE + 2,
+    WRITE_VERSIONS_BYTES = PG_ARRAY_SIZE(WRITE_VERSIONS_MAX, CATALOG_VALIDATOR_SIZE),
     WRITE_KEY_SIZE = 65,
     WRITE_ERRORS_BYTES = 512,
 };
@@ -102,10 +102,5 @@ void write_fields_clear(struct write_fields *fields);
 
 /* Adds one element to `errors`; what does not fit any more is left out. */
 void write_error_add(char errors[WRITE_ERRORS_BYTES], const char *field, const char *detail);
-
-/* ---- the answer ---- */
-
-void write_answer(const struct write_result *result, enum write_kind kind, uint64_t id, const char *path,
-                  struct answer *out);
 
 #endif

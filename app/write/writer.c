@@ -6,16 +6,14 @@
  */
 #include "app/write/writer.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
-#include "app/base/tag.h"
+#include "app/base/thread.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-#include <uv.h>
 
 enum {
     INVALIDATE_LIMIT_MS = 500, /* at least, for what is owed, and again for Redis; then the answer goes out */
@@ -45,11 +43,6 @@ struct writer {
     _Atomic uint64_t outcomes[WRITE_OUTCOME_COUNT];
     _Atomic uint64_t invisible;
 };
-
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
 
 struct write_job *write_job_new(enum write_kind kind, uint64_t id, size_t body_size)
 {
@@ -143,7 +136,7 @@ static void confirmed(void *context, const struct guard_invalidated *result)
 static void invalidate(struct write_job *job, const char *key)
 {
     atomic_fetch_add(&job->unconfirmed, 1);
-    if (tag_invalidate_owed(job->writer->guard, key, job->writer->invalidate_limit_ms, confirmed, job) ==
+    if (outbox_invalidate(job->writer->guard, key, job->writer->invalidate_limit_ms, confirmed, job) ==
         GUARD_OK)
         return;
     atomic_store(&job->missed, true);
@@ -157,7 +150,7 @@ static void invalidate_owed(struct write_job *job)
 
     rows_init(&rows, ROWS_BYTES_MAX);
     if (!store_owed(job->writer->store, job->transaction_id, cache,
-                    now_ms() + job->writer->invalidate_limit_ms, &rows))
+                    clock_ms() + job->writer->invalidate_limit_ms, &rows))
         atomic_store(&job->missed, true);
     job->to_others = rows.row_count > 0 && strcmp(rows_text(&rows, 0, 1), "t") == 0;
     for (size_t row = 0; row < rows.row_count; row++)
@@ -173,7 +166,7 @@ static void publish(struct write_job *job)
     invalidate_owed(job);
     memcpy(job->others.cache, job->cache, sizeof(job->cache));
     job->others.transaction_id = job->transaction_id;
-    job->others.deadline_ms = now_ms() + job->writer->invalidate_limit_ms;
+    job->others.deadline_ms = clock_ms() + job->writer->invalidate_limit_ms;
     job->others.told = others_told_us;
     job->others.context = job;
     confirm(job);
@@ -228,7 +221,7 @@ static struct write_job *take(struct writer *writer)
         DL_DELETE(writer->queue, job);
         writer->queued--;
         writer->running++;
-        job->result.outcome = refusal(writer, job, now_ms());
+        job->result.outcome = refusal(writer, job, clock_ms());
     }
     pthread_mutex_unlock(&writer->lock);
     return job;
@@ -257,7 +250,7 @@ enum write_outcome writer_submit(struct writer *writer, struct write_job *job)
     enum write_outcome outcome = WRITE_DONE;
 
     job->writer = writer;
-    job->deadline_ms = now_ms() + writer->limit_ms;
+    job->deadline_ms = clock_ms() + writer->limit_ms;
     pthread_mutex_lock(&writer->lock);
     if (writer->draining)
         outcome = WRITE_CLOSING;
@@ -292,20 +285,13 @@ void writer_stats(struct writer *writer, struct writer_stats *out)
 
 /* ---- opening and closing ---- */
 
-/* Signals belong to the thread that waits for them. */
 static bool start_workers(struct writer *writer, size_t count)
 {
-    sigset_t all, before;
-
     writer->threads = calloc(count, sizeof(*writer->threads));
     if (writer->threads == NULL)
         return false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (writer->thread_count < count &&
-           pthread_create(&writer->threads[writer->thread_count], NULL, work, writer) == 0)
+    while (writer->thread_count < count && thread_start(&writer->threads[writer->thread_count], work, writer))
         writer->thread_count++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return writer->thread_count == count;
 }
 
@@ -362,7 +348,7 @@ void writer_drain(struct writer *writer, uint32_t drain_ms)
 {
     pthread_mutex_lock(&writer->lock);
     writer->draining = true;
-    writer->refuse_at_ms = now_ms() + drain_ms;
+    writer->refuse_at_ms = clock_ms() + drain_ms;
     pthread_mutex_unlock(&writer->lock);
 }
 

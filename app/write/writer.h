@@ -27,6 +27,7 @@
 #include "app/write/write.h"
 #include "guard/guard.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct write_job;

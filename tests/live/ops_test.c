@@ -55,9 +55,7 @@ static void service_open(struct service *service, const char *path)
                                          .loops = 1,
                                          .connections_max = 10,
                                          .guard = service->guard,
-                                         .catalog = service->kind,
-                                         .category = service->kind,
-                                         .product = service->kind};
+                                         .kinds = {service->kind, service->kind, service->kind}};
     assert_true(server_open(&server, &service->server));
     snprintf(service->host, sizeof service->host, path != NULL ? "unix:%s" : "127.0.0.1", path);
     snprintf(ops_listen, sizeof ops_listen, path != NULL ? "%s" : "%s:%u", service->host,

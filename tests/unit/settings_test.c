@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
+#include "app/base/address.h"
 #include "app/base/settings.h"
 
 #include <setjmp.h>
@@ -397,24 +398,24 @@ static void help_prints_every_setting_with_its_default(void **state)
 
 static void an_address_is_taken_apart(void **state)
 {
-    struct settings_address address;
+    struct address address;
     (void)state;
-    assert_true(settings_address_parse("[::1]:8080", &address));
+    assert_true(address_parse("[::1]:8080", &address));
     assert_string_equal(address.host, "::1");
     assert_int_equal(address.port, 8080);
     assert_false(address.is_unix);
-    assert_true(settings_address_parse("unix:/run/catalogd.sock", &address));
+    assert_true(address_parse("unix:/run/catalogd.sock", &address));
     assert_string_equal(address.host, "/run/catalogd.sock");
     assert_true(address.is_unix);
-    assert_true(settings_address_parse("example.org:0", &address));
+    assert_true(address_parse("example.org:0", &address));
     assert_string_equal(address.host, "example.org");
     assert_int_equal(address.port, 0);
 
     char path[120] = "unix:";
     memset(path + 5, 'x', 107);
-    assert_true(settings_address_parse(path, &address));
+    assert_true(address_parse(path, &address));
     path[5 + 107] = 'x';
-    assert_false(settings_address_parse(path, &address));
+    assert_false(address_parse(path, &address));
 }
 
 int main(void)
