@@ -9,19 +9,16 @@
 #include "tests/support/relay.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum {
     PROCESSES = 2,
@@ -165,7 +162,7 @@ static void change_while_loading(struct fleet *fleet, const char *const *setting
 }
 
 /* Much of its limit is left: the load that was voided is cancelled. */
-static void a_row_changed_early_in_its_load_is_loaded_again(void **state)
+TEST(a_row_changed_early_in_its_load_is_loaded_again)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=3000", "LOAD_LIMIT_MS=10000", NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
@@ -176,7 +173,7 @@ static void a_row_changed_early_in_its_load_is_loaded_again(void **state)
 
 /* Less than half of its limit is left: it goes on, comes back with the old row, and whoever asked meanwhile must not get
  * that. */
-static void a_row_changed_late_in_its_load_is_loaded_again(void **state)
+TEST(a_row_changed_late_in_its_load_is_loaded_again)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=6000", "LOAD_LIMIT_MS=8000", "DEADLINE_MS=28000",
                                     FLEET_PATIENT, NULL};
@@ -206,7 +203,7 @@ static void change_the_row_before_the_fill(void *context)
     relay_pass(held->relay);
 }
 
-static void a_fill_that_an_invalidation_overtook_is_refused(void **state)
+TEST(a_fill_that_an_invalidation_overtook_is_refused)
 {
     struct fleet *fleet = *state;
     struct relay *relay = NULL;
@@ -247,7 +244,7 @@ static void a_fill_that_an_invalidation_overtook_is_refused(void **state)
 
 /* ---- before the load, after the fill, and what was absent ---- */
 
-static void a_cached_row_that_changed_is_loaded_once_more(void **state)
+TEST(a_cached_row_that_changed_is_loaded_once_more)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -271,7 +268,7 @@ static void a_cached_row_that_changed_is_loaded_once_more(void **state)
     assert_false(done.value_dropped || done.load_voided);
 }
 
-static void a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated(void **state)
+TEST(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated)
 {
     struct fleet *fleet = *state;
     enum { ID = 700000001 };
@@ -379,7 +376,7 @@ static void edit_under_way(struct fleet *fleet, const char *delay)
 }
 
 /* Quick loads end before their loss is known, slow ones are cancelled for it. */
-static void whoever_begins_after_an_invalidation_sees_the_row_it_was_for(void **state)
+TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for)
 {
     edit_under_way(*state, "LOAD_DELAY_MS=0");
     edit_under_way(*state, "LOAD_DELAY_MS=2");
@@ -458,7 +455,7 @@ static void watch_the_lease_go(void *context)
     orphan->free_us = net_now_us();
 }
 
-static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **state)
+TEST(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -478,17 +475,4 @@ static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **
                 net_now_us() < orphan.free_us + (uint64_t)SECOND_LEASE_MS * 1000 * 2 / 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_row_changed_early_in_its_load_is_loaded_again, fleet_end),
-        cmocka_unit_test_teardown(a_row_changed_late_in_its_load_is_loaded_again, fleet_end),
-        cmocka_unit_test_teardown(a_fill_that_an_invalidation_overtook_is_refused, fleet_end),
-        cmocka_unit_test_teardown(a_cached_row_that_changed_is_loaded_once_more, fleet_end),
-        cmocka_unit_test_teardown(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated,
-                                  fleet_end),
-        cmocka_unit_test_teardown(whoever_begins_after_an_invalidation_sees_the_row_it_was_for, fleet_end),
-        cmocka_unit_test_teardown(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts, fleet_end),
-    };
-    return cmocka_run_group_tests_name("freshness", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

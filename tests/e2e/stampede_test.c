@@ -9,15 +9,12 @@
 #include "tests/support/relay.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
     PROCESSES = 2,
@@ -94,7 +91,7 @@ static void assert_hot(const struct fleet *fleet, const char *path)
     }
 }
 
-static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
+TEST(thirty_bursts_on_cold_keys_make_one_query_each)
 {
     struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -125,7 +122,7 @@ static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
     assert_int_equal(fleet_sum(fleet, "guard_loads_uncached_total"), 0);
 }
 
-static void a_cold_category_and_the_whole_catalog_are_one_query_each(void **state)
+TEST(a_cold_category_and_the_whole_catalog_are_one_query_each)
 {
     struct fleet *fleet = *state;
     struct burst_summary summary;
@@ -145,7 +142,7 @@ static void a_cold_category_and_the_whole_catalog_are_one_query_each(void **stat
 
 /* Without a delay the answer is there while requests still come in: some find the flight, some its end, some
  * the value. */
-static void wherever_a_request_meets_a_quick_load_there_is_one_query(void **state)
+TEST(wherever_a_request_meets_a_quick_load_there_is_one_query)
 {
     struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -169,7 +166,7 @@ static void wherever_a_request_meets_a_quick_load_there_is_one_query(void **stat
 
 /* ---- in the shadow ---- */
 
-static void mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save(void **state)
+TEST(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save)
 {
     enum { GETS = 200, WAIT_MS = 10 };
     static const char *const SHADOW[] = {"LOAD_DELAY_MS=150", "GUARD_MODE=shadow", NULL};
@@ -192,7 +189,7 @@ static void mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_sa
 
 /* ---- the row is absent ---- */
 
-static void an_absent_row_is_asked_for_once(void **state)
+TEST(an_absent_row_is_asked_for_once)
 {
     struct fleet *fleet = *state;
     struct burst_summary summary;
@@ -247,7 +244,7 @@ static void wait_until_the_failure_is_forgotten(struct fleet *fleet, const char 
 
 /* LEASE_MS is far above everything else here: who waited for a lease to expire would be seen. A window ends when the
  * test says so. */
-static void a_failed_query_is_one_query_per_window_and_two_across_its_edge(void **state)
+TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, mend_and_end)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], failure_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
@@ -282,7 +279,7 @@ static void a_failed_query_is_one_query_per_window_and_two_across_its_edge(void 
 }
 
 /* The herd never pauses, over many windows: each window lets one of it through. */
-static void a_herd_that_never_rests_makes_one_query_per_failure_window(void **state)
+TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend_and_end)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -302,7 +299,7 @@ static void a_herd_that_never_rests_makes_one_query_per_failure_window(void **st
     assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), WINDOWS, windows);
 }
 
-static void a_query_over_its_limit_fails_once_for_everybody(void **state)
+TEST(a_query_over_its_limit_fails_once_for_everybody)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -344,7 +341,7 @@ static void watch_the_lease(void *context)
     probe_gate_open(&watched->gate);
 }
 
-static void a_query_slower_than_the_lease_is_kept_by_renewing_it(void **state)
+TEST(a_query_slower_than_the_lease_is_kept_by_renewing_it)
 {
     struct fleet *fleet = *state;
     struct long_load watched = {.fleet = fleet};
@@ -382,7 +379,7 @@ static void let_the_leader_finish_first(void *context)
     relay_pass(race->relay);
 }
 
-static void who_misses_before_the_fill_and_acquires_after_it_finds_the_value(void **state)
+TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
 {
     struct fleet *fleet = *state;
     struct relay *relay = NULL;
@@ -423,22 +420,4 @@ static void who_misses_before_the_fill_and_acquires_after_it_finds_the_value(voi
     relay_close(&relay);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(thirty_bursts_on_cold_keys_make_one_query_each, fleet_end),
-        cmocka_unit_test_teardown(a_cold_category_and_the_whole_catalog_are_one_query_each, fleet_end),
-        cmocka_unit_test_teardown(wherever_a_request_meets_a_quick_load_there_is_one_query, fleet_end),
-        cmocka_unit_test_teardown(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save,
-                                  fleet_end),
-        cmocka_unit_test_teardown(an_absent_row_is_asked_for_once, fleet_end),
-        cmocka_unit_test_teardown(a_failed_query_is_one_query_per_window_and_two_across_its_edge,
-                                  mend_and_end),
-        cmocka_unit_test_teardown(a_herd_that_never_rests_makes_one_query_per_failure_window, mend_and_end),
-        cmocka_unit_test_teardown(a_query_over_its_limit_fails_once_for_everybody, fleet_end),
-        cmocka_unit_test_teardown(a_query_slower_than_the_lease_is_kept_by_renewing_it, fleet_end),
-        cmocka_unit_test_teardown(who_misses_before_the_fill_and_acquires_after_it_finds_the_value,
-                                  fleet_end),
-    };
-    return cmocka_run_group_tests_name("stampede", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -5,7 +5,7 @@
 #include "app/base/address.h"
 #include "app/base/settings.h"
 #include "app/http/route.h"
-#include "guard/key.h"
+#include "guard/base/key.h"
 
 #include <assert.h>
 #include <stdlib.h>

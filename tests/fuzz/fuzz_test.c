@@ -5,11 +5,8 @@
  * What libFuzzer finds is kept in corpus/ and stays found, with any compiler. Run from the project's folder.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,79 +100,52 @@ static void survives_its_corpus(const char *name)
     target->run((const uint8_t *)"", 0);
 }
 
-static void replies_of_any_server_are_read_the_same_however_they_are_cut(void **state)
+TEST(replies_of_any_server_are_read_the_same_however_they_are_cut)
 {
-    (void)state;
     survives_its_corpus("reply");
 }
 
-static void messages_of_strangers_are_ignored(void **state)
+TEST(messages_of_strangers_are_ignored)
 {
-    (void)state;
     survives_its_corpus("message");
 }
 
-static void an_entry_comes_back_as_it_was_written_or_not_at_all(void **state)
+TEST(an_entry_comes_back_as_it_was_written_or_not_at_all)
 {
-    (void)state;
     survives_its_corpus("envelope");
 }
 
-static void two_keys_never_share_a_spelling(void **state)
+TEST(two_keys_never_share_a_spelling)
 {
-    (void)state;
     survives_its_corpus("key");
 }
 
-static void an_address_is_complete_or_refused(void **state)
+TEST(an_address_is_complete_or_refused)
 {
-    (void)state;
     survives_its_corpus("address");
 }
 
-static void whatever_happens_everybody_is_answered_once(void **state)
+TEST(whatever_happens_everybody_is_answered_once)
 {
-    (void)state;
     survives_its_corpus("core");
 }
 
-static void a_row_has_one_target_and_one_key(void **state)
+TEST(a_row_has_one_target_and_one_key)
 {
-    (void)state;
     survives_its_corpus("route");
 }
 
-static void settings_are_sound_or_refused_with_a_reason(void **state)
+TEST(settings_are_sound_or_refused_with_a_reason)
 {
-    (void)state;
     survives_its_corpus("settings");
 }
 
-static void a_response_is_read_the_same_however_it_is_cut(void **state)
+TEST(a_response_is_read_the_same_however_it_is_cut)
 {
-    (void)state;
     survives_its_corpus("http");
 }
 
-static void a_head_is_accepted_if_it_is_one_of_rfc_9112(void **state)
+TEST(a_head_is_accepted_if_it_is_one_of_rfc_9112)
 {
-    (void)state;
     survives_its_corpus("head");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replies_of_any_server_are_read_the_same_however_they_are_cut),
-        cmocka_unit_test(messages_of_strangers_are_ignored),
-        cmocka_unit_test(an_entry_comes_back_as_it_was_written_or_not_at_all),
-        cmocka_unit_test(two_keys_never_share_a_spelling),
-        cmocka_unit_test(an_address_is_complete_or_refused),
-        cmocka_unit_test(whatever_happens_everybody_is_answered_once),
-        cmocka_unit_test(a_row_has_one_target_and_one_key),
-        cmocka_unit_test(settings_are_sound_or_refused_with_a_reason),
-        cmocka_unit_test(a_response_is_read_the_same_however_it_is_cut),
-        cmocka_unit_test(a_head_is_accepted_if_it_is_one_of_rfc_9112),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

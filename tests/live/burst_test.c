@@ -10,11 +10,8 @@
 #include "load/base/burst.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +24,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { FILES_MAX = 65536, REQUEST_MAX_BYTES = 4096, LIMIT_MS = 20000, BURST_SIZE = 1000, LARGE_BURST = 9000 };
 
@@ -205,9 +200,8 @@ static struct burst_summary run_once(const struct burst_options *options)
 
 /* ---- the barrier ---- */
 
-static void all_requests_are_under_way_before_one_is_answered(void **state)
+TEST(all_requests_are_under_way_before_one_is_answered)
 {
-    (void)state;
     struct burst_options options = options_for("/gather", BURST_SIZE);
     atomic_store(&server.gather_target, BURST_SIZE);
     struct burst_summary summary = run_once(&options);
@@ -217,17 +211,15 @@ static void all_requests_are_under_way_before_one_is_answered(void **state)
     assert_true(summary.p50_us > 0 && summary.p50_us <= summary.p99_us && summary.p99_us <= summary.max_us);
 }
 
-static void thousands_of_connections_come_from_several_addresses(void **state)
+TEST(thousands_of_connections_come_from_several_addresses)
 {
-    (void)state;
     struct burst_options options = options_for("/gather", LARGE_BURST);
     atomic_store(&server.gather_target, LARGE_BURST);
     assert_int_equal(run_once(&options).statuses[200], LARGE_BURST);
 }
 
-static void connections_are_kept_for_another_round(void **state)
+TEST(connections_are_kept_for_another_round)
 {
-    (void)state;
     struct burst *burst = NULL;
     struct burst_summary summary;
     struct burst_options options = options_for("/bytes/10", 50);
@@ -242,9 +234,8 @@ static void connections_are_kept_for_another_round(void **state)
     assert_int_equal(atomic_load(&server.accepted_count) - before, 50);
 }
 
-static void closed_connections_are_made_again(void **state)
+TEST(closed_connections_are_made_again)
 {
-    (void)state;
     struct burst *burst = NULL;
     struct burst_summary summary;
     struct burst_options options = options_for("/close", 50);
@@ -267,9 +258,8 @@ static void path_by_connection(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, "/bytes/%u", index);
 }
 
-static void every_connection_may_ask_for_another_path(void **state)
+TEST(every_connection_may_ask_for_another_path)
 {
-    (void)state;
     struct burst *burst = NULL;
     struct burst_summary summary;
     struct burst_options options = options_for(NULL, 400);
@@ -289,9 +279,8 @@ static void every_connection_may_ask_for_another_path(void **state)
     burst_close(&burst);
 }
 
-static void a_body_of_megabytes_arrives_whole(void **state)
+TEST(a_body_of_megabytes_arrives_whole)
 {
-    (void)state;
     struct burst *burst = NULL;
     struct burst_options options = options_for("/bytes/3000000", 4);
     options.keeps_bodies = true;
@@ -304,9 +293,8 @@ static void a_body_of_megabytes_arrives_whole(void **state)
     burst_close(&burst);
 }
 
-static void headers_are_read_from_the_answer(void **state)
+TEST(headers_are_read_from_the_answer)
 {
-    (void)state;
     char value[32];
     struct burst *burst = NULL;
     struct burst_options options = options_for("/gather", 1);
@@ -325,9 +313,8 @@ struct failure {
     enum burst_outcome outcome;
 };
 
-static void every_failure_has_its_outcome(void **state)
+TEST(every_failure_has_its_outcome)
 {
-    (void)state;
     static const struct failure failures[] = {
         {"/hang", BURST_TIMEOUT}, {"/reset", BURST_RESET}, {"/garbage", BURST_BAD}, {"/half", BURST_RESET}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
@@ -340,9 +327,8 @@ static void every_failure_has_its_outcome(void **state)
     }
 }
 
-static void nobody_listening_is_refused_when_opening(void **state)
+TEST(nobody_listening_is_refused_when_opening)
 {
-    (void)state;
     struct burst *burst = NULL;
     struct burst_options options = options_for("/", 5);
     target.port = net_free_port();
@@ -350,9 +336,8 @@ static void nobody_listening_is_refused_when_opening(void **state)
     assert_null(burst);
 }
 
-static void absurd_options_are_refused(void **state)
+TEST(absurd_options_are_refused)
 {
-    (void)state;
     struct burst *burst = NULL;
     struct burst_options none = options_for("/", 0), many = options_for("/", 20001),
                          pathless = options_for(NULL, 1);
@@ -368,9 +353,8 @@ static void path_of_the_patient(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, index < 30 ? "/hang" : "/bytes/5");
 }
 
-static void the_first_ones_hang_up_and_the_rest_is_served(void **state)
+TEST(the_first_ones_hang_up_and_the_rest_is_served)
 {
-    (void)state;
     struct burst_options options = options_for(NULL, 100);
     options.path_of = path_of_the_patient;
     options.leave_count = 30;
@@ -399,9 +383,8 @@ static void count_only(void *context)
     *(int *)context += 1;
 }
 
-static void events_run_in_their_order_while_requests_wait(void **state)
+TEST(events_run_in_their_order_while_requests_wait)
 {
-    (void)state;
     int count = 0;
     const struct burst_event events[] = {
         {0, count_only, &count}, {30, open_the_gate, &count}, {60, count_only, &count}};
@@ -417,9 +400,8 @@ static void events_run_in_their_order_while_requests_wait(void **state)
 
 /* ---- one at a time ---- */
 
-static void a_single_request_has_its_outcome_too(void **state)
+TEST(a_single_request_has_its_outcome_too)
 {
-    (void)state;
     static const struct {
         const char *path;
         enum http_outcome outcome;
@@ -442,9 +424,8 @@ static void a_single_request_has_its_outcome_too(void **state)
     }
 }
 
-static void raw_bytes_bring_back_what_the_server_said(void **state)
+TEST(raw_bytes_bring_back_what_the_server_said)
 {
-    (void)state;
     struct http_raw raw;
     const char *request = "GET /garbage HTTP/1.1\r\n\r\n", *reset = "GET /reset HTTP/1.1\r\n\r\n";
     http_raw_ask("127.0.0.1", server.port, request, strlen(request), 3000, &raw);
@@ -461,9 +442,8 @@ static void raw_bytes_bring_back_what_the_server_said(void **state)
     http_raw_clear(&raw);
 }
 
-static void percentiles_are_the_nearest_rank(void **state)
+TEST(percentiles_are_the_nearest_rank)
 {
-    (void)state;
     uint64_t values[1000];
     for (uint64_t i = 0; i < 1000; i++)
         values[i] = i + 1;
@@ -479,24 +459,4 @@ static void percentiles_are_the_nearest_rank(void **state)
     assert_int_equal(burst_percentile(values, 0, 50), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_requests_are_under_way_before_one_is_answered),
-        cmocka_unit_test(thousands_of_connections_come_from_several_addresses),
-        cmocka_unit_test(connections_are_kept_for_another_round),
-        cmocka_unit_test(closed_connections_are_made_again),
-        cmocka_unit_test(every_connection_may_ask_for_another_path),
-        cmocka_unit_test(a_body_of_megabytes_arrives_whole),
-        cmocka_unit_test(headers_are_read_from_the_answer),
-        cmocka_unit_test(every_failure_has_its_outcome),
-        cmocka_unit_test(nobody_listening_is_refused_when_opening),
-        cmocka_unit_test(absurd_options_are_refused),
-        cmocka_unit_test(the_first_ones_hang_up_and_the_rest_is_served),
-        cmocka_unit_test(events_run_in_their_order_while_requests_wait),
-        cmocka_unit_test(a_single_request_has_its_outcome_too),
-        cmocka_unit_test(raw_bytes_bring_back_what_the_server_said),
-        cmocka_unit_test(percentiles_are_the_nearest_rank),
-    };
-    return cmocka_run_group_tests(tests, server_start, server_stop);
-}
+TEST_GROUP(.up = server_start, .down = server_stop);

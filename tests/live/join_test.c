@@ -164,10 +164,9 @@ static void scene_open_stale(struct scene *scene)
 }
 
 /* The value has lost its TTL, so the reader does not judge it but asks the script. */
-static void a_lookup_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_lookup_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     expect_row(&scene.fleet, WRITER, "k", "k v1");
     command(&scene, "PERSIST csg1:{%s:k}:v");
@@ -177,10 +176,9 @@ static void a_lookup_answers_only_who_joined_before_it_was_sent(void **state)
     scene_close(&scene);
 }
 
-static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_stale_lookup_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
-    (void)state;
     scene_open_stale(&scene);
     change_row_during_lookup(&scene);
     expect_early_row(&scene, "k v1");
@@ -189,10 +187,9 @@ static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **sta
 }
 
 /* It is held for the early caller, whose soft limit passes meanwhile. */
-static void a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent(void **state)
+TEST(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent)
 {
     struct scene scene;
-    (void)state;
     soft_ms = 1;
     scene_open_stale(&scene);
     soft_ms = 0;
@@ -202,11 +199,10 @@ static void a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sen
     scene_close(&scene);
 }
 
-static void a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
     struct ask first;
-    (void)state;
     scene_open_stale(&scene);
     source_shut(&scene.fleet.source);
     ask_start(&scene.fleet, READER, &first, "k");
@@ -219,10 +215,9 @@ static void a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent
     scene_close(&scene);
 }
 
-static void a_load_that_lost_its_lease_answers_only_who_joined_before_its_query(void **state)
+TEST(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     atomic_store(&scene.fleet.source.stubborn, true);
     start_load(&scene);
@@ -235,10 +230,9 @@ static void a_load_that_lost_its_lease_answers_only_who_joined_before_its_query(
     scene_close(&scene);
 }
 
-static void a_fill_that_is_rejected_answers_only_who_joined_before_its_query(void **state)
+TEST(a_fill_that_is_rejected_answers_only_who_joined_before_its_query)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     change_row_unheard(&scene);
@@ -251,10 +245,9 @@ static void a_fill_that_is_rejected_answers_only_who_joined_before_its_query(voi
 }
 
 /* What is held stays so, on the connection that is given up at the limit; the next one is free. */
-static void a_fill_without_reply_answers_only_who_joined_before_its_query(void **state)
+TEST(a_fill_without_reply_answers_only_who_joined_before_its_query)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, LIMIT_MS);
     start_load(&scene);
     change_row_unheard(&scene);
@@ -269,10 +262,9 @@ static void a_fill_without_reply_answers_only_who_joined_before_its_query(void *
     scene_close(&scene);
 }
 
-static void a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     hold(&scene, RELAY_HOLD_REPLIES, " csg1 v ");
@@ -297,11 +289,10 @@ static void read_lease(struct scene *scene, const char *format, char uuid[37])
     freeReplyObject(reply);
 }
 
-static void every_attempt_has_a_token_of_its_own(void **state)
+TEST(every_attempt_has_a_token_of_its_own)
 {
     struct scene scene;
     char first[37], second[37];
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     read_lease(&scene, "GET csg1:{%s:k}:l", first);
@@ -317,11 +308,10 @@ static void every_attempt_has_a_token_of_its_own(void **state)
 }
 
 /* Sent twice, a token could arrive twice: the second time after an invalidation has voided it. */
-static void a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply(void **state)
+TEST(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply)
 {
     struct scene scene;
     char first[37], second[37];
-    (void)state;
     scene_open(&scene, 0, LIMIT_MS);
     source_shut(&scene.fleet.source);
     hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
@@ -340,10 +330,9 @@ static void a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_r
     scene_close(&scene);
 }
 
-static void a_lease_that_comes_when_nobody_waits_any_more_is_given_back(void **state)
+TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
     ask_start(&scene.fleet, READER, &scene.early, "k");
@@ -358,10 +347,9 @@ static void a_lease_that_comes_when_nobody_waits_any_more_is_given_back(void **s
     scene_close(&scene);
 }
 
-static void a_look_beside_the_refresh_leaves_its_lease_alone(void **state)
+TEST(a_look_beside_the_refresh_leaves_its_lease_alone)
 {
     struct scene scene;
-    (void)state;
     scene_open_stale(&scene);
     source_shut(&scene.fleet.source);
     expect_row(&scene.fleet, READER, "k", "k v1");
@@ -373,10 +361,9 @@ static void a_look_beside_the_refresh_leaves_its_lease_alone(void **state)
     scene_close(&scene);
 }
 
-static void a_load_that_lost_its_lease_is_cancelled_at_once(void **state)
+TEST(a_load_that_lost_its_lease_is_cancelled_at_once)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     change_row(&scene);
@@ -386,10 +373,9 @@ static void a_load_that_lost_its_lease_is_cancelled_at_once(void **state)
     scene_close(&scene);
 }
 
-static void who_waits_behind_a_fill_is_answered_when_the_guard_closes(void **state)
+TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, LIMIT_MS);
     start_load(&scene);
     hold(&scene, RELAY_HOLD_REPLIES, " csg1 v ");
@@ -402,10 +388,9 @@ static void who_waits_behind_a_fill_is_answered_when_the_guard_closes(void **sta
     scene_close(&scene);
 }
 
-static void who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again(void **state)
+TEST(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     scene.fleet.source.verdict = SOURCE_FAIL;
     start_load(&scene);
@@ -420,12 +405,11 @@ static void who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing
     scene_close(&scene);
 }
 
-static void every_load_gives_its_place_back(void **state)
+TEST(every_load_gives_its_place_back)
 {
     enum { PLACES = 2, LOADS = 3 * PLACES };
     struct fleet fleet;
     char key[16], row[24];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.load_workers = fleet.config.load_queue = PLACES / 2;
     fleet_open(&fleet, 1);
@@ -437,25 +421,4 @@ static void every_load_gives_its_place_back(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lookup_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(a_stale_lookup_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent),
-        cmocka_unit_test(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query),
-        cmocka_unit_test(a_fill_that_is_rejected_answers_only_who_joined_before_its_query),
-        cmocka_unit_test(a_fill_without_reply_answers_only_who_joined_before_its_query),
-        cmocka_unit_test(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(every_attempt_has_a_token_of_its_own),
-        cmocka_unit_test(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply),
-        cmocka_unit_test(a_lease_that_comes_when_nobody_waits_any_more_is_given_back),
-        cmocka_unit_test(a_look_beside_the_refresh_leaves_its_lease_alone),
-        cmocka_unit_test(a_load_that_lost_its_lease_is_cancelled_at_once),
-        cmocka_unit_test(who_waits_behind_a_fill_is_answered_when_the_guard_closes),
-        cmocka_unit_test(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again),
-        cmocka_unit_test(every_load_gives_its_place_back),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -68,10 +68,9 @@ static struct guard_result get_body(struct fleet *fleet, size_t i)
     return result;
 }
 
-static void an_unchanged_value_has_a_new_life_without_being_sent(void **state)
+TEST(an_unchanged_value_has_a_new_life_without_being_sent)
 {
     struct fleet fleet;
-    (void)state;
     open_conditional(&fleet, 2);
     get_body(&fleet, 0);
     make_stale(&fleet);
@@ -88,10 +87,9 @@ static void an_unchanged_value_has_a_new_life_without_being_sent(void **state)
     fleet_close(&fleet);
 }
 
-static void an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew(void **state)
+TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
 {
     struct fleet fleet;
-    (void)state;
     open_conditional(&fleet, 1);
     get_body(&fleet, 0);
     make_stale(&fleet);
@@ -107,11 +105,10 @@ static void an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew(void **
     fleet_close(&fleet);
 }
 
-static void an_invalidation_in_between_refuses_what_was_found_unchanged(void **state)
+TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
 {
     struct fleet fleet;
     struct guard_invalidated done;
-    (void)state;
     open_conditional(&fleet, 2);
     get_body(&fleet, 0);
     make_stale(&fleet);
@@ -150,11 +147,10 @@ static void open_early(struct fleet *fleet)
     fleet->policy.early_percent = 10000;
 }
 
-static void a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits(void **state)
+TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
 {
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     open_early(&fleet);
     fleet_open(&fleet, 2);
     load_slowly(&fleet, &ask);
@@ -171,14 +167,13 @@ static void a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits(void **sta
     fleet_close(&fleet);
 }
 
-static void an_early_refresh_that_comes_second_loads_nothing(void **state)
+TEST(an_early_refresh_that_comes_second_loads_nothing)
 {
     struct fleet fleet;
     struct ask ask;
     struct relay *relay = NULL;
     struct guard_invalidated done;
     char url[64];
-    (void)state;
     open_early(&fleet);
     fleet_add(&fleet);
     assert_true(relay_open(rig_redis.port, &relay));
@@ -200,14 +195,4 @@ static void an_early_refresh_that_comes_second_loads_nothing(void **state)
     relay_close(&relay);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_unchanged_value_has_a_new_life_without_being_sent),
-        cmocka_unit_test(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew),
-        cmocka_unit_test(an_invalidation_in_between_refuses_what_was_found_unchanged),
-        cmocka_unit_test(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits),
-        cmocka_unit_test(an_early_refresh_that_comes_second_loads_nothing),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -39,7 +39,7 @@ static void get_all(struct bench *bench, struct caller callers[KEYS], struct see
     turn_over(bench);
 }
 
-static void what_was_asked_in_one_turn_is_one_query(void **state)
+TEST(what_was_asked_in_one_turn_is_one_query)
 {
     struct bench *bench = *state;
     struct caller callers[KEYS];
@@ -66,7 +66,7 @@ static void what_was_asked_in_one_turn_is_one_query(void **state)
     bench_close(bench);
 }
 
-static void who_must_wait_for_another_process_holds_nobody_up(void **state)
+TEST(who_must_wait_for_another_process_holds_nobody_up)
 {
     struct bench *bench = *state;
     struct caller callers[KEYS];
@@ -87,7 +87,7 @@ static void who_must_wait_for_another_process_holds_nobody_up(void **state)
     bench_close(bench);
 }
 
-static void an_answer_that_never_comes_ends_the_wait_with_its_limit(void **state)
+TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
 {
     struct bench *bench = *state;
     struct caller callers[KEYS];
@@ -106,7 +106,7 @@ static void an_answer_that_never_comes_ends_the_wait_with_its_limit(void **state
     bench_close(bench);
 }
 
-static void what_is_asked_in_a_later_turn_is_not_waited_for(void **state)
+TEST(what_is_asked_in_a_later_turn_is_not_waited_for)
 {
     struct bench *bench = *state;
     struct caller first, second;
@@ -123,7 +123,7 @@ static void what_is_asked_in_a_later_turn_is_not_waited_for(void **state)
     bench_close(bench);
 }
 
-static void a_batch_is_one_query_until_its_last_load_is_over(void **state)
+TEST(a_batch_is_one_query_until_its_last_load_is_over)
 {
     struct bench *bench = *state; /* one worker */
     struct caller callers[KEYS], other;
@@ -152,7 +152,7 @@ static void a_batch_is_one_query_until_its_last_load_is_over(void **state)
     bench_close(bench);
 }
 
-static void what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed(void **state)
+TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
 {
     struct bench *bench = *state;
     struct caller callers[KEYS];
@@ -179,7 +179,7 @@ static void what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed(voi
     bench_close(bench);
 }
 
-static void a_key_asked_for_alone_waits_for_no_turn(void **state)
+TEST(a_key_asked_for_alone_waits_for_no_turn)
 {
     struct bench *bench = *state;
     struct caller together, alone;
@@ -198,7 +198,7 @@ static void a_key_asked_for_alone_waits_for_no_turn(void **state)
     bench_close(bench);
 }
 
-static void closing_ends_what_gathers(void **state)
+TEST(closing_ends_what_gathers)
 {
     struct bench *bench = *state;
     struct caller callers[KEYS];
@@ -266,7 +266,7 @@ static void drop_values(struct caller *callers, size_t count)
 static const char *const singles[KEYS] = {"s0", "s1", "s2", "s3"};
 
 /* Nor do they wait for the end of a turn, at which no worker would ever be free. */
-static void with_one_worker_batches_and_single_loads_take_turns(void **state)
+TEST_WITH(with_one_worker_batches_and_single_loads_take_turns, prepare, NULL)
 {
     struct bench *bench = open_shares(state, 1, 10, 1);
     static const char *const order[] = {"k0", "s0", "k1", "s1", "k2", "s2", "k3", "s3"};
@@ -286,7 +286,7 @@ static void with_one_worker_batches_and_single_loads_take_turns(void **state)
 }
 
 /* What began before the others came runs on; then each has half, however long its loads take. */
-static void who_waits_gets_half_of_the_workers_as_they_become_free(void **state)
+TEST_WITH(who_waits_gets_half_of_the_workers_as_they_become_free, prepare, NULL)
 {
     struct bench *bench = open_shares(state, 4, 10, 1);
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
@@ -317,7 +317,7 @@ static void who_waits_gets_half_of_the_workers_as_they_become_free(void **state)
     drop_values(callers, sizeof callers / sizeof *callers);
 }
 
-static void what_batches_hold_refuses_nobody_who_asks_alone(void **state)
+TEST_WITH(what_batches_hold_refuses_nobody_who_asks_alone, prepare, NULL)
 {
     struct bench *bench = open_shares(state, 1, 1, 1);
     struct caller callers[3], alone[3];
@@ -333,7 +333,7 @@ static void what_batches_hold_refuses_nobody_who_asks_alone(void **state)
     bench_close(bench);
 }
 
-static void what_single_loads_hold_refuses_no_batch(void **state)
+TEST_WITH(what_single_loads_hold_refuses_no_batch, prepare, NULL)
 {
     struct bench *bench = open_shares(state, 1, 1, 1);
     struct caller callers[3], alone[3];
@@ -349,7 +349,7 @@ static void what_single_loads_hold_refuses_no_batch(void **state)
     bench_close(bench);
 }
 
-static void keys_that_are_one_query_take_one_place(void **state)
+TEST_WITH(keys_that_are_one_query_take_one_place, prepare, NULL)
 {
     struct bench *bench = open_shares(state, 1, 1, KEYS);
     struct caller first, callers[KEYS], further[KEYS + 1];
@@ -370,7 +370,7 @@ static void keys_that_are_one_query_take_one_place(void **state)
     bench_close(bench);
 }
 
-static void a_queued_key_that_is_asked_for_alone_too_leaves_its_batch(void **state)
+TEST_WITH(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch, prepare, NULL)
 {
     struct bench *bench = open_shares(state, 1, 1, KEYS);
     struct caller first, callers[KEYS], alone, last;
@@ -399,7 +399,7 @@ static void a_queued_key_that_is_asked_for_alone_too_leaves_its_batch(void **sta
     drop_values(callers, KEYS);
 }
 
-static void each_has_as_many_waiters_as_are_allowed(void **state)
+TEST_WITH(each_has_as_many_waiters_as_are_allowed, prepare, NULL)
 {
     struct bench *bench = *state;
     struct caller callers[3], alone[3];
@@ -420,7 +420,7 @@ static void each_has_as_many_waiters_as_are_allowed(void **state)
 }
 
 /* Without a batch loader each key is a query, and yet not one of those that are asked for alone. */
-static void without_a_batch_loader_many_keys_are_many_queries_of_their_own_share(void **state)
+TEST_WITH(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share, prepare, NULL)
 {
     struct bench *bench = *state;
     bench->policy.batch_loader = NULL;
@@ -444,27 +444,4 @@ static void without_a_batch_loader_many_keys_are_many_queries_of_their_own_share
     drop_values(callers, KEYS);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-#define TEST_OF_SHARES(name) cmocka_unit_test_setup(name, prepare)
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_asked_in_one_turn_is_one_query),
-        TEST(who_must_wait_for_another_process_holds_nobody_up),
-        TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit),
-        TEST(what_is_asked_in_a_later_turn_is_not_waited_for),
-        TEST(a_batch_is_one_query_until_its_last_load_is_over),
-        TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed),
-        TEST(a_key_asked_for_alone_waits_for_no_turn),
-        TEST(closing_ends_what_gathers),
-        TEST_OF_SHARES(with_one_worker_batches_and_single_loads_take_turns),
-        TEST_OF_SHARES(who_waits_gets_half_of_the_workers_as_they_become_free),
-        TEST_OF_SHARES(what_batches_hold_refuses_nobody_who_asks_alone),
-        TEST_OF_SHARES(what_single_loads_hold_refuses_no_batch),
-        TEST_OF_SHARES(keys_that_are_one_query_take_one_place),
-        TEST_OF_SHARES(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch),
-        TEST_OF_SHARES(each_has_as_many_waiters_as_are_allowed),
-        TEST_OF_SHARES(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share),
-    };
-    return cmocka_run_group_tests_name("core: batches", tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

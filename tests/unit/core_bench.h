@@ -9,14 +9,9 @@
 #ifndef CORE_BENCH_H
 #define CORE_BENCH_H
 
-#include "guard/core.h"
+#include "guard/core/core.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +159,7 @@ static inline void get(struct bench *bench, const char *key, struct caller *call
 /* One of several that are loaded with one query. */
 static inline void get_together(struct bench *bench, const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.together = true};
+    *caller = (struct caller){.waiter.of_many = true};
     get_as_prepared(bench, key, caller, bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
 }
 
@@ -172,7 +167,7 @@ static inline void get_together(struct bench *bench, const char *key, struct cal
 static inline void get_nested(struct bench *bench, const char *key, struct caller *caller,
                               const struct seen *load, uint32_t deadline_ms)
 {
-    *caller = (struct caller){.waiter.asker = load->action.load};
+    *caller = (struct caller){.waiter.parent_load = load->action.load};
     get_as_prepared(bench, key, caller, bench->now_us + (uint64_t)deadline_ms * BENCH_MS);
 }
 

@@ -18,7 +18,7 @@ static enum guard_status invalidate(struct bench *bench, struct core_invalidatio
     return status;
 }
 
-static void a_confirmed_invalidation_says_what_it_found(void **state)
+TEST(a_confirmed_invalidation_says_what_it_found)
 {
     struct bench *bench = opened(state);
     for (int code = 0; code < 4; code++) {
@@ -37,7 +37,7 @@ static void a_confirmed_invalidation_says_what_it_found(void **state)
     bench_close(bench);
 }
 
-static void an_unconfirmed_invalidation_is_repeated_until_its_deadline(void **state)
+TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline)
 {
     struct bench *bench = opened(state);
     struct core_invalidation invalidation;
@@ -57,7 +57,7 @@ static void an_unconfirmed_invalidation_is_repeated_until_its_deadline(void **st
     bench_close(bench);
 }
 
-static void an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline(void **state)
+TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline)
 {
     struct bench *bench = opened(state);
     struct core_invalidation invalidation;
@@ -73,7 +73,7 @@ static void an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline(
     bench_close(bench);
 }
 
-static void a_later_attempt_may_confirm_it(void **state)
+TEST(a_later_attempt_may_confirm_it)
 {
     struct bench *bench = opened(state);
     struct core_invalidation invalidation;
@@ -88,7 +88,7 @@ static void a_later_attempt_may_confirm_it(void **state)
     bench_close(bench);
 }
 
-static void many_invalidations_are_told_apart(void **state)
+TEST(many_invalidations_are_told_apart)
 {
     struct bench *bench = opened(state);
     struct core_invalidation invalidation[20];
@@ -236,7 +236,7 @@ static void answer_all(struct bench *bench, const struct core_reply *acquired,
     }
 }
 
-static void closing_in_every_state_answers_everybody_once_and_comes_to_rest(void **state)
+TEST(closing_in_every_state_answers_everybody_once_and_comes_to_rest)
 {
     static const struct core_reply acquired[] = {
         {.kind = REPLY_LEASE},   {.kind = REPLY_BUSY, .pttl_ms = 100},
@@ -283,7 +283,7 @@ static const char *leases_left(const struct bench *bench)
     return NULL;
 }
 
-static void closing_gives_back_every_lease(void **state)
+TEST(closing_gives_back_every_lease)
 {
     static const struct core_reply granted = {.kind = REPLY_LEASE}, stored = {.kind = REPLY_CODE, .code = 1};
     static const enum {
@@ -310,7 +310,7 @@ static void closing_gives_back_every_lease(void **state)
     }
 }
 
-static void closing_cancels_every_load(void **state)
+TEST(closing_cancels_every_load)
 {
     struct bench *bench = opened(state);
     struct caller leased, bare;
@@ -329,7 +329,7 @@ static void closing_cancels_every_load(void **state)
     bench_close(bench);
 }
 
-static void closing_twice_is_closing_once(void **state)
+TEST(closing_twice_is_closing_once)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -343,19 +343,4 @@ static void closing_twice_is_closing_once(void **state)
     bench_close(bench);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_confirmed_invalidation_says_what_it_found),
-        TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline),
-        TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline),
-        TEST(a_later_attempt_may_confirm_it),
-        TEST(many_invalidations_are_told_apart),
-        TEST(closing_in_every_state_answers_everybody_once_and_comes_to_rest),
-        TEST(closing_gives_back_every_lease),
-        TEST(closing_cancels_every_load),
-        TEST(closing_twice_is_closing_once),
-    };
-    return cmocka_run_group_tests_name("core: invalidations and the end", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

@@ -6,7 +6,7 @@
 
 /* ---- renewal ---- */
 
-static void a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs(void **state)
+TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -29,7 +29,7 @@ static void a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_ru
     bench_close(bench);
 }
 
-static void no_renewal_is_sent_once_the_fill_was(void **state)
+TEST(no_renewal_is_sent_once_the_fill_was)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -47,7 +47,7 @@ static void no_renewal_is_sent_once_the_fill_was(void **state)
     bench_close(bench);
 }
 
-static void one_unanswered_renewal_does_not_lose_the_lease(void **state)
+TEST(one_unanswered_renewal_does_not_lose_the_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -65,7 +65,7 @@ static void one_unanswered_renewal_does_not_lose_the_lease(void **state)
     bench_close(bench);
 }
 
-static void the_end_of_its_validity_loses_the_lease(void **state)
+TEST(the_end_of_its_validity_loses_the_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller, later;
@@ -88,7 +88,7 @@ static void the_end_of_its_validity_loses_the_lease(void **state)
     bench_close(bench);
 }
 
-static void a_lease_that_arrives_after_its_time_is_not_used(void **state)
+TEST(a_lease_that_arrives_after_its_time_is_not_used)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -103,7 +103,7 @@ static void a_lease_that_arrives_after_its_time_is_not_used(void **state)
     bench_close(bench);
 }
 
-static void a_lease_that_ran_out_in_the_queue_starts_no_load(void **state)
+TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -125,7 +125,7 @@ static void a_lease_that_ran_out_in_the_queue_starts_no_load(void **state)
 
 /* ---- loss ---- */
 
-static void a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left(void **state)
+TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left)
 {
     struct bench *bench = opened(state); /* load limit 10 s */
     struct caller caller, later;
@@ -147,7 +147,7 @@ static void a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left(
     bench_close(bench);
 }
 
-static void a_lost_lease_lets_a_load_end_that_is_nearly_done(void **state)
+TEST(a_lost_lease_lets_a_load_end_that_is_nearly_done)
 {
     struct bench *bench = opened(state);
     struct caller caller, later;
@@ -167,7 +167,7 @@ static void a_lost_lease_lets_a_load_end_that_is_nearly_done(void **state)
     bench_close(bench);
 }
 
-static void a_message_of_an_invalidation_asks_whether_the_lease_was_voided(void **state)
+TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -186,7 +186,7 @@ static void a_message_of_an_invalidation_asks_whether_the_lease_was_voided(void 
     bench_close(bench);
 }
 
-static void a_lease_lost_in_the_queue_is_asked_for_again(void **state)
+TEST(a_lease_lost_in_the_queue_is_asked_for_again)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -209,7 +209,7 @@ static void a_lease_lost_in_the_queue_is_asked_for_again(void **state)
 
 /* ---- limits ---- */
 
-static void a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout(void **state)
+TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -231,7 +231,7 @@ static void a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout(void **st
     bench_close(bench);
 }
 
-static void a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters(void **state)
+TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters)
 {
     struct bench *bench = *state;
     bench->policy.deadline_ms = 60000;
@@ -260,7 +260,7 @@ static void a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters(void **
     bench_close(bench);
 }
 
-static void a_load_given_up_is_not_a_duplicate_of_the_next_one(void **state)
+TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one)
 {
     struct bench *bench = *state;
     bench->policy.max_hold_ms = bench->policy.load_limit_ms = 900;
@@ -276,7 +276,7 @@ static void a_load_given_up_is_not_a_duplicate_of_the_next_one(void **state)
     bench_close(bench);
 }
 
-static void a_lease_is_not_held_in_the_queue_beyond_its_limit(void **state)
+TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -298,7 +298,7 @@ static void a_lease_is_not_held_in_the_queue_beyond_its_limit(void **state)
     bench_close(bench);
 }
 
-static void without_a_lease_a_load_has_the_same_limits(void **state)
+TEST(without_a_lease_a_load_has_the_same_limits)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -316,7 +316,7 @@ static void without_a_lease_a_load_has_the_same_limits(void **state)
 
 /* ---- what is released how ---- */
 
-static void a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it(void **state)
+TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
 {
     struct bench *bench = opened(state);
     struct caller first, second;
@@ -332,7 +332,7 @@ static void a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_
     bench_close(bench);
 }
 
-static void an_unanswered_release_is_repeated_while_the_lease_may_stand(void **state)
+TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -350,7 +350,7 @@ static void an_unanswered_release_is_repeated_while_the_lease_may_stand(void **s
     bench_close(bench);
 }
 
-static void a_refresh_that_cannot_have_the_lease_is_dropped(void **state)
+TEST(a_refresh_that_cannot_have_the_lease_is_dropped)
 {
     struct bench *bench = *state;
     bench->policy.stale_ms = 1000;
@@ -367,7 +367,7 @@ static void a_refresh_that_cannot_have_the_lease_is_dropped(void **state)
     bench_close(bench);
 }
 
-static void an_action_carries_the_policy_of_the_flight(void **state)
+TEST(an_action_carries_the_policy_of_the_flight)
 {
     struct bench *bench = *state;
     bench->policy.jitter_percent = 50;
@@ -389,29 +389,4 @@ static void an_action_carries_the_policy_of_the_flight(void **state)
     bench_close(bench);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs),
-        TEST(no_renewal_is_sent_once_the_fill_was),
-        TEST(one_unanswered_renewal_does_not_lose_the_lease),
-        TEST(the_end_of_its_validity_loses_the_lease),
-        TEST(a_lease_that_arrives_after_its_time_is_not_used),
-        TEST(a_lease_that_ran_out_in_the_queue_starts_no_load),
-        TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left),
-        TEST(a_lost_lease_lets_a_load_end_that_is_nearly_done),
-        TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided),
-        TEST(a_lease_lost_in_the_queue_is_asked_for_again),
-        TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout),
-        TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters),
-        TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one),
-        TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit),
-        TEST(without_a_lease_a_load_has_the_same_limits),
-        TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it),
-        TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand),
-        TEST(a_refresh_that_cannot_have_the_lease_is_dropped),
-        TEST(an_action_carries_the_policy_of_the_flight),
-    };
-    return cmocka_run_group_tests_name("core: lease", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

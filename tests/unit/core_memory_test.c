@@ -111,9 +111,8 @@ static void check_answers(const struct bench *bench, struct caller *caller)
     assert_true(core_idle(bench->core));
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     struct bench *bench = malloc(sizeof *bench);
     static struct caller caller[CALLERS];
     static struct core_invalidation invalidation[INVALIDATIONS];
@@ -136,10 +135,4 @@ static void every_allocation_may_fail(void **state)
     } while (failures > 0);
     assert_in_range(n, 130, 10000); /* 60 flights and 60 loads at least */
     free(bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
-    return cmocka_run_group_tests_name("core: memory", tests, NULL, NULL);
 }

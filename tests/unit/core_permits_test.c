@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/permits.h.
+ * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/core/permits.h.
  */
 #include "core_bench.h"
 
@@ -46,14 +46,14 @@ static void freed(struct bench *bench, const struct seen *asked)
 static struct seen *expect_users_ask(struct bench *bench)
 {
     struct seen *asked = expect(bench, CORE_PERMIT_ACQUIRE);
-    assert_false(asked->action.behind);
+    assert_false(asked->action.background);
     return asked;
 }
 
 static struct seen *expect_refreshs_ask(struct bench *bench)
 {
     struct seen *asked = expect(bench, CORE_PERMIT_ACQUIRE);
-    assert_true(asked->action.behind);
+    assert_true(asked->action.background);
     return asked;
 }
 
@@ -115,7 +115,7 @@ static struct seen *pass_without_permits(struct bench *bench, enum core_action_k
 
 /* ---- one permit, one query ---- */
 
-static void a_load_starts_once_it_has_lease_and_permit_and_gives_both_back(void **state)
+TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -140,7 +140,7 @@ static void a_load_starts_once_it_has_lease_and_permit_and_gives_both_back(void 
     bench_close(bench);
 }
 
-static void a_load_that_fails_gives_its_permit_back(void **state)
+TEST(a_load_that_fails_gives_its_permit_back)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -151,7 +151,7 @@ static void a_load_that_fails_gives_its_permit_back(void **state)
     bench_close(bench);
 }
 
-static void no_permit_is_asked_for_without_a_fleet_or_a_limit(void **state)
+TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
 {
     for (int which = 0; which < 4; which++) {
         struct bench *bench = *state;
@@ -175,7 +175,7 @@ static void no_permit_is_asked_for_without_a_fleet_or_a_limit(void **state)
     }
 }
 
-static void a_permit_that_nobody_needs_any_more_goes_back(void **state)
+TEST(a_permit_that_nobody_needs_any_more_goes_back)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -188,7 +188,7 @@ static void a_permit_that_nobody_needs_any_more_goes_back(void **state)
     bench_close(bench);
 }
 
-static void a_batch_takes_one_permit_and_keeps_it_to_its_last_load(void **state)
+TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
 {
     struct bench *bench = with_permits(state, 1);
     struct caller callers[2];
@@ -231,7 +231,7 @@ static struct seen *next_load(struct bench *bench, bool *out)
     return NULL;
 }
 
-static void who_gets_the_next_permit_is_who_would_get_the_worker(void **state)
+TEST(who_gets_the_next_permit_is_who_would_get_the_worker)
 {
     static const char *const order[] = {"t0", "s0", "t1", "s1"};
     struct bench *bench = with_permits(state, 1);
@@ -261,7 +261,7 @@ static void who_gets_the_next_permit_is_who_would_get_the_worker(void **state)
         guard_value_unref(&callers[i].waiter.result.value);
 }
 
-static void a_nested_load_needs_no_permit(void **state)
+TEST(a_nested_load_needs_no_permit)
 {
     struct bench *bench = open_with_permits(state);
     struct caller outer, inner;
@@ -280,7 +280,7 @@ static void a_nested_load_needs_no_permit(void **state)
 }
 
 /* Whose lease that is may be waiting for the very permit that the outer load holds. */
-static void a_nested_load_holds_its_permit_only_briefly_for_another_process(void **state)
+TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 {
     struct bench *bench = open_with_permits(state);
     struct caller outer, inner;
@@ -310,7 +310,7 @@ static void a_nested_load_holds_its_permit_only_briefly_for_another_process(void
 
 /* ---- waiting ---- */
 
-static void who_was_refused_asks_again_when_a_message_names_him(void **state)
+TEST(who_was_refused_asks_again_when_a_message_names_him)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -331,7 +331,7 @@ static void who_was_refused_asks_again_when_a_message_names_him(void **state)
     bench_close(bench);
 }
 
-static void a_message_that_overtakes_the_refusal_counts(void **state)
+TEST(a_message_that_overtakes_the_refusal_counts)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -356,7 +356,7 @@ static struct seen *await_next_ask(struct bench *bench)
     return seen;
 }
 
-static void a_lost_message_costs_a_poll_that_grows_to_half_a_second(void **state)
+TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second)
 {
     enum { FIRST_US = 20000, MOST_US = 500000, POLLS = 12 }; /* each half of that more or less */
     struct bench *bench = open_with_permits(state);
@@ -375,7 +375,7 @@ static void a_lost_message_costs_a_poll_that_grows_to_half_a_second(void **state
     bench_close(bench);
 }
 
-static void the_end_of_a_dead_holders_permit_is_not_slept_through(void **state)
+TEST(the_end_of_a_dead_holders_permit_is_not_slept_through)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -387,7 +387,7 @@ static void the_end_of_a_dead_holders_permit_is_not_slept_through(void **state)
     bench_close(bench);
 }
 
-static void a_waiting_load_keeps_its_lease_and_holds_no_worker(void **state)
+TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -402,7 +402,7 @@ static void a_waiting_load_keeps_its_lease_and_holds_no_worker(void **state)
     bench_close(bench);
 }
 
-static void who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue(void **state)
+TEST(who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue)
 {
     struct bench *bench = with_permits(state, 1);
     struct caller caller;
@@ -419,7 +419,7 @@ static void who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue(vo
     bench_close(bench);
 }
 
-static void as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn(void **state)
+TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
 {
     struct bench *bench = open_with_permits(state); /* two workers */
     struct caller callers[5];
@@ -449,7 +449,7 @@ static void as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn(void
 
 /* ---- renewal, loss, unknown outcomes ---- */
 
-static void a_permit_is_renewed_at_a_third_while_its_load_runs(void **state)
+TEST(a_permit_is_renewed_at_a_third_while_its_load_runs)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -471,7 +471,7 @@ static void a_permit_is_renewed_at_a_third_while_its_load_runs(void **state)
     bench_close(bench);
 }
 
-static void a_lost_permit_is_counted_once_and_its_load_goes_on(void **state)
+TEST(a_lost_permit_is_counted_once_and_its_load_goes_on)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -490,7 +490,7 @@ static void a_lost_permit_is_counted_once_and_its_load_goes_on(void **state)
     bench_close(bench);
 }
 
-static void unanswered_renewals_lose_it_at_the_end_of_its_validity(void **state)
+TEST(unanswered_renewals_lose_it_at_the_end_of_its_validity)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -509,7 +509,7 @@ static void unanswered_renewals_lose_it_at_the_end_of_its_validity(void **state)
     bench_close(bench);
 }
 
-static void a_new_link_renews_what_is_held_at_once(void **state)
+TEST(a_new_link_renews_what_is_held_at_once)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -521,7 +521,7 @@ static void a_new_link_renews_what_is_held_at_once(void **state)
     bench_close(bench);
 }
 
-static void an_unanswered_acquire_is_asked_again_with_its_token_then_done_without(void **state)
+TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -544,7 +544,7 @@ static void an_unanswered_acquire_is_asked_again_with_its_token_then_done_withou
     bench_close(bench);
 }
 
-static void a_script_that_is_refused_costs_no_load(void **state)
+TEST(a_script_that_is_refused_costs_no_load)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -556,7 +556,7 @@ static void a_script_that_is_refused_costs_no_load(void **state)
     bench_close(bench);
 }
 
-static void a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again(void **state)
+TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again)
 {
     struct bench *bench = with_permits(state, 1);
     struct caller caller;
@@ -572,7 +572,7 @@ static void a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again(
     bench_close(bench);
 }
 
-static void while_the_breaker_is_open_loads_start_without(void **state)
+TEST(while_the_breaker_is_open_loads_start_without)
 {
     struct bench *bench = open_with_permits(state);
     struct caller callers[2];
@@ -593,7 +593,7 @@ static void while_the_breaker_is_open_loads_start_without(void **state)
     bench_close(bench);
 }
 
-static void closing_gives_back_what_is_held_and_leaves_the_queue(void **state)
+TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 {
     struct bench *bench = open_with_permits(state);
     struct caller callers[2];
@@ -624,7 +624,7 @@ static void closing_gives_back_what_is_held_and_leaves_the_queue(void **state)
 
 /* ---- who comes first ---- */
 
-static void users_start_before_refreshes_that_queued_earlier(void **state)
+TEST(users_start_before_refreshes_that_queued_earlier)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -657,7 +657,7 @@ static struct seen *ask_among_refreshes(struct bench *bench, unsigned count, str
     return ask_for_one(bench, "user", user);
 }
 
-static void no_more_are_asked_for_as_users_than_users_are_queued(void **state)
+TEST(no_more_are_asked_for_as_users_than_users_are_queued)
 {
     struct bench *bench = with_permits(state, 8);
     struct caller user;
@@ -678,7 +678,7 @@ static void no_more_are_asked_for_as_users_than_users_are_queued(void **state)
 }
 
 /* His permit took this process out of Redis's queue: no message would name it. */
-static void refreshes_line_up_again_once_the_last_user_has_his_permit(void **state)
+TEST(refreshes_line_up_again_once_the_last_user_has_his_permit)
 {
     struct bench *bench = with_permits(state, 8);
     struct caller user;
@@ -692,7 +692,7 @@ static void refreshes_line_up_again_once_the_last_user_has_his_permit(void **sta
     bench_close(bench);
 }
 
-static void a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself(void **state)
+TEST(a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself)
 {
     struct bench *bench = with_permits(state, 8);
     struct caller users[2];
@@ -706,7 +706,7 @@ static void a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_hi
     bench_close(bench);
 }
 
-static void nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way(void **state)
+TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way)
 {
     struct bench *bench = with_permits(state, 8);
     struct caller user;
@@ -722,7 +722,7 @@ static void nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way(void *
 }
 
 /* A user does not wait for the answer to a refresh's ask while there are workers for both. */
-static void a_user_asks_beside_a_refresh_that_asks(void **state)
+TEST(a_user_asks_beside_a_refresh_that_asks)
 {
     struct bench *bench = open_with_permits(state);
     struct caller user;
@@ -736,7 +736,7 @@ static void a_user_asks_beside_a_refresh_that_asks(void **state)
     bench_close(bench);
 }
 
-static void a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile(void **state)
+TEST(a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile)
 {
     struct bench *bench = with_permits(state, 1);
     struct caller user;
@@ -753,7 +753,7 @@ static void a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhil
     bench_close(bench);
 }
 
-static void who_joins_a_queued_refresh_in_vain_makes_it_a_users(void **state)
+TEST(who_joins_a_queued_refresh_in_vain_makes_it_a_users)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -775,7 +775,7 @@ static void who_joins_a_queued_refresh_in_vain_makes_it_a_users(void **state)
     bench_close(bench);
 }
 
-static void who_is_answered_with_the_stale_value_raises_nothing(void **state)
+TEST(who_is_answered_with_the_stale_value_raises_nothing)
 {
     struct bench *bench = open_with_permits(state);
     struct caller caller;
@@ -788,7 +788,7 @@ static void who_is_answered_with_the_stale_value_raises_nothing(void **state)
     bench_close(bench);
 }
 
-static void a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed(void **state)
+TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
 {
     struct bench *bench = *state;
     struct caller callers[2];
@@ -818,7 +818,7 @@ static void a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed
 }
 
 /* It would take the place again, for whoever has joined it. */
-static void a_refresh_that_somebody_has_joined_gives_its_place_to_nobody(void **state)
+TEST(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody)
 {
     struct bench *bench = *state;
     struct caller callers[3];
@@ -842,7 +842,7 @@ static void a_refresh_that_somebody_has_joined_gives_its_place_to_nobody(void **
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
-static void a_user_gives_no_place_to_a_user(void **state)
+TEST(a_user_gives_no_place_to_a_user)
 {
     struct bench *bench = *state;
     struct caller callers[3];
@@ -858,7 +858,7 @@ static void a_user_gives_no_place_to_a_user(void **state)
     bench_close(bench);
 }
 
-static void a_refresh_that_queues_for_a_leases_time_gives_its_lease_back(void **state)
+TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back)
 {
     struct bench *bench = open_with_permits(state);
     queue_refresh(bench, "k");
@@ -871,47 +871,4 @@ static void a_refresh_that_queues_for_a_leases_time_gives_its_lease_back(void **
     bench_close(bench);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back),
-        TEST(a_load_that_fails_gives_its_permit_back),
-        TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit),
-        TEST(a_permit_that_nobody_needs_any_more_goes_back),
-        TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load),
-        TEST(who_gets_the_next_permit_is_who_would_get_the_worker),
-        TEST(a_nested_load_needs_no_permit),
-        TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process),
-        TEST(who_was_refused_asks_again_when_a_message_names_him),
-        TEST(a_message_that_overtakes_the_refusal_counts),
-        TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second),
-        TEST(the_end_of_a_dead_holders_permit_is_not_slept_through),
-        TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker),
-        TEST(who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue),
-        TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn),
-        TEST(a_permit_is_renewed_at_a_third_while_its_load_runs),
-        TEST(a_lost_permit_is_counted_once_and_its_load_goes_on),
-        TEST(unanswered_renewals_lose_it_at_the_end_of_its_validity),
-        TEST(a_new_link_renews_what_is_held_at_once),
-        TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without),
-        TEST(a_script_that_is_refused_costs_no_load),
-        TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again),
-        TEST(while_the_breaker_is_open_loads_start_without),
-        TEST(closing_gives_back_what_is_held_and_leaves_the_queue),
-        TEST(users_start_before_refreshes_that_queued_earlier),
-        TEST(no_more_are_asked_for_as_users_than_users_are_queued),
-        TEST(refreshes_line_up_again_once_the_last_user_has_his_permit),
-        TEST(a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself),
-        TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way),
-        TEST(a_user_asks_beside_a_refresh_that_asks),
-        TEST(a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile),
-        TEST(who_joins_a_queued_refresh_in_vain_makes_it_a_users),
-        TEST(who_is_answered_with_the_stale_value_raises_nothing),
-        TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed),
-        TEST(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody),
-        TEST(a_user_gives_no_place_to_a_user),
-        TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back),
-    };
-    return cmocka_run_group_tests_name("core, load permits", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

@@ -39,7 +39,7 @@ static void pushed(struct bench *bench, const char *key, const char *tag, const 
 
 /* ---- who may have it ---- */
 
-static void who_waits_for_that_lease_is_answered_without_another_question(void **state)
+TEST(who_waits_for_that_lease_is_answered_without_another_question)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -55,7 +55,7 @@ static void who_waits_for_that_lease_is_answered_without_another_question(void *
     bench_close(bench);
 }
 
-static void an_absent_row_travels_too(void **state)
+TEST(an_absent_row_travels_too)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -67,7 +67,7 @@ static void an_absent_row_travels_too(void **state)
     bench_close(bench);
 }
 
-static void the_value_of_another_lease_is_only_a_wake_up(void **state)
+TEST(the_value_of_another_lease_is_only_a_wake_up)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -80,7 +80,7 @@ static void the_value_of_another_lease_is_only_a_wake_up(void **state)
     bench_close(bench);
 }
 
-static void a_lease_that_is_not_known_by_its_tag_is_only_waited_for(void **state)
+TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -93,7 +93,7 @@ static void a_lease_that_is_not_known_by_its_tag_is_only_waited_for(void **state
     bench_close(bench);
 }
 
-static void only_the_tag_of_the_last_lookup_counts(void **state)
+TEST(only_the_tag_of_the_last_lookup_counts)
 {
     static const char *const NEXT[] = {TAG_B, NULL};
     for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
@@ -112,7 +112,7 @@ static void only_the_tag_of_the_last_lookup_counts(void **state)
 }
 
 /* The lease was found before he came: he may know of an invalidation that came after its fill. */
-static void who_joined_after_the_lookup_was_sent_looks_again(void **state)
+TEST(who_joined_after_the_lookup_was_sent_looks_again)
 {
     struct bench *bench = opened(state);
     struct caller before, during, after;
@@ -132,7 +132,7 @@ static void who_joined_after_the_lookup_was_sent_looks_again(void **state)
     bench_close(bench);
 }
 
-static void where_all_joined_too_late_it_is_only_a_wake_up(void **state)
+TEST(where_all_joined_too_late_it_is_only_a_wake_up)
 {
     struct bench *bench = opened(state);
     struct caller before, after;
@@ -147,7 +147,7 @@ static void where_all_joined_too_late_it_is_only_a_wake_up(void **state)
 }
 
 /* Every poll looks again, so whoever has come since the last one is served by the next message. */
-static void a_poll_lets_the_later_ones_in(void **state)
+TEST(a_poll_lets_the_later_ones_in)
 {
     struct bench *bench = opened(state);
     struct caller before, after;
@@ -165,7 +165,7 @@ static void a_poll_lets_the_later_ones_in(void **state)
 
 /* ---- when it is worth no more than the message ---- */
 
-static void one_that_overtakes_the_busy_reply_is_latched_like_any_message(void **state)
+TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -181,7 +181,7 @@ static void one_that_overtakes_the_busy_reply_is_latched_like_any_message(void *
     bench_close(bench);
 }
 
-static void one_that_is_lost_is_made_good_by_the_poll(void **state)
+TEST(one_that_is_lost_is_made_good_by_the_poll)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -194,7 +194,7 @@ static void one_that_is_lost_is_made_good_by_the_poll(void **state)
     bench_close(bench);
 }
 
-static void nobody_is_answered_with_it_who_does_not_wait(void **state)
+TEST(nobody_is_answered_with_it_who_does_not_wait)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -208,7 +208,7 @@ static void nobody_is_answered_with_it_who_does_not_wait(void **state)
     bench_close(bench);
 }
 
-static void a_flood_of_them_is_slowed_down_like_any_messages(void **state)
+TEST(a_flood_of_them_is_slowed_down_like_any_messages)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -227,7 +227,7 @@ static void a_flood_of_them_is_slowed_down_like_any_messages(void **state)
 
 /* ---- how old it is ---- */
 
-static void its_age_is_the_time_since_the_lookup_that_found_the_lease(void **state)
+TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -243,7 +243,7 @@ static void its_age_is_the_time_since_the_lookup_that_found_the_lease(void **sta
     bench_close(bench);
 }
 
-static void what_may_be_stale_by_now_is_only_a_wake_up(void **state)
+TEST(what_may_be_stale_by_now_is_only_a_wake_up)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -265,7 +265,7 @@ static void what_may_be_stale_by_now_is_only_a_wake_up(void **state)
 
 /* ---- who asks for it ---- */
 
-static void an_acquire_says_what_will_be_waited_for(void **state)
+TEST(an_acquire_says_what_will_be_waited_for)
 {
     static const struct {
         enum guard_mode mode;
@@ -290,7 +290,7 @@ static void an_acquire_says_what_will_be_waited_for(void **state)
     }
 }
 
-static void a_refresh_behind_a_hit_waits_for_nobody(void **state)
+TEST(a_refresh_behind_a_hit_waits_for_nobody)
 {
     struct bench *bench = opened(state);
     bench->policy.stale_ms = 1000;
@@ -301,7 +301,7 @@ static void a_refresh_behind_a_hit_waits_for_nobody(void **state)
 }
 
 /* Up to his soft limit he waits for the refresh: the value that it stores comes to him, too. */
-static void who_holds_a_stale_value_is_answered_with_the_refreshed_one(void **state)
+TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one)
 {
     struct bench *bench = *state;
     struct caller caller;
@@ -321,7 +321,7 @@ static void who_holds_a_stale_value_is_answered_with_the_refreshed_one(void **st
     bench_close(bench);
 }
 
-static void the_key_that_is_waited_for_is_told_by_its_tag(void **state)
+TEST(the_key_that_is_waited_for_is_told_by_its_tag)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -336,28 +336,4 @@ static void the_key_that_is_waited_for_is_told_by_its_tag(void **state)
     bench_close(bench);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(who_waits_for_that_lease_is_answered_without_another_question),
-        TEST(an_absent_row_travels_too),
-        TEST(the_value_of_another_lease_is_only_a_wake_up),
-        TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for),
-        TEST(only_the_tag_of_the_last_lookup_counts),
-        TEST(who_joined_after_the_lookup_was_sent_looks_again),
-        TEST(where_all_joined_too_late_it_is_only_a_wake_up),
-        TEST(a_poll_lets_the_later_ones_in),
-        TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message),
-        TEST(one_that_is_lost_is_made_good_by_the_poll),
-        TEST(nobody_is_answered_with_it_who_does_not_wait),
-        TEST(a_flood_of_them_is_slowed_down_like_any_messages),
-        TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease),
-        TEST(what_may_be_stale_by_now_is_only_a_wake_up),
-        TEST(an_acquire_says_what_will_be_waited_for),
-        TEST(a_refresh_behind_a_hit_waits_for_nobody),
-        TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one),
-        TEST(the_key_that_is_waited_for_is_told_by_its_tag),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

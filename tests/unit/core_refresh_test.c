@@ -55,7 +55,7 @@ static struct seen *expect_acquire_of(struct bench *bench, const char *key)
 
 /* ---- behind a hit ---- */
 
-static void a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills(void **state)
+TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills)
 {
     struct bench *bench = opened(state);
     refresh(bench, "k", NULL);
@@ -69,7 +69,7 @@ static void a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills(void
     bench_close(bench);
 }
 
-static void while_others_refresh_or_it_cools_down_no_hit_asks_again(void **state)
+TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
 {
     static const struct {
         enum core_turn turn;
@@ -93,7 +93,7 @@ static void while_others_refresh_or_it_cools_down_no_hit_asks_again(void **state
     bench_close(bench);
 }
 
-static void a_get_that_finds_a_resting_flight_asks_for_itself(void **state)
+TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -106,7 +106,7 @@ static void a_get_that_finds_a_resting_flight_asks_for_itself(void **state)
     bench_close(bench);
 }
 
-static void a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing(void **state)
+TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -121,7 +121,7 @@ static void a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing(v
     bench_close(bench);
 }
 
-static void what_a_refresh_gets_and_does_not_need_is_given_back(void **state)
+TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
 {
     static const enum core_reply_kind kinds[] = {REPLY_LEASE,  REPLY_UNKNOWN, REPLY_BUSY,
                                                  REPLY_FAILED, REPLY_UNSENT,  REPLY_REFUSED};
@@ -137,7 +137,7 @@ static void what_a_refresh_gets_and_does_not_need_is_given_back(void **state)
     bench_close(bench);
 }
 
-static void who_joins_a_refresh_is_answered_with_the_value_that_is_there(void **state)
+TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -154,7 +154,7 @@ static void who_joins_a_refresh_is_answered_with_the_value_that_is_there(void **
 }
 
 /* Another process, or this one before its settings were changed, let the value be served stale. */
-static void a_policy_without_stale_values_gets_none_from_a_peek(void **state)
+TEST(a_policy_without_stale_values_gets_none_from_a_peek)
 {
     struct bench *bench = *state;
     static const char *const keys[] = {"a", "b", "c"};
@@ -182,7 +182,7 @@ static void a_policy_without_stale_values_gets_none_from_a_peek(void **state)
 
 /* ---- early ---- */
 
-static void an_early_refresh_names_the_value_it_is_for(void **state)
+TEST(an_early_refresh_names_the_value_it_is_for)
 {
     struct bench *bench = opened(state);
     refresh(bench, "k", FILLER);
@@ -196,7 +196,7 @@ static void an_early_refresh_names_the_value_it_is_for(void **state)
     bench_close(bench);
 }
 
-static void an_early_refresh_that_comes_second_leaves(void **state)
+TEST(an_early_refresh_that_comes_second_leaves)
 {
     struct bench *bench = opened(state);
     refresh(bench, "k", FILLER);
@@ -209,7 +209,7 @@ static void an_early_refresh_that_comes_second_leaves(void **state)
 }
 
 /* A load of 2 s that is fresh for 20 ms more: e^-0.01. */
-static void a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then(void **state)
+TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then)
 {
     struct bench *bench = *state;
     bench->policy.early_percent = 100;
@@ -234,7 +234,7 @@ static struct bench *with_soft_limit(void **state)
     return bench;
 }
 
-static void a_refresh_within_the_soft_limit_answers_with_the_new_value(void **state)
+TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -248,7 +248,7 @@ static void a_refresh_within_the_soft_limit_answers_with_the_new_value(void **st
     bench_close(bench);
 }
 
-static void past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on(void **state)
+TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -267,7 +267,7 @@ static void past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on(voi
     bench_close(bench);
 }
 
-static void the_soft_limit_holds_also_while_another_process_refreshes(void **state)
+TEST(the_soft_limit_holds_also_while_another_process_refreshes)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller patient, late;
@@ -285,7 +285,7 @@ static void the_soft_limit_holds_also_while_another_process_refreshes(void **sta
     bench_close(bench);
 }
 
-static void who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit(void **state)
+TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller first, second;
@@ -307,7 +307,7 @@ static void who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit(v
     bench_close(bench);
 }
 
-static void a_refresh_that_fails_gives_the_stale_value_at_once(void **state)
+TEST(a_refresh_that_fails_gives_the_stale_value_at_once)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -322,7 +322,7 @@ static void a_refresh_that_fails_gives_the_stale_value_at_once(void **state)
 }
 
 /* Redis goes away in the middle, and the load without it fails: old data is better than an error. */
-static void a_stale_value_in_hand_stands_in_for_an_error(void **state)
+TEST(a_stale_value_in_hand_stands_in_for_an_error)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -336,7 +336,7 @@ static void a_stale_value_in_hand_stands_in_for_an_error(void **state)
     bench_close(bench);
 }
 
-static void a_value_in_hand_is_not_served_beyond_its_stale_time(void **state)
+TEST(a_value_in_hand_is_not_served_beyond_its_stale_time)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -350,7 +350,7 @@ static void a_value_in_hand_is_not_served_beyond_its_stale_time(void **state)
     bench_close(bench);
 }
 
-static void an_earlier_deadline_is_an_earlier_soft_limit(void **state)
+TEST(an_earlier_deadline_is_an_earlier_soft_limit)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -361,7 +361,7 @@ static void an_earlier_deadline_is_an_earlier_soft_limit(void **state)
     bench_close(bench);
 }
 
-static void without_a_stale_value_only_the_hard_limit_counts(void **state)
+TEST(without_a_stale_value_only_the_hard_limit_counts)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -374,7 +374,7 @@ static void without_a_stale_value_only_the_hard_limit_counts(void **state)
     bench_close(bench);
 }
 
-static void a_value_in_hand_never_goes_to_who_came_after_its_lookup(void **state)
+TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller first, second;
@@ -404,7 +404,7 @@ static struct seen *begin_refresh(struct bench *bench)
     return load;
 }
 
-static void an_unchanged_value_is_touched_not_sent(void **state)
+TEST(an_unchanged_value_is_touched_not_sent)
 {
     struct bench *bench = opened(state);
     load_says_unchanged(bench, begin_refresh(bench));
@@ -422,7 +422,7 @@ static void an_unchanged_value_is_touched_not_sent(void **state)
     bench_close(bench);
 }
 
-static void who_waits_for_an_unchanged_value_gets_the_old_one_as_new(void **state)
+TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -436,7 +436,7 @@ static void who_waits_for_an_unchanged_value_gets_the_old_one_as_new(void **stat
     bench_close(bench);
 }
 
-static void a_touched_value_that_went_meanwhile_is_filled_in_again(void **state)
+TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
 {
     struct bench *bench = opened(state);
     load_says_unchanged(bench, begin_refresh(bench));
@@ -451,7 +451,7 @@ static void a_touched_value_that_went_meanwhile_is_filled_in_again(void **state)
 }
 
 /* As a fill that goes unanswered: the value is in hand, nobody need wait for the next attempt. */
-static void who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once(void **state)
+TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller caller;
@@ -465,7 +465,7 @@ static void who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answe
     bench_close(bench);
 }
 
-static void a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query(void **state)
+TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query)
 {
     struct bench *bench = with_soft_limit(state);
     struct caller early, late;
@@ -483,7 +483,7 @@ static void a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_qu
     bench_close(bench);
 }
 
-static void an_unanswered_touch_is_repeated_with_its_token(void **state)
+TEST(an_unanswered_touch_is_repeated_with_its_token)
 {
     struct bench *bench = opened(state);
     load_says_unchanged(bench, begin_refresh(bench));
@@ -496,7 +496,7 @@ static void an_unanswered_touch_is_repeated_with_its_token(void **state)
     bench_close(bench);
 }
 
-static void there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours(void **state)
+TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
 {
     struct bench *bench = opened(state);
     struct caller missing, damaged_one;
@@ -514,38 +514,4 @@ static void there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not
     bench_close(bench);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills),
-        TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again),
-        TEST(a_get_that_finds_a_resting_flight_asks_for_itself),
-        TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing),
-        TEST(what_a_refresh_gets_and_does_not_need_is_given_back),
-        TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there),
-        TEST(a_policy_without_stale_values_gets_none_from_a_peek),
-        TEST(an_early_refresh_names_the_value_it_is_for),
-        TEST(an_early_refresh_that_comes_second_leaves),
-        TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then),
-        TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value),
-        TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on),
-        TEST(the_soft_limit_holds_also_while_another_process_refreshes),
-        TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit),
-        TEST(a_refresh_that_fails_gives_the_stale_value_at_once),
-        TEST(a_stale_value_in_hand_stands_in_for_an_error),
-        TEST(a_value_in_hand_is_not_served_beyond_its_stale_time),
-        TEST(an_earlier_deadline_is_an_earlier_soft_limit),
-        TEST(without_a_stale_value_only_the_hard_limit_counts),
-        TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup),
-        TEST(an_unchanged_value_is_touched_not_sent),
-        TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once),
-        TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new),
-        TEST(a_touched_value_that_went_meanwhile_is_filled_in_again),
-        TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query),
-        TEST(an_unanswered_touch_is_repeated_with_its_token),
-        TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours),
-    };
-    return cmocka_run_group_tests_name("refresh", tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

@@ -71,7 +71,7 @@ static void live_through(struct bench *bench, uint64_t end_ms, enum ending endin
     guard_value_unref(&caller.waiter.result.value);
 }
 
-static void no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands(void **state)
+TEST(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands)
 {
     static const uint32_t answers_ms[] = {0, ANSWER_MS, SPAN_MS};
     for (enum ending ending = 0; ending < ENDINGS; ending++)
@@ -80,10 +80,4 @@ static void no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands(voi
                 live_through(*state, end_ms, ending, answers_ms[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands, bench_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

@@ -51,7 +51,7 @@ static void reply_outdated(struct bench *bench, struct seen *acquire, enum core_
 
 /* ---- fills ---- */
 
-static void a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load(void **state)
+TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -67,7 +67,7 @@ static void a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_
     bench_close(bench);
 }
 
-static void an_absent_row_is_stored_with_nothing_but_its_tags(void **state)
+TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -83,7 +83,7 @@ static void an_absent_row_is_stored_with_nothing_but_its_tags(void **state)
     bench_close(bench);
 }
 
-static void a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated(void **state)
+TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated)
 {
     struct bench *bench = *state;
     struct caller first, second;
@@ -108,7 +108,7 @@ static void a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidat
     }
 }
 
-static void where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back(void **state)
+TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back)
 {
     struct bench *bench = opened(state);
     struct caller first, second;
@@ -126,7 +126,7 @@ static void where_the_clock_was_not_read_the_value_is_answered_and_the_lease_giv
     bench_close(bench);
 }
 
-static void without_tags_no_clock_is_needed(void **state)
+TEST(without_tags_no_clock_is_needed)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -138,7 +138,7 @@ static void without_tags_no_clock_is_needed(void **state)
 
 /* ---- entries ---- */
 
-static void an_outdated_entry_answers_nobody_and_is_replaced(void **state)
+TEST(an_outdated_entry_answers_nobody_and_is_replaced)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -155,7 +155,7 @@ static void an_outdated_entry_answers_nobody_and_is_replaced(void **state)
     bench_close(bench);
 }
 
-static void an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with(void **state)
+TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with)
 {
     struct bench *bench = *state;
     struct caller caller;
@@ -174,7 +174,7 @@ static void an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_c
     bench_close(bench);
 }
 
-static void an_outdated_entry_is_not_answered_beside_its_refresh(void **state)
+TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
 {
     struct bench *bench = *state;
     struct caller first, second;
@@ -195,7 +195,7 @@ static void an_outdated_entry_is_not_answered_beside_its_refresh(void **state)
     bench_close(bench);
 }
 
-static void what_a_lookup_found_outdated_is_named_in_the_first_acquire(void **state)
+TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire)
 {
     struct bench *bench = opened(state);
     struct caller caller = {.answers = 0};
@@ -207,7 +207,7 @@ static void what_a_lookup_found_outdated_is_named_in_the_first_acquire(void **st
 
 /* ---- invalidating ---- */
 
-static void an_invalidation_of_a_tag_says_so_in_every_attempt(void **state)
+TEST(an_invalidation_of_a_tag_says_so_in_every_attempt)
 {
     struct bench *bench = *state;
     struct core_invalidation invalidation = {
@@ -229,20 +229,4 @@ static void an_invalidation_of_a_tag_says_so_in_every_attempt(void **state)
     bench_close(bench);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load),
-        TEST(an_absent_row_is_stored_with_nothing_but_its_tags),
-        TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated),
-        TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back),
-        TEST(without_tags_no_clock_is_needed),
-        TEST(an_outdated_entry_answers_nobody_and_is_replaced),
-        TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with),
-        TEST(an_outdated_entry_is_not_answered_beside_its_refresh),
-        TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire),
-        TEST(an_invalidation_of_a_tag_says_so_in_every_attempt),
-    };
-    return cmocka_run_group_tests_name("core: tags", tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

@@ -3,7 +3,7 @@
  * core_test.c - from a get to its answer: lookups, loads, fills, rounds, waiting, the bulkhead.
  */
 #include "core_bench.h"
-#include "guard/chance.h"
+#include "guard/base/chance.h"
 
 /* Stale values are accepted. */
 static struct bench *opened_with_stale(void **state)
@@ -16,7 +16,7 @@ static struct bench *opened_with_stale(void **state)
 
 /* ---- lookups ---- */
 
-static void a_fresh_value_answers_everybody_who_asked_before_the_lookup(void **state)
+TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -35,7 +35,7 @@ static void a_fresh_value_answers_everybody_who_asked_before_the_lookup(void **s
     bench_close(bench);
 }
 
-static void who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own(void **state)
+TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
 {
     struct bench *bench = opened(state);
     struct caller first, second;
@@ -51,7 +51,7 @@ static void who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own(void **
     bench_close(bench);
 }
 
-static void an_absent_entry_is_an_answer(void **state)
+TEST(an_absent_entry_is_an_answer)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -62,7 +62,7 @@ static void an_absent_entry_is_an_answer(void **state)
     bench_close(bench);
 }
 
-static void a_remembered_failure_answers_without_a_load(void **state)
+TEST(a_remembered_failure_answers_without_a_load)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -77,7 +77,7 @@ static void a_remembered_failure_answers_without_a_load(void **state)
     bench_close(bench);
 }
 
-static void two_keys_never_share_a_flight(void **state)
+TEST(two_keys_never_share_a_flight)
 {
     struct bench *bench = opened(state);
     struct caller one, two;
@@ -97,7 +97,7 @@ static void two_keys_never_share_a_flight(void **state)
 
 /* ---- load and fill ---- */
 
-static void a_lease_leads_to_one_load_one_fill_and_one_answer_each(void **state)
+TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
 {
     struct bench *bench = opened(state);
     struct caller leader, joiner;
@@ -128,7 +128,7 @@ static void a_lease_leads_to_one_load_one_fill_and_one_answer_each(void **state)
     bench_close(bench);
 }
 
-static void an_absent_row_is_filled_with_its_own_time_and_never_stale(void **state)
+TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller caller;
@@ -142,7 +142,7 @@ static void an_absent_row_is_filled_with_its_own_time_and_never_stale(void **sta
     bench_close(bench);
 }
 
-static void a_failed_load_is_released_with_its_failure(void **state)
+TEST(a_failed_load_is_released_with_its_failure)
 {
     struct bench *bench = opened(state);
     struct caller early, late;
@@ -166,7 +166,7 @@ static void a_failed_load_is_released_with_its_failure(void **state)
     bench_close(bench);
 }
 
-static void a_value_that_is_too_big_is_answered_and_marked(void **state)
+TEST(a_value_that_is_too_big_is_answered_and_marked)
 {
     struct bench *bench = *state;
     bench->config.max_value_bytes = 3;
@@ -183,7 +183,7 @@ static void a_value_that_is_too_big_is_answered_and_marked(void **state)
     bench_close(bench);
 }
 
-static void a_too_big_mark_leads_to_a_load_without_a_lease(void **state)
+TEST(a_too_big_mark_leads_to_a_load_without_a_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -196,7 +196,7 @@ static void a_too_big_mark_leads_to_a_load_without_a_lease(void **state)
     bench_close(bench);
 }
 
-static void an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token(void **state)
+TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token)
 {
     struct bench *bench = opened(state);
     struct caller before_query, after_query;
@@ -217,7 +217,7 @@ static void an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token(v
     bench_close(bench);
 }
 
-static void a_fill_without_answer_is_given_up_and_its_lease_superseded(void **state)
+TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
 {
     struct bench *bench = opened(state);
     struct caller before_query, after_query;
@@ -238,7 +238,7 @@ static void a_fill_without_answer_is_given_up_and_its_lease_superseded(void **st
     bench_close(bench);
 }
 
-static void a_rejected_fill_answers_only_who_joined_before_the_query(void **state)
+TEST(a_rejected_fill_answers_only_who_joined_before_the_query)
 {
     struct bench *bench = opened(state);
     struct caller before_query, after_query;
@@ -255,7 +255,7 @@ static void a_rejected_fill_answers_only_who_joined_before_the_query(void **stat
     bench_close(bench);
 }
 
-static void an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one(void **state)
+TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one)
 {
     struct bench *bench = opened(state);
     struct caller after_query, after_fill, leader;
@@ -272,7 +272,7 @@ static void an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_
     bench_close(bench);
 }
 
-static void a_store_that_redis_refuses_leaves_nothing_behind(void **state)
+TEST(a_store_that_redis_refuses_leaves_nothing_behind)
 {
     struct bench *bench = opened(state);
     struct caller caller, other;
@@ -288,7 +288,7 @@ static void a_store_that_redis_refuses_leaves_nothing_behind(void **state)
     bench_close(bench);
 }
 
-static void after_three_rounds_a_waiter_gets_a_load_without_a_lease(void **state)
+TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller[5];
@@ -319,7 +319,7 @@ static void after_three_rounds_a_waiter_gets_a_load_without_a_lease(void **state
 
 /* ---- stale ---- */
 
-static void a_stale_value_answers_and_is_refreshed_behind(void **state)
+TEST(a_stale_value_answers_and_is_refreshed_behind)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller caller;
@@ -337,7 +337,7 @@ static void a_stale_value_answers_and_is_refreshed_behind(void **state)
     bench_close(bench);
 }
 
-static void a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered(void **state)
+TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller others, cooling;
@@ -353,7 +353,7 @@ static void a_stale_value_that_others_refresh_or_that_cools_down_is_only_answere
     bench_close(bench);
 }
 
-static void a_stale_hit_never_waits_for_the_refresh_of_its_own_process(void **state)
+TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller first, second, third;
@@ -379,7 +379,7 @@ static void a_stale_hit_never_waits_for_the_refresh_of_its_own_process(void **st
     bench_close(bench);
 }
 
-static void a_value_that_went_during_its_refresh_is_waited_for(void **state)
+TEST(a_value_that_went_during_its_refresh_is_waited_for)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller first, second, third;
@@ -398,7 +398,7 @@ static void a_value_that_went_during_its_refresh_is_waited_for(void **state)
     bench_close(bench);
 }
 
-static void who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either(void **state)
+TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller first, second;
@@ -416,7 +416,7 @@ static void who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either(vo
     bench_close(bench);
 }
 
-static void a_failed_refresh_leaves_who_waits_to_the_stale_value(void **state)
+TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller first, second;
@@ -437,7 +437,7 @@ static void a_failed_refresh_leaves_who_waits_to_the_stale_value(void **state)
 
 /* ---- damaged entries ---- */
 
-static void a_damaged_entry_is_named_and_replaced_under_the_lease(void **state)
+TEST(a_damaged_entry_is_named_and_replaced_under_the_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -455,7 +455,7 @@ static void a_damaged_entry_is_named_and_replaced_under_the_lease(void **state)
     bench_close(bench);
 }
 
-static void a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered(void **state)
+TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
 {
     struct bench *bench = opened_with_stale(state);
     struct caller caller;
@@ -471,7 +471,7 @@ static void a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered(vo
     bench_close(bench);
 }
 
-static void entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease(void **state)
+TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -489,7 +489,7 @@ static void entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lea
 
 /* ---- waiting for another process ---- */
 
-static void who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too(void **state)
+TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
 {
     struct bench *bench = opened(state);
     struct caller early, late;
@@ -503,7 +503,7 @@ static void who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too(v
     bench_close(bench);
 }
 
-static void a_busy_key_is_asked_for_again_when_the_message_comes(void **state)
+TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -520,7 +520,7 @@ static void a_busy_key_is_asked_for_again_when_the_message_comes(void **state)
     bench_close(bench);
 }
 
-static void a_message_that_overtakes_the_busy_reply_is_latched(void **state)
+TEST(a_message_that_overtakes_the_busy_reply_is_latched)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -535,7 +535,7 @@ static void a_message_that_overtakes_the_busy_reply_is_latched(void **state)
     bench_close(bench);
 }
 
-static void a_lost_message_is_made_good_by_the_poll(void **state)
+TEST(a_lost_message_is_made_good_by_the_poll)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -555,7 +555,7 @@ static void a_lost_message_is_made_good_by_the_poll(void **state)
     bench_close(bench);
 }
 
-static void the_poll_does_not_wait_long_beyond_the_end_of_the_lease(void **state)
+TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -568,7 +568,7 @@ static void the_poll_does_not_wait_long_beyond_the_end_of_the_lease(void **state
     bench_close(bench);
 }
 
-static void a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second(void **state)
+TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
 {
     struct bench *bench = opened(state);
     struct caller caller[40];
@@ -602,7 +602,7 @@ static void a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_seco
     bench_close(bench);
 }
 
-static void a_resync_during_the_lookup_is_latched(void **state)
+TEST(a_resync_during_the_lookup_is_latched)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -614,7 +614,7 @@ static void a_resync_during_the_lookup_is_latched(void **state)
     bench_close(bench);
 }
 
-static void a_flood_of_messages_is_slowed_down(void **state)
+TEST(a_flood_of_messages_is_slowed_down)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -632,7 +632,7 @@ static void a_flood_of_messages_is_slowed_down(void **state)
     bench_close(bench);
 }
 
-static void who_gives_up_waiting_leaves_no_flight_behind(void **state)
+TEST(who_gives_up_waiting_leaves_no_flight_behind)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -647,7 +647,7 @@ static void who_gives_up_waiting_leaves_no_flight_behind(void **state)
 
 /* ---- no Redis ---- */
 
-static void an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old(void **state)
+TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -667,7 +667,7 @@ static void an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the
     bench_close(bench);
 }
 
-static void two_unanswered_acquires_lead_to_a_load_without_redis(void **state)
+TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
 {
     struct bench *bench = opened(state);
     struct caller caller, later;
@@ -688,7 +688,7 @@ static void two_unanswered_acquires_lead_to_a_load_without_redis(void **state)
     bench_close(bench);
 }
 
-static void an_error_of_redis_leads_to_a_load_at_once(void **state)
+TEST(an_error_of_redis_leads_to_a_load_at_once)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -717,7 +717,7 @@ static void open_the_breaker(struct bench *bench)
     assert_int_equal(stats_of(bench).breaker_opened, 1);
 }
 
-static void an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered(void **state)
+TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
 {
     struct bench *bench = opened(state);
     open_the_breaker(bench);
@@ -740,7 +740,7 @@ static void an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answe
     bench_close(bench);
 }
 
-static void without_redis_a_failure_is_remembered_in_the_process(void **state)
+TEST(without_redis_a_failure_is_remembered_in_the_process)
 {
     struct bench *bench = opened(state);
     open_the_breaker(bench);
@@ -764,7 +764,7 @@ static void without_redis_a_failure_is_remembered_in_the_process(void **state)
     bench_close(bench);
 }
 
-static void an_invalidation_ends_what_the_process_remembers_of_a_failure(void **state)
+TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
 {
     struct bench *bench = opened(state);
     open_the_breaker(bench);
@@ -784,7 +784,7 @@ static void an_invalidation_ends_what_the_process_remembers_of_a_failure(void **
 
 /* ---- the bulkhead ---- */
 
-static void loads_beyond_the_workers_queue_in_order(void **state)
+TEST(loads_beyond_the_workers_queue_in_order)
 {
     struct bench *bench = opened(state); /* 2 workers, queue of 2 */
     struct caller caller[4];
@@ -816,7 +816,7 @@ static void loads_beyond_the_workers_queue_in_order(void **state)
     bench_close(bench);
 }
 
-static void without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load(void **state)
+TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -839,7 +839,7 @@ static void without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_loa
     bench_close(bench);
 }
 
-static void a_place_that_came_free_during_the_peek_is_used(void **state)
+TEST(a_place_that_came_free_during_the_peek_is_used)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -857,7 +857,7 @@ static void a_place_that_came_free_during_the_peek_is_used(void **state)
     bench_close(bench);
 }
 
-static void a_lease_that_a_peek_cannot_have_got_is_given_back(void **state)
+TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -874,7 +874,7 @@ static void a_lease_that_a_peek_cannot_have_got_is_given_back(void **state)
     bench_close(bench);
 }
 
-static void without_redis_and_without_a_place_a_get_is_shed_at_once(void **state)
+TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -892,7 +892,7 @@ static void without_redis_and_without_a_place_a_get_is_shed_at_once(void **state
     bench_close(bench);
 }
 
-static void the_waiter_limit_refuses_and_leaves_the_table_unchanged(void **state)
+TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged)
 {
     struct bench *bench = *state;
     bench->config.max_waiters = 2;
@@ -915,7 +915,7 @@ static void the_waiter_limit_refuses_and_leaves_the_table_unchanged(void **state
 
 /* ---- deadlines and cancels ---- */
 
-static void each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on(void **state)
+TEST(each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on)
 {
     struct bench *bench = opened(state);
     struct caller hasty, patient;
@@ -936,7 +936,7 @@ static void each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on(voi
     bench_close(bench);
 }
 
-static void a_deadline_in_the_past_is_answered_at_the_next_tick(void **state)
+TEST(a_deadline_in_the_past_is_answered_at_the_next_tick)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -947,7 +947,7 @@ static void a_deadline_in_the_past_is_answered_at_the_next_tick(void **state)
     bench_close(bench);
 }
 
-static void many_deadlines_ring_in_their_order(void **state)
+TEST(many_deadlines_ring_in_their_order)
 {
     enum { MANY = 3000 };
     struct bench *bench = *state;
@@ -971,7 +971,7 @@ static void many_deadlines_ring_in_their_order(void **state)
     free(caller);
 }
 
-static void the_leader_may_leave_at_any_stage_and_the_rest_is_served(void **state)
+TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
 {
     for (int stage = 0; stage < 4; stage++) {
         struct bench *bench = *state;
@@ -1000,7 +1000,7 @@ static void the_leader_may_leave_at_any_stage_and_the_rest_is_served(void **stat
     }
 }
 
-static void a_lease_that_nobody_waits_for_is_given_back(void **state)
+TEST(a_lease_that_nobody_waits_for_is_given_back)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -1017,7 +1017,7 @@ static void a_lease_that_nobody_waits_for_is_given_back(void **state)
     bench_close(bench);
 }
 
-static void an_unanswered_acquire_that_nobody_waits_for_is_given_back_too(void **state)
+TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -1035,7 +1035,7 @@ static void an_unanswered_acquire_that_nobody_waits_for_is_given_back_too(void *
     bench_close(bench);
 }
 
-static void a_queued_lease_that_nobody_waits_for_any_more_is_given_back(void **state)
+TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 1;
@@ -1055,7 +1055,7 @@ static void a_queued_lease_that_nobody_waits_for_any_more_is_given_back(void **s
     bench_close(bench);
 }
 
-static void a_join_behind_a_release_asks_again(void **state)
+TEST(a_join_behind_a_release_asks_again)
 {
     struct bench *bench = opened(state);
     struct caller first, second;
@@ -1073,7 +1073,7 @@ static void a_join_behind_a_release_asks_again(void **state)
 
 /* ---- modes ---- */
 
-static void in_local_mode_a_busy_key_is_loaded_at_once_and_once(void **state)
+TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once)
 {
     struct bench *bench = *state;
     bench->config.mode = GUARD_MODE_LOCAL;
@@ -1091,7 +1091,7 @@ static void in_local_mode_a_busy_key_is_loaded_at_once_and_once(void **state)
     bench_close(bench);
 }
 
-static void in_off_mode_every_miss_loads(void **state)
+TEST(in_off_mode_every_miss_loads)
 {
     struct bench *bench = *state;
     bench->config.mode = GUARD_MODE_OFF;
@@ -1113,7 +1113,7 @@ static void in_off_mode_every_miss_loads(void **state)
 
 /* ---- counters that wrap ---- */
 
-static void the_action_ring_keeps_its_order_while_it_grows_and_wraps(void **state)
+TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
 {
     struct bench *bench = *state;
     bench->config.load_workers = 64;
@@ -1140,7 +1140,7 @@ static void the_action_ring_keeps_its_order_while_it_grows_and_wraps(void **stat
     bench_close(bench);
 }
 
-static void one_flight_may_send_more_commands_than_its_count_can_hold(void **state)
+TEST(one_flight_may_send_more_commands_than_its_count_can_hold)
 {
     struct bench *bench = opened(state);
     struct caller caller;
@@ -1164,68 +1164,4 @@ static void one_flight_may_send_more_commands_than_its_count_can_hold(void **sta
     bench_close(bench);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup),
-        TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own),
-        TEST(an_absent_entry_is_an_answer),
-        TEST(a_remembered_failure_answers_without_a_load),
-        TEST(two_keys_never_share_a_flight),
-        TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each),
-        TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale),
-        TEST(a_failed_load_is_released_with_its_failure),
-        TEST(a_value_that_is_too_big_is_answered_and_marked),
-        TEST(a_too_big_mark_leads_to_a_load_without_a_lease),
-        TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token),
-        TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded),
-        TEST(a_rejected_fill_answers_only_who_joined_before_the_query),
-        TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one),
-        TEST(a_store_that_redis_refuses_leaves_nothing_behind),
-        TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease),
-        TEST(a_stale_value_answers_and_is_refreshed_behind),
-        TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered),
-        TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process),
-        TEST(a_value_that_went_during_its_refresh_is_waited_for),
-        TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either),
-        TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value),
-        TEST(a_damaged_entry_is_named_and_replaced_under_the_lease),
-        TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered),
-        TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease),
-        TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too),
-        TEST(a_busy_key_is_asked_for_again_when_the_message_comes),
-        TEST(a_message_that_overtakes_the_busy_reply_is_latched),
-        TEST(a_lost_message_is_made_good_by_the_poll),
-        TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease),
-        TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second),
-        TEST(a_resync_during_the_lookup_is_latched),
-        TEST(a_flood_of_messages_is_slowed_down),
-        TEST(who_gives_up_waiting_leaves_no_flight_behind),
-        TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old),
-        TEST(two_unanswered_acquires_lead_to_a_load_without_redis),
-        TEST(an_error_of_redis_leads_to_a_load_at_once),
-        TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered),
-        TEST(without_redis_a_failure_is_remembered_in_the_process),
-        TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure),
-        TEST(loads_beyond_the_workers_queue_in_order),
-        TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load),
-        TEST(a_place_that_came_free_during_the_peek_is_used),
-        TEST(a_lease_that_a_peek_cannot_have_got_is_given_back),
-        TEST(without_redis_and_without_a_place_a_get_is_shed_at_once),
-        TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged),
-        TEST(each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on),
-        TEST(a_deadline_in_the_past_is_answered_at_the_next_tick),
-        TEST(many_deadlines_ring_in_their_order),
-        TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served),
-        TEST(a_lease_that_nobody_waits_for_is_given_back),
-        TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too),
-        TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back),
-        TEST(a_join_behind_a_release_asks_again),
-        TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once),
-        TEST(in_off_mode_every_miss_loads),
-        TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps),
-        TEST(one_flight_may_send_more_commands_than_its_count_can_hold),
-    };
-    return cmocka_run_group_tests_name("core", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);
