@@ -145,7 +145,7 @@ static bool is_readable_file(const char *text)
 
 static const struct kind number = {.parse = parse_number};
 static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
-static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local or off"};
+static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
 static const struct kind listen_at = {.text_is_right = is_address,
                                       .allowed = "host:port, [v6 address]:port or unix:PATH"};
 static const struct kind listen_at_or_off = {
@@ -200,29 +200,30 @@ static const struct setting table[] = {
          "file with the bearer token that /metrics, /hot and POST /invalidate ask for"),
     TEXT("REDIS_URL", redis_url, redis_url, "redis://127.0.0.1:6379/0", "the cache all processes share"),
     TEXT("DATABASE_URL", database_url, database_url, "postgresql:///catalog",
-         "the database; name hosts by hostaddr=, for libpq's DNS look-up cannot be limited"),
+         "the database; name hosts by hostaddr=, because libpq's DNS lookup has no time limit"),
     TEXT("WRITE_DATABASE_URL", database_url_or_none, write_database_url, "",
          "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are "
          "off"),
     TEXT("PREPARE", on_off, prepare, "on", "prepared statements; off behind a pooler that cannot keep them"),
 
     TEXT("GUARD_MODE", mode, guard_mode, "fleet",
-         "who waits for whom on a miss: one load per fleet, one per process (local), one per request (off); "
-         "shadow: off, and counts what fleet would save"),
+         "how misses share a load: one per fleet, one per process (local), one per request (off); shadow: as "
+         "off, counting what fleet would save"),
     TEXT("NAMESPACE", name_space, name_space, "catalog", "separates applications that share a Redis"),
     NUMBER("FRESH_MS", fresh_ms, "60000", 1, DAY_MS, "ms",
            "an entry is served without question for this long"),
     NUMBER("STALE_MS", stale_ms, "0", 0, DAY_MS, "ms", "and for this much longer while it is refreshed"),
     NUMBER("SOFT_MS", soft_ms, "0", 0, HOUR_MS, "ms",
-           "who finds a stale entry waits this long for a fresh one before it is served; 0: not at all"),
+           "a request that finds a stale entry waits this long for a fresh one before it gets the stale one; "
+           "0: not at all"),
     NUMBER("EARLY_PERCENT", early_percent, "0", 0, 10000, "%",
-           "XFetch's beta: a fresh entry is refreshed before its time, by chance; 100: as in the paper; 0: "
+           "XFetch's beta: by chance, a fresh entry is refreshed before it expires; 100: as in the paper; 0: "
            "never"),
     NUMBER("ABSENT_MS", absent_ms, "10000", 1, DAY_MS, "ms", "\"no such row\" is remembered for this long"),
     NUMBER("FAILURE_MS", failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
            "a failed load is not tried again for this long"),
     NUMBER("JITTER_PERCENT", jitter_percent, "10", 0, 90, "%",
-           "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened by a random 0 to this"),
+           "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened at random, by up to this much"),
     NUMBER("LEASE_MS", lease_ms, "3000", 30, LEASE_MAX_MS, "ms",
            "a dead process blocks a key for at most this long"),
     NUMBER("MAX_HOLD_MS", max_hold_ms, "30000", 30, HOUR_MS, "ms",
@@ -234,26 +235,26 @@ static const struct setting table[] = {
     NUMBER("LOAD_WORKERS", load_workers, "8", 1, 1024, "threads",
            "loads at a time in this process, each with a database connection"),
     NUMBER("LOAD_QUEUE", load_queue, "1000", 0, 1000000, "loads",
-           "loads that may wait for a worker, and as many queries for several products; beyond it requests "
-           "are shed (503)"),
+           "loads that may wait for a worker, and as many again for /products?ids=; beyond that requests are "
+           "shed (503)"),
     NUMBER("LOAD_PERMITS", load_permits, "0", 0, 100000, "loads",
-           "loads at a time over all processes of the namespace; 0: no such limit, only LOAD_WORKERS in "
-           "each; the same in all of them"),
+           "loads at a time in all processes of the namespace together; 0: no limit but LOAD_WORKERS in "
+           "each; must be the same in all of them"),
     NUMBER("PERMIT_MS", permit_ms, "3000", 30, LEASE_MAX_MS, "ms",
-           "a dead process keeps the permits of its loads for this long; the same in all of them"),
+           "a dead process keeps the permits of its loads for this long; must be the same in all processes"),
     NUMBER("WRITE_WORKERS", write_workers, "4", 1, 256, "threads",
            "writes at a time in this process, each with a database connection"),
     NUMBER("WRITE_QUEUE", write_queue, "1000", 0, 1000000, "writes",
-           "writes that may wait for a worker; beyond it they are shed (503)"),
+           "writes that may wait for a worker; beyond that they are shed (503)"),
     NUMBER("WRITE_LIMIT_MS", write_limit_ms, "5000", 1, HOUR_MS, "ms",
            "limit of one write, waiting for a worker included"),
     NUMBER("WRITE_LOCK_MS", write_lock_ms, "2000", 1, HOUR_MS, "ms",
-           "limit of its wait for a row that another one holds"),
+           "limit of a write's wait for a row that another transaction holds"),
     NUMBER("OUTBOX_POLL_MS", outbox_poll_ms, "1000", 1, HOUR_MS, "ms",
-           "invalidations nobody was told of are looked for this often"),
+           "how often to look for invalidations that no notification announced"),
     NUMBER("MAX_WAITERS", max_waiters, "20000", 1, 1000000, "requests",
-           "requests that may wait at a time, and as many products that are asked for together; beyond it "
-           "they are shed (503)"),
+           "requests that may wait at a time, and as many products of /products?ids=; beyond that they are "
+           "shed (503)"),
     NUMBER("MAX_CONNECTIONS", max_connections, "16000", 1, 1000000, "sockets",
            "client connections at a time"),
     NUMBER("MAX_VALUE_BYTES", max_value_bytes, "1048576", 1, 64 << 20, "bytes",
@@ -261,8 +262,8 @@ static const struct setting table[] = {
     NUMBER("NEAR_BYTES", near_bytes, "0", 0, UINT32_MAX, "bytes",
            "values also kept in this process's memory; 0: none, otherwise at least 65536"),
     NUMBER("NEAR_MS", near_ms, "1000", 1, 60000, "ms",
-           "such a value is answered without asking Redis for this long; other processes' changes may be "
-           "seen so late"),
+           "such a value is answered without asking Redis for this long; a change by another process may be "
+           "seen this late"),
     NUMBER("PUSH_BYTES", push_bytes, "16384", 0, 1 << 20, "bytes",
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
@@ -340,20 +341,19 @@ static bool operations_are_guarded(const struct settings *s)
 
 static const struct rule rules[] = {
     {"REDIS_LIMIT_MS", "LEASE_MS", 3, NULL,
-     "at most a third of LEASE_MS, or a lease runs out while one renewal is awaited", false},
-    {"LOAD_LIMIT_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, or loads go on whose lease was given up",
-     false},
+     "at most a third of LEASE_MS, or a lease runs out during one slow renewal", false},
+    {"LOAD_LIMIT_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, or loads outlive their leases", false},
     {"LEASE_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, which ends every lease", false},
     {"FRESH_MS", "STALE_MS", 0, value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
     {"SOFT_MS", "STALE_MS", 0, soft_limit_has_stale,
-     "0 unless STALE_MS is more, or there is nothing to serve after it", false},
+     "0 unless STALE_MS is above 0, or there is nothing to serve afterwards", false},
     {"SOFT_MS", "DEADLINE_MS", 1, NULL, "at most DEADLINE_MS, which ends every request", false},
-    {"REDIS_LIMIT_MS", "DEADLINE_MS", 1, NULL, "at most DEADLINE_MS, or a slow Redis alone uses a request up",
-     false},
+    {"REDIS_LIMIT_MS", "DEADLINE_MS", 1, NULL,
+     "at most DEADLINE_MS, or a slow Redis alone uses up a request's time", false},
     {"PERMIT_MS", "REDIS_LIMIT_MS", 0, redis_limit_fits_permit,
-     "at least three times REDIS_LIMIT_MS, or a permit runs out while one renewal is awaited", false},
+     "at least three times REDIS_LIMIT_MS, or a permit runs out during one slow renewal", false},
     {"MAX_WAITERS", "MAX_CONNECTIONS", 1, NULL,
-     "at most MAX_CONNECTIONS, for a waiting request holds a connection", true},
+     "at most MAX_CONNECTIONS, because a waiting request holds a connection", true},
     {"NEAR_BYTES", "NEAR_MS", 0, near_is_useful, "0 (no near cache) or at least 65536", false},
     {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", 1, NULL, "at most WRITE_LIMIT_MS, which ends every write", true},
     {"OPS_LISTEN", "OPS_TOKEN_FILE", 0, operations_are_guarded,
@@ -604,9 +604,9 @@ static void check_rules(struct collected *collected, const struct settings *sett
 
 static void print_help(FILE *messages)
 {
-    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\n"
-          "Every setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment variable (FRESH_MS=5);\n"
-          "flags win. All are checked at start, by themselves and against each other.\n\n",
+    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nEvery setting is "
+          "a flag (--fresh-ms 5 or --fresh-ms=5) or an environment variable (FRESH_MS=5);\nflags win. All "
+          "are checked at start, by themselves and against each other.\n\n",
           messages);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];

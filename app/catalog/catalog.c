@@ -143,7 +143,7 @@ static bool is_unchanged(const struct plan *plan, const struct rows *rows)
 static void fail_broken(struct guard_load *load)
 {
     log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s outcome=broken reason=\"%s\"", guard_load_key(load),
-              "the row is no document: a NULL, or a text that is not UTF-8; or no memory");
+              "the row makes no document: a NULL, or a text that is not UTF-8; or no memory");
     guard_load_fail(load, GUARD_FAILURE_REJECTED);
 }
 

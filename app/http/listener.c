@@ -101,7 +101,7 @@ static bool open_host(const char *setting, const struct address *wanted, struct 
     const int reason = errno;
     freeaddrinfo(info);
     if (!opened)
-        return refuse(setting, reason == EADDRINUSE ? "somebody already listens there" : strerror(reason));
+        return refuse(setting, reason == EADDRINUSE ? "something already listens there" : strerror(reason));
     name_tcp(wanted, out);
     return true;
 }
@@ -124,7 +124,7 @@ static bool clear_path(const struct sockaddr_un *address, const char **why)
                       errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
-    *why = "somebody already listens there";
+    *why = "something already listens there";
     return dead && unlink(address->sun_path) == 0;
 }
 

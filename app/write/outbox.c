@@ -147,7 +147,8 @@ static void batch_ask(struct batch *batch, size_t at, const char *key, struct gu
     struct batch_row *row = &batch->rows[at];
 
     if (!target_valid(key)) {
-        log_event(LOG_LEVEL_ERROR, "outbox_strange_key", "key=\"%s\" reason=\"no reader asks for it\"", key);
+        log_event(LOG_LEVEL_ERROR, "outbox_strange_key",
+                  "key=\"%s\" reason=\"neither a key nor a tag of this service\"", key);
         row->paid = true;
         return;
     }
@@ -274,7 +275,7 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
     memcpy(outbox->cache, id, sizeof(outbox->cache));
     if (is_new && was_registered)
         log_event(LOG_LEVEL_WARNING, "cache_was_dropped",
-                  "cache=\"%s\" id=%s reason=\"nobody heard of it for too long, or it was deleted by hand\"",
+                  "cache=\"%s\" id=%s reason=\"silent for too long, or deleted by hand\"",
                   outbox->config.gate->label, id);
     else if (!was_registered)
         log_event(LOG_LEVEL_INFO, "cache_registered", "cache=\"%s\" id=%s caches=%" PRIu32,

@@ -234,7 +234,7 @@ static void take_fields(enum write_kind kind, json_t *root, struct write_fields 
     json_object_foreach(root, name, value)
     {
         if (field_named(kind, name) == NULL)
-            write_error_add(errors, shown(name), "unknown, or not to be edited");
+            write_error_add(errors, shown(name), "unknown, or cannot be edited");
     }
 }
 
@@ -249,8 +249,7 @@ enum write_outcome write_fields_parse(enum write_kind kind, const char *body, si
     fields.root = json_loadb(body, body_bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(fields.root)) {
         snprintf(detail, sizeof(detail),
-                 fields.root != NULL ? "an object is wanted"
-                                     : "no JSON in UTF-8, or a name twice, at byte %d",
+                 fields.root != NULL ? "not an object" : "not JSON in UTF-8, or a repeated name, at byte %d",
                  error.position);
         write_error_add(errors, "", detail);
         json_decref(fields.root);

@@ -237,7 +237,8 @@ TEST(all_wrong_settings_are_reported_at_once)
     assert_int_equal(line_count(reading.messages), 4);
     assert_says(&reading, "FRESH_MS (flag --fresh-ms): \"soon\" is wrong; must be 1 to 86400000 (ms)");
     assert_says(&reading, "LEASE_MS (flag --lease-ms): \"1\" is wrong");
-    assert_says(&reading, "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local or off");
+    assert_says(&reading,
+                "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local, off or shadow");
     assert_says(&reading, "PREPARE (environment): \"1\" is wrong; must be on or off");
 }
 
@@ -377,6 +378,39 @@ TEST(help_prints_every_setting_with_its_default)
     assert_says(&reading, "a third of LEASE_MS");
     read_into(&reading, LIST("-h"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_HELP);
+}
+
+/* The three lines of --help, "NAME --flag", the meaning and "default X; what is allowed", as a row of a table. */
+static const char *readme_row(const char *help, char *row, size_t row_bytes)
+{
+    const char *meaning = strchr(help, '\n') + 1 + 6;
+    const char *fallback = strchr(meaning, '\n') + 1 + strlen("      default ");
+    const char *allowed = strstr(fallback, "; ") + 2, *end = strchr(allowed, '\n');
+
+    snprintf(row, row_bytes, "\n| `%.*s` | %.*s | %.*s | %.*s |\n", (int)strcspn(help + 2, " "), help + 2,
+             (int)(allowed - 2 - fallback), fallback, (int)(end - allowed), allowed,
+             (int)strcspn(meaning, "\n"), meaning);
+    return end + 1;
+}
+
+TEST(the_readme_has_the_settings_as_help_has_them)
+{
+    static char readme[MESSAGE_BYTES];
+    struct reading reading;
+    char row[512];
+    FILE *file = fopen("app/README.md", "re");
+
+    assert_non_null(file);
+    readme[fread(readme, 1, sizeof(readme) - 1, file)] = '\0';
+    fclose(file);
+    read_into(&reading, LIST("--help"), nothing);
+    const char *at = strstr(reading.messages, "\n\n  ");
+    assert_non_null(at);
+    for (at += 2; *at == ' ';) {
+        at = readme_row(at, row, sizeof(row));
+        if (strstr(readme, row) == NULL)
+            fail_msg("app/README.md has no row%s", row);
+    }
 }
 
 TEST(an_address_is_taken_apart)
