@@ -49,28 +49,14 @@ struct redisReply *stack_redis_command(struct stack_redis *redis, const char *fo
 }
 
 /* With a password in the arguments the answer is an error, which is an answer, too; LOADING is not. */
-static bool answers(struct stack_redis *redis)
+static bool is_up(void *context)
 {
+    struct stack_redis *redis = context;
     struct redisReply *reply = stack_redis_command(redis, "PING");
-    bool is_up =
-        reply != NULL && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0);
+    bool good = reply != NULL && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0);
     if (reply != NULL)
         freeReplyObject(reply);
-    return is_up;
-}
-
-static bool wait_until_up(struct stack_redis *redis)
-{
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
-        if (answers(redis))
-            return true;
-        if (proc_wait(redis->pid, 2, NULL)) {
-            redis->pid = 0;
-            return false;
-        }
-    }
-    return false;
+    return good;
 }
 
 /* The delay is what a primary waits for further replicas before it sends the first one its data. */
@@ -110,13 +96,8 @@ static bool launch(struct stack_redis *redis)
         argv[count++] = redis->arguments[i];
     const struct proc_options options = {
         .argv = argv, .output_path = redis->log_path, .user = proc_plain_user()};
-    redis->pid = proc_start(&options);
-    if (redis->pid > 0 && wait_until_up(redis))
-        return true;
-    if (redis->pid > 0)
-        proc_kill_tree(&redis->pid);
-    redis->pid = 0;
-    return false;
+    redis->pid = proc_start_up(&options, is_up, redis, START_LIMIT_MS);
+    return redis->pid > 0;
 }
 
 static bool complain(const struct stack_redis *redis)
