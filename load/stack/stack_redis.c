@@ -2,10 +2,10 @@
 /* stack_redis.c - a private Redis; see stack.h. */
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "load/witness/witness_tally.h"
 
 #include <hiredis/hiredis.h>
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -233,26 +233,18 @@ bool stack_redis_promote(struct stack_redis *redis)
 
 /* ---- counting ---- */
 
-/* Sums "cmdstat_NAME:calls=N," over the lines wanted. */
-static uint64_t sum_calls(const char *info, const char *command)
-{
-    uint64_t sum = 0, calls;
-    char name[64];
-    for (const char *line = info; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (sscanf(line, "cmdstat_%63[^:]:calls=%" SCNu64, name, &calls) != 2)
-            continue;
-        if (command != NULL ? strcasecmp(name, command) == 0 : strcmp(name, "info") != 0)
-            sum += calls;
-    }
-    return sum;
-}
-
 uint64_t stack_redis_calls(struct stack_redis *redis, const char *command)
 {
+    struct witness_tally tally = {.count = 0};
+    uint64_t calls = 0;
     struct redisReply *reply = stack_redis_command(redis, "INFO commandstats");
-    uint64_t calls = reply != NULL && reply->type == REDIS_REPLY_STRING ? sum_calls(reply->str, command) : 0;
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
+        witness_tally_read(&tally, reply->str);
     if (reply != NULL)
         freeReplyObject(reply);
-    return calls;
+    if (command != NULL)
+        return witness_tally_get(&tally, command);
+    for (size_t i = 0; i < tally.count; i++)
+        calls += tally.at[i].calls;
+    return calls - witness_tally_get(&tally, "info");
 }
