@@ -29,7 +29,7 @@ static struct host_timer *earliest(const struct guard_host *host)
     return first;
 }
 
-static uint32_t ms_until(uint64_t at_us)
+static uint32_t ms_to_ring(uint64_t at_us)
 {
     uint64_t now_us = clock_now_us();
     uint64_t in_ms = at_us > now_us ? (at_us - now_us + 999) / 1000 : 0;
@@ -43,7 +43,7 @@ static void arm(struct guard_host *host)
     if (host->ringing || at_us == host->armed_us)
         return;
     host->armed_us = at_us;
-    host->timer(host, at_us != UINT64_MAX ? ms_until(at_us) : HOST_NEVER);
+    host->timer(host, at_us != UINT64_MAX ? ms_to_ring(at_us) : HOST_NEVER);
 }
 
 static void take_off(struct guard_host *host, struct host_timer *timer)

@@ -168,7 +168,7 @@ static void close_on_uv(struct guard_host *host)
 
 /* ---- the beginning ---- */
 
-static bool begin(struct uv_host *self, uv_loop_t *loop)
+static bool begin_on_uv(struct uv_host *self, uv_loop_t *loop)
 {
     self->host = (struct guard_host){.watch = watch_on_uv,
                                      .timer = set_timer_on_uv,
@@ -189,7 +189,7 @@ static bool begin(struct uv_host *self, uv_loop_t *loop)
 struct guard_host *uv_host_attach(struct uv_loop_s *loop)
 {
     struct uv_host *self = calloc(1, sizeof *self);
-    if (self == NULL || !begin(self, loop)) {
+    if (self == NULL || !begin_on_uv(self, loop)) {
         free(self);
         return NULL;
     }
@@ -217,7 +217,7 @@ struct guard_host *uv_host_open(void)
         free(self);
         return NULL;
     }
-    if (!begin(self, &self->own)) {
+    if (!begin_on_uv(self, &self->own)) {
         uv_loop_close(&self->own);
         free(self);
         return NULL;
