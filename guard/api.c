@@ -11,6 +11,7 @@
 #include "run/mailbox.h"
 #include "run/many.h"
 #include "run/state.h"
+#include "run/uv_host.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,7 +413,11 @@ enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
 {
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
-    if (loop_open(guard, loop, NULL, out) != GUARD_OK)
+    struct guard_host *host = uv_host_attach(loop);
+    bool opened = host != NULL && loop_open(guard, host, NULL, out) == GUARD_OK;
+    if (!opened && host != NULL)
+        host_close(host, NULL, NULL);
+    if (!opened)
         return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
     (*out)->attached = true;
     pthread_mutex_lock(&guard->mutex);
