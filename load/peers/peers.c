@@ -21,7 +21,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { FILES_NEEDED = 4096, REPETITIONS = 3, ROLLING_S = 10, SECONDS_MAX = 600 };
+enum { FILES_NEEDED = 4096, REPETITIONS = 3, REPETITIONS_MAX = 16, ROLLING_S = 10, SECONDS_MAX = 600 };
 
 static struct peer *const all_peers[] = {&peer_catalogd, &peer_nginx,   &peer_varnish, &peer_bentocache,
                                          &peer_dedupe,   &peer_dogpile, &peer_guide};
@@ -32,6 +32,7 @@ enum {
 };
 _Static_assert((size_t)ALL_PEERS <= (size_t)PEERS_MAX && (size_t)ALL_CONTESTS <= (size_t)CONTESTS_MAX,
                "struct outcome has room for everybody");
+_Static_assert((size_t)REPETITIONS_MAX <= (size_t)SAMPLES_MAX, "struct samples has room for all of them");
 
 static struct outcome outcome;
 static struct stage stage;
@@ -54,7 +55,7 @@ static bool complain(const char *word)
     for (size_t i = 0; i < ALL_CONTESTS; i++)
         fprintf(stderr, " %s", all_contests[i]->name);
     fprintf(stderr, "\n  options:  --json FILE, --repetitions 1..%d, --seconds 1..%d (of rolling)\n",
-            SCORE_SAMPLES_MAX, SECONDS_MAX);
+            REPETITIONS_MAX, SECONDS_MAX);
     return false;
 }
 
@@ -87,7 +88,7 @@ static bool read_number(const char *option, const char *text, uint32_t most, uin
 static bool read_option(struct wish *wish, const char *option, const char *text)
 {
     if (strcmp(option, "--repetitions") == 0)
-        return read_number(option, text, SCORE_SAMPLES_MAX, &wish->repetitions);
+        return read_number(option, text, REPETITIONS_MAX, &wish->repetitions);
     if (strcmp(option, "--seconds") == 0)
         return read_number(option, text, SECONDS_MAX, &wish->rolling_s);
     if (strcmp(option, "--json") != 0)
