@@ -13,13 +13,12 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/rival.h"
+#include "load/stack/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 enum { FILES_NEEDED = 4096, REPETITIONS = 3, REPETITIONS_MAX = 16, ROLLING_S = 10, SECONDS_MAX = 600 };
 
@@ -197,18 +196,13 @@ static void run_all(const struct wish *wish)
 
 static void describe_machine(double load_before)
 {
-    struct utsname system;
-    char postgres[64] = "", redis[PEER_TEXT_BYTES];
-    uname(&system);
-    stack_postgres_query(stage.postgres.url, "SELECT split_part(version(), ' ', 2)", postgres,
-                         sizeof postgres);
-    rival_first_line("redis-server --version | sed 's/.* v=//; s/ .*//'", redis, sizeof redis);
+    char machine[MACHINE_BYTES];
+    machine_describe(&stage.redis, &stage.postgres, machine);
     snprintf(
         outcome.machine, sizeof outcome.machine,
-        "%ld cores, %s %s %s; Redis %.32s, PostgreSQL %s.\n"
+        "%s.\n"
         "Clients, caches, origin, Redis and PostgreSQL share these cores; the load average was %.1f before.",
-        sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis, postgres,
-        load_before);
+        machine, load_before);
 }
 
 /* True: whoever is installed has worked, and somebody has. */
