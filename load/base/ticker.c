@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ticker.c - see ticker.h. */
-#include "load/witness/ticker.h"
+#include "load/base/ticker.h"
 
 #include "load/base/net.h"
 

@@ -9,8 +9,8 @@
  *
  * Threads: all functions from one thread; ticks come from the ticker's own.
  */
-#ifndef LOAD_WITNESS_TICKER_H
-#define LOAD_WITNESS_TICKER_H
+#ifndef LOAD_BASE_TICKER_H
+#define LOAD_BASE_TICKER_H
 
 #include <pthread.h>
 #include <stdbool.h>
