@@ -39,13 +39,10 @@ static void on_cache_id(void *context, enum redis_outcome outcome, const struct 
     know(guard, guard->cache_name);
 }
 
-void cache_ask(struct guard *guard)
+void cache_ask_redis(struct guard *guard)
 {
-    pthread_mutex_lock(&guard->mutex);
-    bool wanted = guard->cache_wanted;
-    pthread_mutex_unlock(&guard->mutex);
-    if (!wanted || guard->cache_asked || guard->phase == PHASE_ENDING ||
-        clock_now_us() < guard->cache_ask_us || !redis_is_up(guard->own->redis))
+    if (guard->cache_asked || guard->phase == PHASE_ENDING || clock_now_us() < guard->cache_ask_us ||
+        !redis_is_up(guard->own->redis))
         return;
     guard->cache_asked =
         protocol_send_cache_id(&guard->answering, guard->own->redis, guard->cache_name, on_cache_id, guard);

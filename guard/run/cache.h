@@ -11,9 +11,14 @@
 
 /* False: no randomness. */
 bool cache_open(struct guard *guard);
-/* Asks Redis, if it is time to. */
-void cache_ask(struct guard *guard);
+void cache_ask_redis(struct guard *guard);
 /* The connection is gone, and with it what is known. */
 void cache_forget(struct guard *guard);
 
+/* Asks Redis, if somebody wants to know and it is time to. */
+static inline void cache_ask(struct guard *guard)
+{
+    if (atomic_load_explicit(&guard->cache_wanted, memory_order_relaxed))
+        cache_ask_redis(guard);
+}
 #endif

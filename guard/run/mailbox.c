@@ -78,7 +78,7 @@ enum guard_status mailbox_take_ticket(struct guard_loop *loop, struct get *get)
 
 void mailbox_wake(struct guard *guard)
 {
-    uv_async_send(&guard->async);
+    host_wake_send(&guard->mail);
 }
 
 void mailbox_add_gets(struct guard *guard, struct get *list)
@@ -86,7 +86,7 @@ void mailbox_add_gets(struct guard *guard, struct get *list)
     for (struct get *get = list; get != NULL; get = get->next)
         get->stage = GET_CORE;
     DL_CONCAT(guard->incoming, list);
-    uv_async_send(&guard->async);
+    mailbox_wake(guard);
 }
 
 void mailbox_post_get(struct guard *guard, struct get *get)
@@ -107,7 +107,7 @@ static enum guard_status admit(struct guard *guard, struct get *get)
     if (status != GUARD_OK)
         return status;
     DL_APPEND(guard->incoming, get);
-    uv_async_send(&guard->async);
+    mailbox_wake(guard);
     return GUARD_OK;
 }
 
@@ -156,7 +156,7 @@ enum guard_status mailbox_post_invalidation(struct guard *guard, struct invalida
     if (status == GUARD_OK) {
         guard->invalidation_count++;
         DL_APPEND(guard->invalidations, invalidation);
-        uv_async_send(&guard->async);
+        mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
     return status;
@@ -168,7 +168,7 @@ void mailbox_post_cancel(struct guard *guard, struct get *get)
         return;
     get->cancelling = true;
     DL_APPEND2(guard->cancels, get, cancel_prev, cancel_next);
-    uv_async_send(&guard->async);
+    mailbox_wake(guard);
 }
 
 void mailbox_forget_cancel(struct guard *guard, struct get *get)
@@ -196,7 +196,7 @@ void mailbox_post_finished(void *context, struct finished_load *finished)
     bool ended = guard->ended;
     if (!ended) {
         LL_CONCAT(guard->finished, finished);
-        uv_async_send(&guard->async);
+        mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
     while (ended && finished != NULL) {
@@ -233,7 +233,7 @@ void mailbox_post_refresh(struct guard *guard, const struct get *get, const char
     bool wanted = !guard->draining && !guard->ended;
     if (wanted) {
         LL_PREPEND(guard->refreshes, refresh);
-        uv_async_send(&guard->async);
+        mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
     if (!wanted)

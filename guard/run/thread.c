@@ -24,6 +24,15 @@ static void on_replied(struct guard *guard, uint64_t op, const struct core_reply
     after_events(guard);
 }
 
+void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
+{
+    struct guard *guard = context;
+    uint8_t random[24];
+    if (!clock_random(random, sizeof random))
+        abort(); /* it worked when the guard was opened; a guessable token would break every promise */
+    protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
+}
+
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
     const struct job job = {
@@ -306,7 +315,14 @@ static void empty_mailbox(struct guard *guard)
 
 /* ---- the end ---- */
 
-/* The loop runs out when the last of these is closed. */
+/* The loop runs out when nothing is left on it. */
+static void part_closed(void *context)
+{
+    struct guard *guard = context;
+    if (--guard->parts_open == 0)
+        host_close(guard->host, NULL, NULL);
+}
+
 void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
@@ -314,19 +330,23 @@ void thread_close_everything(struct guard *guard)
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true;
     pthread_mutex_unlock(&guard->mutex);
-    uv_close((uv_handle_t *)&guard->async, NULL);
-    uv_close((uv_handle_t *)&guard->timer, NULL);
-    uv_close((uv_handle_t *)&guard->limit, NULL);
-    uv_close((uv_handle_t *)&guard->beat, NULL);
-    uv_close((uv_handle_t *)&guard->turn, NULL);
-    uv_close((uv_handle_t *)&guard->awake, NULL);
+    host_wake_clear(&guard->mail);
+    host_timer_stop(guard->host, &guard->timer);
+    host_timer_stop(guard->host, &guard->limit);
+    host_timer_stop(guard->host, &guard->beat);
+    host_soon_stop(&guard->turn);
+    guard->parts_open = 1u + (guard->wake != NULL) + (guard->own != NULL);
     if (guard->wake != NULL)
-        wake_close(guard->wake, NULL, NULL);
+        wake_close(guard->wake, part_closed, guard);
     if (guard->own != NULL)
-        loop_close(guard->own, NULL, NULL);
+        loop_close(guard->own, part_closed, guard);
+    part_closed(guard); /* of this call */
 }
 
-static void on_limit(uv_timer_t *timer);
+static void set_limit(struct guard *guard, uint32_t in_ms)
+{
+    host_timer_set(guard->host, &guard->limit, clock_now_us() + (uint64_t)in_ms * 1000);
+}
 
 static void cancel_everything(struct guard *guard)
 {
@@ -334,7 +354,7 @@ static void cancel_everything(struct guard *guard)
     pthread_mutex_lock(&guard->mutex);
     guard->cancelling = true;
     pthread_mutex_unlock(&guard->mutex);
-    uv_timer_start(&guard->limit, on_limit, STUCK_LOADER_MS, 0);
+    set_limit(guard, STUCK_LOADER_MS);
     core_close(guard->core, clock_now_us());
     if (guard->shadow != NULL) {
         perform_all(guard);
@@ -344,9 +364,9 @@ static void cancel_everything(struct guard *guard)
 }
 
 /* The drain time is over; or the loaders have had their time to notice that they are cancelled. */
-static void on_limit(uv_timer_t *timer)
+void thread_on_limit(void *context)
 {
-    struct guard *guard = timer->data;
+    struct guard *guard = context;
     if (guard->phase == PHASE_DRAINING)
         cancel_everything(guard);
     else
@@ -368,8 +388,7 @@ static void advance_end(struct guard *guard)
     pthread_mutex_unlock(&guard->mutex);
     if (guard->phase == PHASE_RUNNING && closing) {
         guard->phase = PHASE_DRAINING;
-        uv_update_time(&guard->loop);
-        uv_timer_start(&guard->limit, on_limit, drain_ms, 0);
+        set_limit(guard, drain_ms);
     }
     if (guard->phase == PHASE_DRAINING && nothing_to_finish(guard, mail))
         cancel_everything(guard);
@@ -379,9 +398,9 @@ static void advance_end(struct guard *guard)
 
 /* ---- the turn ---- */
 
-static void on_timer(uv_timer_t *timer)
+void thread_on_timer(void *context)
 {
-    struct guard *guard = timer->data;
+    struct guard *guard = context;
     core_tick(guard->core, clock_now_us());
     perform_all(guard);
     if (guard->shadow != NULL)
@@ -394,14 +413,7 @@ static void set_timer(struct guard *guard)
     uint64_t next_us = core_next_us(guard->core), fleet_us = core_next_us(guard->fleet);
     if (fleet_us < next_us)
         next_us = fleet_us;
-    if (next_us == UINT64_MAX) {
-        uv_timer_stop(&guard->timer);
-        return;
-    }
-    uint64_t now_us = clock_now_us();
-    uint64_t in_ms = next_us > now_us ? (next_us - now_us + 999) / 1000 : 0;
-    uv_update_time(&guard->loop);
-    uv_timer_start(&guard->timer, on_timer, in_ms, 0);
+    host_timer_set(guard->host, &guard->timer, next_us);
 }
 
 static void publish_stats(struct guard *guard)
@@ -411,7 +423,7 @@ static void publish_stats(struct guard *guard)
     if (guard->shadow != NULL)
         shadow_stats(guard->shadow, &stats);
     stats.redis_state = guard->own->redis_state;
-    stats.wake_state = wake_state(guard->wake);
+    stats.wake_state = guard->wake_state;
     pthread_mutex_lock(&guard->mutex);
     guard->published = stats;
     pthread_mutex_unlock(&guard->mutex);
@@ -422,12 +434,6 @@ static void end_shadows(struct guard *guard)
 {
     perform_shadow(guard);
     publish_stats(guard);
-}
-
-/* Only keeps the loop from blocking before thread_on_turn_over(). */
-static void on_awake(uv_idle_t *idle)
-{
-    (void)idle;
 }
 
 /* After every batch of events: do what the core wants, tell whom it answered. An answer is in the counters
@@ -444,28 +450,28 @@ static void after_events(struct guard *guard)
     tell_invalidated(guard);
     set_timer(guard);
     if (core_turn_due(guard->core) || guard->sweep_due)
-        uv_idle_start(&guard->awake, on_awake);
+        host_soon(guard->host, &guard->turn);
     advance_end(guard);
 }
 
 /* After all that was to be read in this turn of the loop has been read. */
-void thread_on_turn_over(uv_check_t *check)
+void thread_on_turn_over(void *context)
 {
-    struct guard *guard = check->data;
+    struct guard *guard = context;
     if (guard->phase == PHASE_ENDING)
         return;
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
-    if (!guard->sweep_due)
-        uv_idle_stop(&guard->awake);
+    if (guard->sweep_due)
+        host_soon(guard->host, &guard->turn);
     if (!core_turn_due(guard->core))
         return;
     core_turn_over(guard->core, clock_now_us());
     after_events(guard);
 }
 
-void thread_on_async(uv_async_t *async)
+void thread_on_mail(void *context)
 {
-    struct guard *guard = async->data;
+    struct guard *guard = context;
     empty_mailbox(guard);
     cache_ask(guard);
     after_events(guard);
@@ -530,7 +536,8 @@ void thread_on_resync(void *context)
 void thread_on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
-    bool up = wake_state(guard->wake) == GUARD_REDIS_UP;
+    guard->wake_state = wake_state(guard->wake);
+    bool up = guard->wake_state == GUARD_REDIS_UP;
     say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
     near_subscribed(guard->near, up);
     guard->sweep_due = guard->near != NULL && (guard->sweep_due || !up);

@@ -12,8 +12,9 @@
  * here: every byte of an entry with its checksum (unit/envelope_test: the_layout_is_the_published_one), how odd and long
  * keys are spelled (unit/key_test), what is wrong with a setting (unit/settings_test).
  */
-#include "app/answer.h"
-#include "app/write.h"
+#include "app/http/answer.h"
+#include "app/http/upload.h"
+#include "app/write/write.h"
 #include "load/base/home.h"
 #include "load/base/http.h"
 #include "tests/live/guard_rig.h"
@@ -106,7 +107,7 @@ static void add_output(FILE *out, const char *program, const char *arguments)
     free(catalogd);
 }
 
-static void the_programs_say_what_they_said(void **state)
+TEST(the_programs_say_what_they_said)
 {
     static const char *const CALLS[][2] = {
         {"catalogd", "--help"},
@@ -122,7 +123,6 @@ static void the_programs_say_what_they_said(void **state)
         {"lab", "--list"},
     };
     struct golden golden;
-    (void)state;
     golden_open(&golden);
     for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
         add_output(golden.out, CALLS[i][0], CALLS[i][1]);
@@ -148,14 +148,13 @@ static int stop_lonely(void **state)
     return 0;
 }
 
-static void metrics_have_their_names(void **state)
+TEST(metrics_have_their_names)
 {
     struct http_request request = {
         .host = "127.0.0.1", .port = lonely.ops_port, .path = "/metrics", .deadline_ms = ANSWER_LIMIT_MS};
     struct http_answer answer;
     struct golden golden;
     char *rest = NULL;
-    (void)state;
     assert_true(http_ask(&request, &answer));
     golden_open(&golden);
     for (char *line = strtok_r(answer.body, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -187,7 +186,7 @@ static void add_tables(FILE *out)
     }
     for (int outcome = 0; outcome < WRITE_OUTCOME_COUNT; outcome++) {
         const struct write_result result = {.outcome = (enum write_outcome)outcome, .version = 3, .stock = 2};
-        write_answer(&result, WRITE_PURCHASE, 7, "/products/7/purchase", &answer);
+        upload_answer(&result, WRITE_PURCHASE, 7, "/products/7/purchase", &answer);
         add_answer(out, write_outcome_name((enum write_outcome)outcome), &answer);
     }
 }
@@ -207,7 +206,7 @@ static void add_exchange(FILE *out, uint16_t port, const char *request)
     http_raw_clear(&raw);
 }
 
-static void refusals_have_their_texts(void **state)
+TEST(refusals_have_their_texts)
 {
     static const char *const CATALOG[] = {
         "GET /ping",          "GET /nothing",        "GET /products/%37",
@@ -216,7 +215,6 @@ static void refusals_have_their_texts(void **state)
     static const char *const OPS[] = {"GET /nothing", "DELETE /readyz", "POST /invalidate?key=x",
                                       "POST /invalidate?key=product:7"};
     struct golden golden;
-    (void)state;
     golden_open(&golden);
     add_tables(golden.out);
     for (size_t i = 0; i < sizeof CATALOG / sizeof *CATALOG; i++)
@@ -225,6 +223,8 @@ static void refusals_have_their_texts(void **state)
         add_exchange(golden.out, lonely.ops_port, OPS[i]);
     golden_compare(&golden, "http.txt");
 }
+
+TEST_GROUP(.up = start_lonely, .down = stop_lonely);
 
 /* ---- what goes to Redis ---- */
 
@@ -370,12 +370,11 @@ static void play(struct fleet *fleet)
     invalidate(fleet);
 }
 
-static void redis_hears_what_it_heard(void **state)
+TEST(redis_hears_what_it_heard)
 {
     static char *lines[LINES_MAX];
     struct fleet fleet;
     struct golden golden;
-    (void)state;
     redisContext *monitor = monitor_start();
     fleet_init(&fleet);
     fleet.config.load_permits = 1;
@@ -400,13 +399,4 @@ static void redis_hears_what_it_heard(void **state)
     golden_compare(&golden, "redis.txt");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_programs_say_what_they_said),
-        cmocka_unit_test_setup_teardown(metrics_have_their_names, start_lonely, stop_lonely),
-        cmocka_unit_test_setup_teardown(refusals_have_their_texts, start_lonely, stop_lonely),
-        cmocka_unit_test_setup_teardown(redis_hears_what_it_heard, rig_start, rig_stop),
-    };
-    return cmocka_run_group_tests_name("golden", tests, NULL, NULL);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);
