@@ -578,14 +578,9 @@ enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag
 
 static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
 {
-    stats->hit += atomic_load_explicit(&counters->hit, memory_order_relaxed);
-    stats->stale += atomic_load_explicit(&counters->stale, memory_order_relaxed);
-    stats->absent_hit += atomic_load_explicit(&counters->absent_hit, memory_order_relaxed);
-    stats->cancelled += atomic_load_explicit(&counters->cancelled, memory_order_relaxed);
-    stats->closed += atomic_load_explicit(&counters->closed, memory_order_relaxed);
-    stats->failed += atomic_load_explicit(&counters->failed, memory_order_relaxed);
-    stats->entry_rejected += atomic_load_explicit(&counters->entry_rejected, memory_order_relaxed);
-    stats->entry_outdated += atomic_load_explicit(&counters->entry_outdated, memory_order_relaxed);
+#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
+    LOOP_COUNTERS(ADD_COUNTER)
+#undef ADD_COUNTER
     stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         stats->get_duration.count[i] +=

@@ -72,14 +72,9 @@ void loop_return(struct guard_loop *loop, struct get *list)
 
 static void add_counters(struct loop_counters *sum, const struct loop_counters *counters)
 {
-    counter_add(&sum->hit, atomic_load(&counters->hit));
-    counter_add(&sum->stale, atomic_load(&counters->stale));
-    counter_add(&sum->absent_hit, atomic_load(&counters->absent_hit));
-    counter_add(&sum->cancelled, atomic_load(&counters->cancelled));
-    counter_add(&sum->closed, atomic_load(&counters->closed));
-    counter_add(&sum->failed, atomic_load(&counters->failed));
-    counter_add(&sum->entry_rejected, atomic_load(&counters->entry_rejected));
-    counter_add(&sum->entry_outdated, atomic_load(&counters->entry_outdated));
+#define ADD_COUNTER(name) counter_add(&sum->name, atomic_load(&counters->name));
+    LOOP_COUNTERS(ADD_COUNTER)
+#undef ADD_COUNTER
     counter_add(&sum->duration_sum_us, atomic_load(&counters->duration_sum_us));
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         counter_add(&sum->duration_count[i], atomic_load(&counters->duration_count[i]));

@@ -44,9 +44,22 @@ struct tag_memory;
 struct wake;
 struct workers;
 
+/* What a loop counts of the gets that it answers itself; the same names as in guard_stats. */
+#define LOOP_COUNTERS(COUNTER)                                                                               \
+    COUNTER(hit)                                                                                             \
+    COUNTER(stale)                                                                                           \
+    COUNTER(absent_hit)                                                                                      \
+    COUNTER(cancelled)                                                                                       \
+    COUNTER(closed)                                                                                          \
+    COUNTER(failed)                                                                                          \
+    COUNTER(entry_rejected)                                                                                  \
+    COUNTER(entry_outdated)
+
 /* Written by one thread, read by any. */
 struct loop_counters {
-    _Atomic uint64_t hit, stale, absent_hit, cancelled, closed, failed, entry_rejected, entry_outdated;
+#define LOOP_COUNTER_MEMBER(name) _Atomic uint64_t name;
+    LOOP_COUNTERS(LOOP_COUNTER_MEMBER)
+#undef LOOP_COUNTER_MEMBER
     _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
 };
 

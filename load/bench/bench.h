@@ -16,7 +16,7 @@
  *     bench_report.c    samples, rows, verdicts
  *     crowd.h, pace.h, wrk.h            who asks
  *     rival.h, nginx.h, varnish.h       who else answers
- *     filled.h, usage.h                 when a value is stored; what a server takes
+ *     filled.h                          when a value is stored
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
