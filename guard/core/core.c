@@ -43,7 +43,7 @@ static struct flight *find_by_id(const struct core *core, uint64_t id)
     return found;
 }
 
-static struct flight *flight_alloc(const struct core_key *key)
+static struct flight *flight_alloc(struct core *core, const struct core_key *key)
 {
     struct flight *flight = calloc(1, sizeof *flight + key->plain_bytes + key->encoded_bytes + 2);
     if (flight == NULL)
@@ -53,14 +53,16 @@ static struct flight *flight_alloc(const struct core_key *key)
     memcpy(plain, key->plain, key->plain_bytes);
     memcpy(encoded, key->encoded, key->encoded_bytes);
     flight->key = (struct core_key){plain, key->plain_bytes, encoded, key->encoded_bytes};
+    flight->core = core;
     flight->state = FLIGHT_NEW;
     flight->alarm.owner = ALARM_FLIGHT;
     return flight;
 }
 
 /* Into the table of those that can be joined, unless nobody shares in this mode. False: no memory. */
-static bool insert_by_key(struct core *core, struct flight *flight)
+static bool insert_by_key(struct flight *flight)
 {
+    struct core *core = flight->core;
     if (core->config.mode == GUARD_MODE_OFF)
         return true;
     const struct core_key *key = &flight->key;
@@ -70,26 +72,27 @@ static bool insert_by_key(struct core *core, struct flight *flight)
     return flight->joinable;
 }
 
-static bool insert_by_id(struct core *core, struct flight *flight)
+static bool insert_by_id(struct flight *flight)
 {
-    HASH_ADD_BYHASHVALUE(by_id, core->by_id, id, sizeof flight->id, (unsigned)flight->id, flight);
+    HASH_ADD_BYHASHVALUE(by_id, flight->core->by_id, id, sizeof flight->id, (unsigned)flight->id, flight);
     return !flight->unlisted;
 }
 
 /* Undoes insert_by_key(). */
-static void remove_by_key(struct core *core, struct flight *flight)
+static void remove_by_key(struct flight *flight)
 {
     if (flight->joinable)
-        HASH_DELETE(by_key, core->by_key, flight);
+        HASH_DELETE(by_key, flight->core->by_key, flight);
 }
 
-static bool insert(struct core *core, struct flight *flight)
+static bool insert(struct flight *flight)
 {
+    struct core *core = flight->core;
     if (!core_reserve_owner(core))
         return false;
-    if (insert_by_key(core, flight) && insert_by_id(core, flight))
+    if (insert_by_key(flight) && insert_by_id(flight))
         return true;
-    remove_by_key(core, flight);
+    remove_by_key(flight);
     core_unreserve_owner(core);
     return false;
 }
@@ -97,12 +100,12 @@ static bool insert(struct core *core, struct flight *flight)
 static struct flight *flight_new(struct core *core, const struct core_key *key,
                                  const struct guard_policy *policy)
 {
-    struct flight *flight = flight_alloc(key);
+    struct flight *flight = flight_alloc(core, key);
     if (flight == NULL)
         return NULL;
     flight->policy = policy;
     flight->id = ++core->last_id;
-    if (!insert(core, flight)) {
+    if (!insert(flight)) {
         free(flight);
         return NULL;
     }
@@ -111,9 +114,10 @@ static struct flight *flight_new(struct core *core, const struct core_key *key,
     return flight;
 }
 
-void core_end_flight(struct core *core, struct flight *flight)
+void core_end_flight(struct flight *flight)
 {
-    remove_by_key(core, flight);
+    struct core *core = flight->core;
+    remove_by_key(flight);
     HASH_DELETE(by_id, core->by_id, flight);
     DL_DELETE(core->flights, flight);
     core->stats.flights--;
@@ -122,7 +126,7 @@ void core_end_flight(struct core *core, struct flight *flight)
     core->dead = flight;
 }
 
-void core_begin(struct core *core)
+static void free_dead(struct core *core)
 {
     while (core->dead != NULL) {
         struct flight *flight = core->dead;
@@ -131,9 +135,15 @@ void core_begin(struct core *core)
     }
 }
 
-static void end_event(struct core *core, uint64_t now_us)
+void core_begin(struct core *core, uint64_t now_us)
 {
-    loads_pump(core, now_us, false);
+    core->now_us = now_us;
+    free_dead(core);
+}
+
+static void end_event(struct core *core)
+{
+    loads_pump(core, false);
     core->turn_due = core->turn_due || core->batched_queued > 0;
 }
 
@@ -159,14 +169,14 @@ static uint64_t time_with_others_us(const struct core *core, uint64_t left_us)
     return core->permits.all != NULL ? earlier(left_us / 2, WITH_PERMIT_US) : left_us / 2;
 }
 
-static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *waiter,
-                       const struct guard_policy *policy, uint64_t deadline_us)
+static void set_limits(struct core *core, struct core_waiter *waiter, const struct guard_policy *policy,
+                       uint64_t deadline_us)
 {
     uint64_t soft_us =
         policy->soft_ms > 0 ? waiter->start_us + (uint64_t)policy->soft_ms * 1000 : deadline_us;
     waiter->deadline_us = waiter->alone_us = deadline_us;
-    if (waiter->parent_load != 0 && now_us < deadline_us)
-        waiter->alone_us = now_us + time_with_others_us(core, deadline_us - now_us);
+    if (waiter->parent_load != 0 && core->now_us < deadline_us)
+        waiter->alone_us = core->now_us + time_with_others_us(core, deadline_us - core->now_us);
     waiter->impatient = false;
     alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
 }
@@ -179,19 +189,20 @@ static void choose_share(struct flight *flight, bool of_many)
 }
 
 /* The first one chooses. A refresh stays where it is queued until it is waited for. */
-static void share_with(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+static void share_with(struct flight *flight, const struct core_waiter *waiter)
 {
     bool refresh = flight->state == FLIGHT_QUEUED && flight->line == LINE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
         choose_share(flight, waiter->of_many);
     flight->alone = flight->alone || !waiter->of_many;
     if (flight->alone && !refresh)
-        loads_single_out(core, flight);
+        loads_single_out(flight);
 }
 
-static void attach(struct core *core, struct flight *flight, struct core_waiter *waiter)
+static void attach(struct flight *flight, struct core_waiter *waiter)
 {
-    share_with(core, flight, waiter);
+    struct core *core = flight->core;
+    share_with(flight, waiter);
     waiter->flight = flight;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
@@ -201,21 +212,20 @@ static void attach(struct core *core, struct flight *flight, struct core_waiter 
     core->stats.waiters++;
     core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE]++;
     if (waiter->parent_load != 0)
-        loads_block(core, flight, waiter);
+        loads_block(flight, waiter);
 }
 
 /* He would wait for himself: his own load waits, in the end, for what he asks for. */
-static void answer_circle(struct core *core, uint64_t now_us, struct core_waiter *waiter)
+static void answer_circle(struct core_waiter *waiter)
 {
-    core_answer(core, now_us, waiter,
-                &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
+    core_answer(waiter, &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
 }
 
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, struct core_waiter *waiter,
                            uint64_t deadline_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     if (core->closed)
         return GUARD_CLOSING;
     if (core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE] >= core->config.max_waiters) {
@@ -229,29 +239,29 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->parent_load != 0 && loads_circle(core, flight, waiter->parent_load);
-    attach(core, flight, waiter);
-    set_limits(core, now_us, waiter, policy, deadline_us);
+    bool circle = waiter->parent_load != 0 && loads_circle(flight, waiter->parent_load);
+    attach(flight, waiter);
+    set_limits(core, waiter, policy, deadline_us);
     if (circle)
-        answer_circle(core, now_us, waiter);
+        answer_circle(waiter);
     else
-        flight_joined(core, now_us, flight, waiter);
-    end_event(core, now_us);
+        flight_joined(flight, waiter);
+    end_event(core);
     return GUARD_OK;
 }
 
 static void refresh_key(struct core *core, uint64_t now_us, const struct core_key *key,
                         const struct guard_policy *policy, const char *filler, bool of_many)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
         return;
     struct flight *flight = flight_new(core, key, policy);
     if (flight != NULL) {
         choose_share(flight, of_many);
-        flight_refresh(core, now_us, flight, filler);
+        flight_refresh(flight, filler);
     }
-    end_event(core, now_us);
+    end_event(core);
 }
 
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
@@ -273,87 +283,87 @@ bool core_turn_due(const struct core *core)
 
 void core_turn_over(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->turn_due = false;
     core->turn++;
-    loads_pump(core, now_us, true);
+    loads_pump(core, true);
 }
 
 /* Takes one waiter out of its flight before its result is there. */
-static void answer_cancelled(struct core *core, uint64_t now_us, struct core_waiter *waiter)
+static void answer_cancelled(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
-    core_answer(core, now_us, waiter, &(struct guard_result){.status = GUARD_CANCELLED});
-    flight_left(core, now_us, flight);
+    core_answer(waiter, &(struct guard_result){.status = GUARD_CANCELLED});
+    flight_left(flight);
 }
 
 void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     if (waiter->flight != NULL)
-        answer_cancelled(core, now_us, waiter);
-    end_event(core, now_us);
+        answer_cancelled(waiter);
+    end_event(core);
 }
 
 /* ---- what came back ---- */
 
-static void tell_breaker(struct core *core, uint64_t now_us, enum core_reply_kind kind)
+static void tell_breaker(struct core *core, enum core_reply_kind kind)
 {
     if (kind == REPLY_UNSENT || kind == REPLY_UNKNOWN)
-        breaker_unanswered(&core->breaker, now_us, &core->chance);
+        breaker_unanswered(&core->breaker, core->now_us, &core->chance);
     else
         breaker_answered(&core->breaker);
 }
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
 {
-    core_begin(core);
-    tell_breaker(core, now_us, reply->kind);
+    core_begin(core, now_us);
+    tell_breaker(core, reply->kind);
     struct flight *flight = find_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
-        flight_replied(core, now_us, flight, op, reply);
-    } else if (!permits_replied(core, now_us, op, reply)) {
+        flight_replied(flight, op, reply);
+    } else if (!permits_replied(core, op, reply)) {
         struct core_invalidation *invalidation = core_find_invalidation(core, op);
         if (invalidation != NULL)
-            core_invalidation_replied(core, now_us, invalidation, reply);
+            core_invalidation_replied(core, invalidation, reply);
     }
-    end_event(core, now_us);
+    end_event(core);
 }
 
 void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct core_loaded *loaded)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     struct load *load = loads_find(core, id);
     assert(load != NULL);
     core_histogram_add(&core->stats.load_duration, loaded->load_us);
     if (load->flight != NULL)
-        flight_loaded(core, now_us, load->flight, loaded);
+        flight_loaded(load->flight, loaded);
     else
-        loads_free(core, now_us, load);
-    end_event(core, now_us);
+        loads_free(core, load);
+    end_event(core);
 }
 
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->stats.wake_messages++;
     struct flight *flight = find_by_key(core, encoded, encoded_bytes);
     if (flight != NULL)
-        flight_woken(core, now_us, flight, gone);
-    end_event(core, now_us);
+        flight_woken(flight, gone);
+    end_event(core);
 }
 
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
                  const struct core_pushed *pushed)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->stats.wake_messages++;
     struct flight *flight = find_by_key(core, encoded, encoded_bytes);
     if (flight != NULL && flight_awaits(flight, pushed->lease_tag))
-        flight_pushed(core, now_us, flight, pushed);
+        flight_pushed(flight, pushed);
     else if (flight != NULL)
-        flight_woken(core, now_us, flight, false);
-    end_event(core, now_us);
+        flight_woken(flight, false);
+    end_event(core);
 }
 
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
@@ -365,24 +375,25 @@ const struct core_key *core_awaits(const struct core *core, const char *encoded,
 
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     permits_freed(core, waiter, waiter_bytes);
-    end_event(core, now_us);
+    end_event(core);
 }
 
 void core_resync(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
-    permits_resync(core, now_us);
+    core_begin(core, now_us);
+    permits_resync(core);
     for (struct flight *flight = core->flights; flight != NULL; flight = flight->next)
-        flight_resync(core, now_us, flight);
+        flight_resync(flight);
 }
 
 void core_link(struct core *core, uint64_t now_us, bool up)
 {
+    core->now_us = now_us;
     breaker_link(&core->breaker, now_us, up);
     if (up)
-        permits_linked(core, now_us);
+        permits_linked(core);
 }
 
 /* ---- time ---- */
@@ -393,29 +404,29 @@ uint64_t core_next_us(const struct core *core)
     return alarm != NULL ? alarm->at_us : UINT64_MAX;
 }
 
-static void waiter_rings(struct core *core, uint64_t now_us, struct core_waiter *waiter)
+static void waiter_rings(struct core *core, struct core_waiter *waiter)
 {
-    if (now_us < waiter->deadline_us)
-        flight_soft_limit(core, now_us, waiter->flight, waiter);
+    if (core->now_us < waiter->deadline_us)
+        flight_soft_limit(waiter->flight, waiter);
     else
-        flight_hard_limit(core, now_us, waiter->flight, waiter);
+        flight_hard_limit(waiter->flight, waiter);
 }
 
-static void ring(struct core *core, uint64_t now_us, struct alarm *alarm)
+static void ring(struct core *core, struct alarm *alarm)
 {
     alarm_unset(&core->alarms, alarm);
     switch (alarm->owner) {
     case ALARM_WAITER:
-        waiter_rings(core, now_us, OWNER_OF(struct core_waiter, deadline, alarm));
+        waiter_rings(core, OWNER_OF(struct core_waiter, deadline, alarm));
         break;
     case ALARM_FLIGHT:
-        flight_alarm(core, now_us, OWNER_OF(struct flight, alarm, alarm));
+        flight_alarm(OWNER_OF(struct flight, alarm, alarm));
         break;
     case ALARM_INVALIDATION:
-        core_invalidation_rings(core, now_us, OWNER_OF(struct core_invalidation, retry, alarm));
+        core_invalidation_rings(core, OWNER_OF(struct core_invalidation, retry, alarm));
         break;
     case ALARM_PERMIT:
-        permits_alarm(core, now_us, OWNER_OF(struct permit, alarm, alarm));
+        permits_alarm(core, OWNER_OF(struct permit, alarm, alarm));
         break;
     case ALARM_PERMITS:
         permits_poll(core);
@@ -425,13 +436,13 @@ static void ring(struct core *core, uint64_t now_us, struct alarm *alarm)
 
 void core_tick(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     struct alarm *alarm = alarms_first(&core->alarms);
     while (alarm != NULL && alarm->at_us <= now_us) {
-        ring(core, now_us, alarm);
+        ring(core, alarm);
         alarm = alarms_first(&core->alarms);
     }
-    end_event(core, now_us);
+    end_event(core);
 }
 
 /* ---- life ---- */
@@ -463,20 +474,20 @@ void core_free(struct core **core)
     if (*core == NULL)
         return;
     assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL);
-    core_begin(*core);
+    free_dead(*core);
     free_core(core);
 }
 
 void core_close(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->closed = true;
     struct flight *flight = NULL, *next = NULL;
     DL_FOREACH_SAFE (core->flights, flight, next)
-        flight_close(core, now_us, flight);
+        flight_close(flight);
     while (core->invalidations != NULL)
         core_answer_invalidation(core, core->invalidations, GUARD_CLOSING);
-    permits_balance(core, now_us);
+    permits_balance(core);
 }
 
 bool core_has_waiters(const struct core *core)

@@ -72,23 +72,23 @@ static uint64_t *count_of(struct guard_stats *stats, const struct guard_result *
     return &stats->failed;
 }
 
-void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
-                 const struct guard_result *result)
+void core_answer(struct core_waiter *waiter, const struct guard_result *result)
 {
     struct flight *flight = waiter->flight;
+    struct core *core = flight->core;
     DL_DELETE(flight->first, waiter);
     waiter->flight = NULL;
     alarm_unset(&core->alarms, &waiter->deadline);
     alarms_unreserve(&core->alarms);
     if (waiter->parent_load != 0)
-        loads_unblock(core, flight, waiter);
+        loads_unblock(flight, waiter);
     waiter->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
     core->stats.waiters--;
     core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE]--;
     (*count_of(&core->stats, result))++;
-    core_histogram_add(&core->stats.get_duration, now_us - waiter->start_us);
+    core_histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
 }
 

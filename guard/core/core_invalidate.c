@@ -47,8 +47,7 @@ static bool list_invalidation(struct core *core, struct core_invalidation *inval
 
 enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct core_invalidation *invalidation)
 {
-    (void)now_us;
-    core_begin(core);
+    core_begin(core, now_us);
     if (core->closed)
         return GUARD_CLOSING;
     invalidation->id = ++core->last_id;
@@ -62,7 +61,7 @@ enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct cor
     return GUARD_OK;
 }
 
-void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_invalidation *invalidation,
+void core_invalidation_replied(struct core *core, struct core_invalidation *invalidation,
                                const struct core_reply *reply)
 {
     invalidation->op = 0;
@@ -75,7 +74,7 @@ void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_i
     }
     uint32_t pause_ms =
         chance_backoff(&core->chance, INVALIDATE_FIRST_MS, INVALIDATE_MOST_MS, invalidation->attempts - 1);
-    uint64_t at_us = now_us + (uint64_t)pause_ms * 1000;
+    uint64_t at_us = core->now_us + (uint64_t)pause_ms * 1000;
     if (at_us >= invalidation->deadline_us)
         core_answer_invalidation(core, invalidation, GUARD_UNKNOWN);
     else
@@ -83,9 +82,9 @@ void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_i
 }
 
 /* It is time for the next attempt, or over. */
-void core_invalidation_rings(struct core *core, uint64_t now_us, struct core_invalidation *invalidation)
+void core_invalidation_rings(struct core *core, struct core_invalidation *invalidation)
 {
-    if (now_us >= invalidation->deadline_us)
+    if (core->now_us >= invalidation->deadline_us)
         core_answer_invalidation(core, invalidation, GUARD_UNKNOWN);
     else
         send_invalidation(core, invalidation);

@@ -76,8 +76,9 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
 #undef TO
 
 /* Who is loaded with others waits for the answers that are about to come with its own: see loads.c. */
-static void count_pending_acquire(struct core *core, struct flight *flight, enum flight_state state)
+static void count_pending_acquire(struct flight *flight, enum flight_state state)
 {
+    struct core *core = flight->core;
     uint64_t slot = flight->acquire_turn % CORE_TURNS;
     if (flight->counted && --core->pending_acquires[slot] == 0)
         core->replied_turn[slot] = core->turn;
@@ -89,23 +90,23 @@ static void count_pending_acquire(struct core *core, struct flight *flight, enum
     core->turn_due = true;
 }
 
-void flight_move(struct core *core, struct flight *flight, enum flight_state state)
+void flight_move(struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
-    count_pending_acquire(core, flight, state);
+    count_pending_acquire(flight, state);
     flight->state = state;
-    alarm_unset(&core->alarms, &flight->alarm);
+    alarm_unset(&flight->core->alarms, &flight->alarm);
 }
 
-void flight_end(struct core *core, struct flight *flight)
+void flight_end(struct flight *flight)
 {
     assert(flight->first == NULL && flight->load == NULL);
-    flight_move(core, flight, FLIGHT_ENDED);
-    loads_give_place(core, flight);
+    flight_move(flight, FLIGHT_ENDED);
+    loads_give_place(flight);
     value_unref(&flight->value);
     flight_drop_held(flight);
     flight_drop_previous(flight);
-    core_end_flight(core, flight);
+    core_end_flight(flight);
 }
 
 /* ---- sending ---- */
@@ -133,23 +134,23 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 
 /* ---- rounds ---- */
 
-bool flight_take_place(struct core *core, uint64_t now_us, struct flight *flight)
+bool flight_take_place(struct flight *flight)
 {
     struct flight *refresh = NULL;
-    if (loads_take_place(core, flight))
+    if (loads_take_place(flight))
         return true;
     if (flight->first != NULL)
-        refresh = loads_last_refresh(core, flight->share);
+        refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;
-    flight_yield(core, now_us, refresh);
-    return loads_take_place(core, flight);
+    flight_yield(refresh);
+    return loads_take_place(flight);
 }
 
 /* Who asks must be able to load if the answer is a lease; who cannot only looks. */
-static enum core_lookup claim(struct core *core, struct flight *flight)
+static enum core_lookup claim(struct flight *flight)
 {
-    if (!loads_take_place(core, flight) && loads_lender(core, flight) == NULL)
+    if (!loads_take_place(flight) && loads_lender(flight) == NULL)
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
         return LOOKUP_EARLY;
@@ -157,67 +158,69 @@ static enum core_lookup claim(struct core *core, struct flight *flight)
 }
 
 /* What this question will lead to waiting for. */
-static enum core_wait wait_of(const struct core *core, const struct flight *flight)
+static enum core_wait wait_of(const struct flight *flight)
 {
-    if (core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
+    if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
         return WAIT_NOT;
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
 
-static void send_acquire(struct core *core, uint64_t now_us, struct flight *flight)
+static void send_acquire(struct flight *flight)
 {
+    struct core *core = flight->core;
     bool waited = flight->state == FLIGHT_WAITING;
-    flight_move(core, flight, FLIGHT_ACQUIRING);
+    flight_move(flight, FLIGHT_ACQUIRING);
     core->config.make_token(core->config.token_context, flight->policy->lease_ms, flight->token);
     flight->lookup_stamp = core_stamp(core);
     if (waited)
         flight->busy_stamp = flight->lookup_stamp; /* who came meanwhile waited, too */
     flight->latch = false;
-    flight->sent_us = now_us;
+    flight->sent_us = core->now_us;
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
-    action.lookup = flight->lookup = claim(core, flight);
-    action.waits = wait_of(core, flight);
+    action.lookup = flight->lookup = claim(flight);
+    action.waits = wait_of(flight);
     action.op = flight->op = flight_next_op(flight);
     core_emit(core, &action);
 }
 
-void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_ask(struct flight *flight)
 {
+    struct core *core = flight->core;
     bool background = flight->first == NULL; /* users before refreshes: no place, no question */
-    if (background && !loads_take_place(core, flight))
-        flight_rest(core, now_us, flight, BUSY_REST_MS);
-    else if (!core->config.without_redis && breaker_allow(&core->breaker, now_us))
-        send_acquire(core, now_us, flight);
+    if (background && !loads_take_place(flight))
+        flight_rest(flight, BUSY_REST_MS);
+    else if (!core->config.without_redis && breaker_allow(&core->breaker, core->now_us))
+        send_acquire(flight);
     else if (background)
-        flight_end(core, flight);
+        flight_end(flight);
     else
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
 }
 
-void flight_line_up(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_line_up(struct flight *flight)
 {
-    flight_move(core, flight, FLIGHT_QUEUED);
-    if (loads_lender(core, flight) != NULL)
-        flight_start_load(core, now_us, flight);
+    flight_move(flight, FLIGHT_QUEUED);
+    if (loads_lender(flight) != NULL)
+        flight_start_load(flight);
     else
-        loads_enqueue(core, flight);
+        loads_enqueue(flight);
 }
 
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
-void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     flight_drop_previous(flight);
-    if (loads_lender(core, flight) == NULL && !flight_take_place(core, now_us, flight)) {
-        flight_deliver_all(core, now_us, flight, flight_shed_result());
-        flight_end(core, flight);
+    if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
+        flight_deliver_all(flight, flight_shed_result());
+        flight_end(flight);
         return;
     }
-    flight_line_up(core, now_us, flight);
+    flight_line_up(flight);
 }
 
 /* A round is over: those left over ask again, or nobody is left. */
-void flight_settle(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_settle(struct flight *flight)
 {
     value_unref(&flight->value);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
@@ -227,18 +230,18 @@ void flight_settle(struct core *core, uint64_t now_us, struct flight *flight)
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
     if (flight->first == NULL)
-        flight_end(core, flight);
+        flight_end(flight);
     else if (flight->round - flight->first->first_round >= ROUNDS_MAX)
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
     else
-        flight_ask(core, now_us, flight);
+        flight_ask(flight);
 }
 
 /* The same when the round brought nothing. */
-void flight_next_round(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_next_round(struct flight *flight)
 {
     flight->round++;
-    flight_settle(core, now_us, flight);
+    flight_settle(flight);
 }
 
 void flight_remember_token(struct flight *flight)
@@ -248,120 +251,120 @@ void flight_remember_token(struct flight *flight)
 
 /* ---- events ---- */
 
-void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter)
+void flight_joined(struct flight *flight, struct core_waiter *waiter)
 {
     if (flight->state == FLIGHT_COOLING) {
-        uint32_t left_ms = ms_until(now_us, flight->cool_until_us);
+        uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
         struct guard_result result = flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms);
-        core_answer(core, now_us, waiter, &result);
+        core_answer(waiter, &result);
         return;
     }
     if (flight->state == FLIGHT_NEW) {
         flight->unknowns = waiter->looked_up_in_vain;
         memcpy(flight->refused, waiter->refused, sizeof flight->refused);
-        flight_ask(core, now_us, flight);
+        flight_ask(flight);
     } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING)
-        flight_settle(core, now_us, flight);
+        flight_settle(flight);
     else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING)
-        flight_peek(core, now_us, flight);
+        flight_peek(flight);
 }
 
-void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler)
+void flight_refresh(struct flight *flight, const char *filler)
 {
     flight->background = true;
     if (filler != NULL)
         memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
-    flight_ask(core, now_us, flight);
+    flight_ask(flight);
 }
 
-void flight_left(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_left(struct flight *flight)
 {
     if (flight->first != NULL || flight->refreshing)
         return;
     if (flight->state == FLIGHT_QUEUED) {
-        loads_dequeue(core, flight);
-        flight_drop_load(core, now_us, flight);
+        loads_dequeue(flight);
+        flight_drop_load(flight);
     } else if (flight->state == FLIGHT_WAITING) {
-        flight_waited(core, now_us, flight);
-        flight_end(core, flight);
+        flight_waited(flight);
+        flight_end(flight);
     }
 }
 
-void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, uint64_t op,
-                    const struct core_reply *reply)
+void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply)
 {
     if (op == flight->renew_op) {
-        flight_renew_replied(core, now_us, flight, reply);
+        flight_renew_replied(flight, reply);
         return;
     }
     if (op == flight->peek_op) {
-        flight_peek_replied(core, now_us, flight, reply);
+        flight_peek_replied(flight, reply);
         return;
     }
     if (op != flight->op)
         return;
     flight->op = 0;
     if (flight->state == FLIGHT_ACQUIRING)
-        flight_acquire_replied(core, now_us, flight, reply);
+        flight_acquire_replied(flight, reply);
     else if (flight->state == FLIGHT_FILLING)
-        flight_fill_replied(core, now_us, flight, reply);
+        flight_fill_replied(flight, reply);
     else if (flight->state == FLIGHT_RELEASING)
-        flight_release_replied(core, now_us, flight, reply);
+        flight_release_replied(flight, reply);
 }
 
-void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone)
+void flight_woken(struct flight *flight, bool gone)
 {
     bool holding = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_LOADING;
     if (flight->state == FLIGHT_WAITING) {
-        flight_wake(core, now_us, flight);
+        flight_wake(flight);
     } else if (flight->state == FLIGHT_ACQUIRING) {
         flight->latch = true;
     } else if ((flight->state == FLIGHT_COOLING && gone) || flight->state == FLIGHT_RESTING) {
-        flight_end(core, flight);
+        flight_end(flight);
     } else if (holding && flight->leased && gone && flight->renew_op == 0) {
-        flight_doubt_lease(core, now_us, flight);
+        flight_doubt_lease(flight);
     }
 }
 
-void flight_resync(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_resync(struct flight *flight)
 {
+    struct core *core = flight->core;
     if (flight->state == FLIGHT_ACQUIRING)
         flight->latch = true;
     if (flight->state != FLIGHT_WAITING)
         return;
     core->stats.wake_resyncs++;
-    flight_wait_until(core, flight, now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
+    flight_wait_until(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
 }
 
-void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_alarm(struct flight *flight)
 {
     if (flight->state == FLIGHT_WAITING) {
-        core->stats.wake_polls++;
-        flight_ask(core, now_us, flight);
+        flight->core->stats.wake_polls++;
+        flight_ask(flight);
     } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
-        flight_end(core, flight);
+        flight_end(flight);
     } else {
-        flight_hold_alarm(core, now_us, flight);
+        flight_hold_alarm(flight);
     }
 }
 
-void flight_close(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_close(struct flight *flight)
 {
-    flight_deliver_all(core, now_us, flight, (struct guard_result){.status = GUARD_CLOSING});
+    flight_deliver_all(flight, (struct guard_result){.status = GUARD_CLOSING});
     flight->refreshing = flight->background = false;
-    flight_waited(core, now_us, flight);
+    flight_waited(flight);
     bool idle = flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING;
     if (idle || flight->state == FLIGHT_RESTING) {
-        flight_end(core, flight);
+        flight_end(flight);
     } else if (flight->state == FLIGHT_QUEUED) {
-        loads_dequeue(core, flight);
+        loads_dequeue(flight);
     } else if (flight->state == FLIGHT_LOADING) {
-        loads_cancel(core, flight->load, true);
+        loads_cancel(flight->core, flight->load, true);
         flight->load->flight = NULL;
         flight->load = NULL;
     } else {
         return;
     }
     if (flight->state != FLIGHT_ENDED)
-        flight_drop_load(core, now_us, flight);
+        flight_drop_load(flight);
 }

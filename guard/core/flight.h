@@ -83,6 +83,7 @@ struct held {
 
 struct flight {
     /* identity */
+    struct core *core;
     struct flight *prev, *next; /* all flights of the core; `next` also links the dead */
     UT_hash_handle by_key;      /* only while joinable */
     UT_hash_handle by_id;
@@ -166,6 +167,7 @@ struct unperformed {
 
 struct core {
     struct core_config config;
+    uint64_t now_us; /* of the event that is being handled */
     struct chance chance;
     struct breaker breaker;
     struct alarms alarms;
@@ -208,10 +210,10 @@ struct core {
 
 /* ---- core.c ---- */
 
-/* Every event begins with it: frees the flights that ended in the one before. */
-void core_begin(struct core *core);
+/* Every event begins with it: it is now_us, and the flights that ended in the event before are freed. */
+void core_begin(struct core *core, uint64_t now_us);
 uint64_t core_stamp(struct core *core);
-void core_end_flight(struct core *core, struct flight *flight);
+void core_end_flight(struct flight *flight);
 
 /* ---- core_actions.c ---- */
 
@@ -223,78 +225,74 @@ void core_emit(struct core *core, const struct core_action *action);
 /* ---- core_answer.c ---- */
 
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
-void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
-                 const struct guard_result *result);
+void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
 
 /* ---- core_invalidate.c ---- */
 
 /* The one whose command this op is; NULL: none. */
 struct core_invalidation *core_find_invalidation(const struct core *core, uint64_t op);
-void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_invalidation *invalidation,
+void core_invalidation_replied(struct core *core, struct core_invalidation *invalidation,
                                const struct core_reply *reply);
 /* It is time for its next attempt, or over. */
-void core_invalidation_rings(struct core *core, uint64_t now_us, struct core_invalidation *invalidation);
+void core_invalidation_rings(struct core *core, struct core_invalidation *invalidation);
 void core_answer_invalidation(struct core *core, struct core_invalidation *invalidation,
                               enum guard_status status);
 
 /* ---- flight*.c: the events of one flight ---- */
 
-void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
-void flight_left(struct core *core, uint64_t now_us, struct flight *flight);
-void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, uint64_t op,
-                    const struct core_reply *reply);
-void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
-                   const struct core_loaded *loaded);
-void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone);
+void flight_joined(struct flight *flight, struct core_waiter *waiter);
+void flight_left(struct flight *flight);
+void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply);
+void flight_loaded(struct flight *flight, const struct core_loaded *loaded);
+void flight_woken(struct flight *flight, bool gone);
 /* It waits, for the lease with this tag. */
 bool flight_awaits(const struct flight *flight, const char *lease_tag);
 /* Only if flight_awaits(). */
-void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
-                   const struct core_pushed *pushed);
-void flight_resync(struct core *core, uint64_t now_us, struct flight *flight);
-void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight);
-void flight_close(struct core *core, uint64_t now_us, struct flight *flight);
+void flight_pushed(struct flight *flight, const struct core_pushed *pushed);
+void flight_resync(struct flight *flight);
+void flight_alarm(struct flight *flight);
+void flight_close(struct flight *flight);
 /* A new flight, for a refresh that nobody waits for; filler as in core_refresh(). */
-void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler);
+void flight_refresh(struct flight *flight, const char *filler);
 /* This waiter's soft limit, or his hard one, is over. */
-void flight_soft_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
-void flight_hard_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
+void flight_soft_limit(struct flight *flight, struct core_waiter *waiter);
+void flight_hard_limit(struct flight *flight, struct core_waiter *waiter);
 /* A worker is free for it. */
-void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight);
+void flight_start_load(struct flight *flight);
 
 /* ---- loads.c: the bulkhead ---- */
 
 /* Now it is also asked for alone: it leaves those that are asked for together, if its new share has a place for it. */
-void loads_single_out(struct core *core, struct flight *flight);
+void loads_single_out(struct flight *flight);
 /* A place of its share, among workers and queue, taken before anything that may lead to a load. False: full. */
-bool loads_take_place(struct core *core, struct flight *flight);
-void loads_give_place(struct core *core, struct flight *flight);
-void loads_enqueue(struct core *core, struct flight *flight);
+bool loads_take_place(struct flight *flight);
+void loads_give_place(struct flight *flight);
+void loads_enqueue(struct flight *flight);
 /* Somebody waits for a queued flight that was a refresh nobody waited for: from here on it is a user's. */
-void loads_raise(struct core *core, struct flight *flight);
+void loads_raise(struct flight *flight);
 /* The refresh of this share that has queued for the shortest time; NULL: none is queued. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 /* Queries that workers are free for, and that only wait for permits. */
 uint32_t loads_wanted(const struct core *core);
 /* Those of them that somebody waits for, as if no refresh were queued. */
 uint32_t loads_wanted_by_users(const struct core *core);
-void loads_dequeue(struct core *core, struct flight *flight);
+void loads_dequeue(struct flight *flight);
 /* Starts what can be started; flights that gather only when the turn is over in which they were queued. Called at the
  * end of every event. */
-void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
+void loads_pump(struct core *core, bool turn_over);
 /* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
-void loads_block(struct core *core, struct flight *flight, struct core_waiter *waiter);
-void loads_unblock(struct core *core, struct flight *flight, const struct core_waiter *waiter);
+void loads_block(struct flight *flight, struct core_waiter *waiter);
+void loads_unblock(struct flight *flight, const struct core_waiter *waiter);
 /* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
-struct load *loads_lender(const struct core *core, const struct flight *flight);
+struct load *loads_lender(const struct flight *flight);
 /* What this flight waits for waits for that load: who waited for the flight in it would wait for himself. */
-bool loads_circle(const struct core *core, const struct flight *flight, uint64_t parent_load);
+bool loads_circle(const struct flight *flight, uint64_t parent_load);
 /* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
-struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
+struct load *loads_new(struct flight *flight, uint64_t deadline_us);
 struct load *loads_find(const struct core *core, uint64_t id);
 /* Gives the query's permit back with its last load. */
-void loads_free(struct core *core, uint64_t now_us, struct load *load);
+void loads_free(struct core *core, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* A load of this key runs under a live lease. */
 bool loads_runs_key(const struct core *core, const struct core_key *key);

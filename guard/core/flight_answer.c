@@ -21,8 +21,7 @@ static bool is_error(enum guard_status status)
     return status == GUARD_FAILED || status == GUARD_SHED || status == GUARD_NO_MEMORY;
 }
 
-void flight_deliver(struct core *core, uint64_t now_us, struct flight *flight, uint64_t stamp,
-                    struct guard_result result)
+void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result)
 {
     flight->round++;
     while (flight->first != NULL && flight->first->joined < stamp) {
@@ -32,15 +31,15 @@ void flight_deliver(struct core *core, uint64_t now_us, struct flight *flight, u
             own.source = looked_up_source(flight, waiter);
         else if (result.source == GUARD_FROM_LOAD)
             own.source = loaded_source(flight, waiter);
-        if (is_error(result.status) && flight_held_for(flight, now_us, waiter, &own))
-            core->stats.stale_rescued++;
-        core_answer(core, now_us, waiter, &own);
+        if (is_error(result.status) && flight_held_for(flight, waiter, &own))
+            flight->core->stats.stale_rescued++;
+        core_answer(waiter, &own);
     }
 }
 
-void flight_deliver_all(struct core *core, uint64_t now_us, struct flight *flight, struct guard_result result)
+void flight_deliver_all(struct flight *flight, struct guard_result result)
 {
-    flight_deliver(core, now_us, flight, UINT64_MAX, result);
+    flight_deliver(flight, UINT64_MAX, result);
 }
 
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
@@ -81,14 +80,14 @@ struct guard_result flight_cached_result(const struct core_reply *reply, enum gu
 }
 
 /* How long this failure will be remembered: told to those it answers, written into the failure lease. */
-void flight_choose_failure_ms(struct core *core, struct flight *flight)
+void flight_choose_failure_ms(struct flight *flight)
 {
     flight->failure_ms =
-        chance_shorten(&core->chance, flight->policy->failure_ms, flight->policy->jitter_percent);
+        chance_shorten(&flight->core->chance, flight->policy->failure_ms, flight->policy->jitter_percent);
 }
 
-struct guard_result flight_new_failure(struct core *core, struct flight *flight, enum guard_failure failure)
+struct guard_result flight_new_failure(struct flight *flight, enum guard_failure failure)
 {
-    flight_choose_failure_ms(core, flight);
+    flight_choose_failure_ms(flight);
     return flight_failure_result(GUARD_FROM_LOAD, failure, flight->failure_ms);
 }

@@ -13,38 +13,40 @@ enum {
     SLOW_WAKE_MOST_MS = 50,
 };
 
-void flight_waited(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_waited(struct flight *flight)
 {
+    struct core *core = flight->core;
     if (flight->waiting_since_us == 0)
         return;
-    core_histogram_add(&core->stats.lease_wait, now_us - flight->waiting_since_us);
+    core_histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
     flight->waiting_since_us = 0;
 }
 
-void flight_unanswered_acquire(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_unanswered_acquire(struct flight *flight)
 {
     flight->unknowns++;
     if (flight->unknowns >= UNKNOWNS_MAX)
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
     else
-        flight_ask(core, now_us, flight);
+        flight_ask(flight);
 }
 
-void flight_wait_until(struct core *core, struct flight *flight, uint64_t at_us)
+void flight_wait_until(struct flight *flight, uint64_t at_us)
 {
     if (flight->alarm.place == 0 || at_us < flight->alarm.at_us)
-        alarm_set(&core->alarms, &flight->alarm, at_us);
+        alarm_set(&flight->core->alarms, &flight->alarm, at_us);
 }
 
-void flight_wake(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_wake(struct flight *flight)
 {
+    struct core *core = flight->core;
     flight->wakes++;
     if (flight->wakes <= FREE_WAKES) {
-        flight_ask(core, now_us, flight);
+        flight_ask(flight);
         return;
     }
     uint32_t slow_ms = chance_backoff(&core->chance, 1, SLOW_WAKE_MOST_MS, flight->wakes - FREE_WAKES);
-    flight_wait_until(core, flight, now_us + us(slow_ms));
+    flight_wait_until(flight, core->now_us + us(slow_ms));
 }
 
 bool flight_awaits(const struct flight *flight, const char *lease_tag)
@@ -57,17 +59,17 @@ bool flight_awaits(const struct flight *flight, const char *lease_tag)
  * may ask who joined before that lookup was sent. The fill came after the lookup, so that bounds its age, however late
  * the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as long as messages
  * of the old Redis still arrive; the canary ends that.) */
-void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
-                   const struct core_pushed *pushed)
+void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
-    uint32_t age_ms = ms_until(flight->sent_us, now_us);
+    struct core *core = flight->core;
+    uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
     uint32_t waiters = core->stats.waiters;
     if (age_ms >= pushed->fresh_ms || flight->first->joined >= flight->lookup_stamp) {
-        flight_wake(core, now_us, flight);
+        flight_wake(flight);
         return;
     }
-    flight_waited(core, now_us, flight);
-    flight_deliver(core, now_us, flight, flight->lookup_stamp,
+    flight_waited(flight);
+    flight_deliver(flight, flight->lookup_stamp,
                    (struct guard_result){
                        .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
                        .source = GUARD_FROM_FLEET,
@@ -77,7 +79,7 @@ void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
                        .stored = true,
                    });
     core->stats.push_answered += waiters - core->stats.waiters;
-    flight_settle(core, now_us, flight);
+    flight_settle(flight);
 }
 
 static void remember_lease_tag(struct flight *flight, const char *lease_tag)
@@ -87,142 +89,140 @@ static void remember_lease_tag(struct flight *flight, const char *lease_tag)
         memcpy(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES);
 }
 
-void flight_await(struct core *core, uint64_t now_us, struct flight *flight, uint32_t pttl_ms,
-                  const char *lease_tag)
+void flight_await(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
 {
+    struct core *core = flight->core;
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
-    loads_give_place(core, flight);
+    loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
     remember_lease_tag(flight, lease_tag);
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
-    flight_move(core, flight, FLIGHT_WAITING);
+    flight_move(flight, FLIGHT_WAITING);
     uint32_t poll_ms = chance_backoff(&core->chance, POLL_FIRST_MS, POLL_MOST_MS, flight->polls);
     if (pttl_ms < POLL_MOST_MS && pttl_ms + POLL_GRACE_MS < poll_ms)
         poll_ms = pttl_ms + POLL_GRACE_MS;
     flight->polls++;
-    flight_wait_until(core, flight, now_us + us(poll_ms));
+    flight_wait_until(flight, core->now_us + us(poll_ms));
     if (flight->latch)
-        flight_wake(core, now_us, flight);
+        flight_wake(flight);
 }
 
 /* Somebody's time for waiting for other processes is over: of those whose loads wait for each other in a circle
  * through several processes, one must go on alone to find that out. */
-static bool goes_alone(const struct flight *flight, uint64_t now_us)
+static bool goes_alone(const struct flight *flight)
 {
     const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
-    while (waiter != NULL && (waiter->parent_load == 0 || now_us < waiter->alone_us))
+    while (waiter != NULL && (waiter->parent_load == 0 || flight->core->now_us < waiter->alone_us))
         waiter = waiter->next;
     return waiter != NULL;
 }
 
 /* Only a fleet waits for others. */
-static void busy(struct core *core, uint64_t now_us, struct flight *flight, const struct core_reply *reply)
+static void busy(struct flight *flight, const struct core_reply *reply)
 {
-    if (core->config.mode == GUARD_MODE_FLEET && !goes_alone(flight, now_us)) {
-        flight_await(core, now_us, flight, reply->pttl_ms, reply->lease_tag);
+    struct core *core = flight->core;
+    if (core->config.mode == GUARD_MODE_FLEET && !goes_alone(flight)) {
+        flight_await(flight, reply->pttl_ms, reply->lease_tag);
         return;
     }
-    flight_waited(core, now_us, flight);
+    flight_waited(flight);
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
-    flight_bypass(core, now_us, flight);
+    flight_bypass(flight);
 }
 
 /* What the script took for a value is damaged, of another key or older than one of its tags: ask again, and name it so
  * that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a
  * round, so that nobody can keep us asking for ever. */
-static void unusable(struct core *core, uint64_t now_us, struct flight *flight,
-                     const struct core_reply *reply)
+static void unusable(struct flight *flight, const struct core_reply *reply)
 {
+    struct core *core = flight->core;
     core->stats.entry_rejected += reply->damaged;
     core->stats.entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
     if (reply->kind == REPLY_STALE && reply->turn == TURN_OURS)
-        flight_granted(core, now_us, flight);
+        flight_granted(flight);
     else
-        flight_next_round(core, now_us, flight);
+        flight_next_round(flight);
 }
 
-static void fresh(struct core *core, uint64_t now_us, struct flight *flight, const struct core_reply *reply)
+static void fresh(struct flight *flight, const struct core_reply *reply)
 {
-    loads_give_place(core, flight);
-    flight_deliver(core, now_us, flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_CACHE));
-    bool early =
-        flight->first == NULL && hit_is_early(flight->policy, reply->load_us, reply->left_ms, &core->chance);
+    loads_give_place(flight);
+    flight_deliver(flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_CACHE));
+    bool early = flight->first == NULL &&
+                 hit_is_early(flight->policy, reply->load_us, reply->left_ms, &flight->core->chance);
     if (early)
-        flight_refresh_early(core, now_us, flight, reply->head);
+        flight_refresh_early(flight, reply->head);
     else
-        flight_settle(core, now_us, flight);
+        flight_settle(flight);
 }
 
-static void failed_recently(struct core *core, uint64_t now_us, struct flight *flight,
-                            const struct core_reply *reply)
+static void failed_recently(struct flight *flight, const struct core_reply *reply)
 {
     if (reply->too_big) {
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
         return;
     }
-    loads_give_place(core, flight);
-    flight_deliver(core, now_us, flight, flight->lookup_stamp,
+    loads_give_place(flight);
+    flight_deliver(flight, flight->lookup_stamp,
                    flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms));
-    flight_settle(core, now_us, flight);
+    flight_settle(flight);
 }
 
 /* Nothing there for us and no lease, but there was no place when we asked. */
-static void unclaimed(struct core *core, uint64_t now_us, struct flight *flight)
+static void unclaimed(struct flight *flight)
 {
-    if (flight_take_place(core, now_us, flight)) {
-        flight_ask(core, now_us, flight);
+    if (flight_take_place(flight)) {
+        flight_ask(flight);
         return;
     }
-    flight_deliver_all(core, now_us, flight, flight_shed_result());
-    flight_end(core, flight);
+    flight_deliver_all(flight, flight_shed_result());
+    flight_end(flight);
 }
 
-void flight_unwanted_reply(struct core *core, uint64_t now_us, struct flight *flight,
-                           const struct core_reply *reply)
+void flight_unwanted_reply(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->kind == REPLY_LEASE || (reply->kind == REPLY_STALE && reply->turn == TURN_OURS);
     if (ours || reply->kind == REPLY_UNKNOWN) {
         flight->valid_until_us = flight->sent_us + us(flight->policy->lease_ms);
-        flight_release(core, now_us, flight, GUARD_FAILURE_NONE, false);
+        flight_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
-    flight_end(core, flight);
+    flight_end(flight);
 }
 
-void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *flight,
-                            const struct core_reply *reply)
+void flight_acquire_replied(struct flight *flight, const struct core_reply *reply)
 {
     flight->born = reply->clock;
     if (reply->kind != REPLY_BUSY)
-        flight_waited(core, now_us, flight);
+        flight_waited(flight);
     if (flight->first == NULL) {
-        flight_background_replied(core, now_us, flight, reply);
+        flight_background_replied(flight, reply);
         return;
     }
     if (reply->damaged || reply->outdated) {
-        unusable(core, now_us, flight, reply);
+        unusable(flight, reply);
         return;
     }
     switch (reply->kind) {
     case REPLY_UNSENT:
-        flight_unanswered_acquire(core, now_us, flight);
+        flight_unanswered_acquire(flight);
         return;
     case REPLY_UNKNOWN:
         flight_remember_token(flight);
-        flight_unanswered_acquire(core, now_us, flight);
+        flight_unanswered_acquire(flight);
         return;
     case REPLY_CODE:
     case REPLY_REFUSED:
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
         return;
     case REPLY_BUSY:
-        busy(core, now_us, flight, reply);
+        busy(flight, reply);
         return;
     case REPLY_FRESH:
     case REPLY_STALE:
@@ -235,13 +235,13 @@ void flight_acquire_replied(struct core *core, uint64_t now_us, struct flight *f
     bool refuses_stale = flight->lookup == LOOKUP_PEEK && flight->policy->stale_ms == 0;
     if (reply->kind == REPLY_FREE ||
         (reply->kind == REPLY_STALE && refuses_stale)) /* its filler had another policy */
-        unclaimed(core, now_us, flight);
+        unclaimed(flight);
     else if (reply->kind == REPLY_FRESH)
-        fresh(core, now_us, flight, reply);
+        fresh(flight, reply);
     else if (reply->kind == REPLY_STALE)
-        flight_found_stale(core, now_us, flight, reply);
+        flight_found_stale(flight, reply);
     else if (reply->kind == REPLY_LEASE)
-        flight_granted(core, now_us, flight);
+        flight_granted(flight);
     else
-        failed_recently(core, now_us, flight, reply);
+        failed_recently(flight, reply);
 }

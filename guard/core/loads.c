@@ -45,8 +45,9 @@ static uint32_t parts_of(const struct flight *flight)
     return flight->batched && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
 }
 
-bool loads_take_place(struct core *core, struct flight *flight)
+bool loads_take_place(struct flight *flight)
 {
+    struct core *core = flight->core;
     if (flight->place_parts > 0)
         return true;
     if (!has_places(core, flight->share, parts_of(flight)))
@@ -62,14 +63,15 @@ static void free_parts(struct core *core, enum share share, uint32_t parts)
     core->parts_used[share] -= parts;
 }
 
-void loads_give_place(struct core *core, struct flight *flight)
+void loads_give_place(struct flight *flight)
 {
-    free_parts(core, flight->share, flight->place_parts);
+    free_parts(flight->core, flight->share, flight->place_parts);
     flight->place_parts = 0;
 }
 
-static void join_line(struct core *core, struct flight *flight, enum line line)
+static void join_line(struct flight *flight, enum line line)
 {
+    struct core *core = flight->core;
     flight->line = line;
     DL_APPEND2(core->queue[line][flight->share], flight, line_prev, line_next);
     core->users_queued += line == LINE_USERS;
@@ -77,52 +79,54 @@ static void join_line(struct core *core, struct flight *flight, enum line line)
     core->batched_queued += flight->batched;
 }
 
-static void leave_line(struct core *core, struct flight *flight)
+static void leave_line(struct flight *flight)
 {
+    struct core *core = flight->core;
     DL_DELETE2(core->queue[flight->line][flight->share], flight, line_prev, line_next);
     core->users_queued -= flight->line == LINE_USERS;
     core->users_batched -= flight->line == LINE_USERS && flight->batched;
     core->batched_queued -= flight->batched;
 }
 
-void loads_enqueue(struct core *core, struct flight *flight)
+void loads_enqueue(struct flight *flight)
 {
+    struct core *core = flight->core;
     assert(flight->place_parts > 0);
     flight->queued_turn = core->turn;
-    join_line(core, flight, flight->first != NULL ? LINE_USERS : LINE_REFRESHES);
+    join_line(flight, flight->first != NULL ? LINE_USERS : LINE_REFRESHES);
     core->stats.loads_queued++;
 }
 
-void loads_dequeue(struct core *core, struct flight *flight)
+void loads_dequeue(struct flight *flight)
 {
-    leave_line(core, flight);
-    core->stats.loads_queued--;
+    leave_line(flight);
+    flight->core->stats.loads_queued--;
 }
 
-void loads_single_out(struct core *core, struct flight *flight)
+void loads_single_out(struct flight *flight)
 {
     bool queued = flight->state == FLIGHT_QUEUED, placed = flight->place_parts > 0;
-    if (flight->share == SHARE_SINGLE || (placed && !has_places(core, SHARE_SINGLE, PLACE_PARTS)))
+    if (flight->share == SHARE_SINGLE || (placed && !has_places(flight->core, SHARE_SINGLE, PLACE_PARTS)))
         return;
     if (queued)
-        leave_line(core, flight);
-    loads_give_place(core, flight);
+        leave_line(flight);
+    loads_give_place(flight);
     flight->share = SHARE_SINGLE;
     flight->batched = false;
     if (placed)
-        loads_take_place(core, flight);
+        loads_take_place(flight);
     if (queued)
-        join_line(core, flight, flight->line);
+        join_line(flight, flight->line);
 }
 
-void loads_raise(struct core *core, struct flight *flight)
+void loads_raise(struct flight *flight)
 {
     if (flight->state != FLIGHT_QUEUED || flight->line == LINE_USERS)
         return;
-    leave_line(core, flight);
-    join_line(core, flight, LINE_USERS);
+    leave_line(flight);
+    join_line(flight, LINE_USERS);
     if (flight->alone)
-        loads_single_out(core, flight);
+        loads_single_out(flight);
 }
 
 struct flight *loads_last_refresh(const struct core *core, enum share share)
@@ -156,19 +160,20 @@ uint32_t loads_wanted_by_users(const struct core *core)
     return queries_wanted(core, core->users_queued, core->users_batched);
 }
 
-struct load *loads_lender(const struct core *core, const struct flight *flight)
+struct load *loads_lender(const struct flight *flight)
 {
     const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
     for (; waiter != NULL; waiter = waiter->next) {
-        struct load *load = waiter->parent_load != 0 ? loads_find(core, waiter->parent_load) : NULL;
+        struct load *load = waiter->parent_load != 0 ? loads_find(flight->core, waiter->parent_load) : NULL;
         if (load != NULL && !load->lending)
             return load;
     }
     return NULL;
 }
 
-void loads_block(struct core *core, struct flight *flight, struct core_waiter *waiter)
+void loads_block(struct flight *flight, struct core_waiter *waiter)
 {
+    struct core *core = flight->core;
     struct load *load = loads_find(core, waiter->parent_load);
     flight->nested_waiters++;
     core->nested_waiters++;
@@ -176,8 +181,9 @@ void loads_block(struct core *core, struct flight *flight, struct core_waiter *w
         load->blocked_on = waiter;
 }
 
-void loads_unblock(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+void loads_unblock(struct flight *flight, const struct core_waiter *waiter)
 {
+    struct core *core = flight->core;
     struct load *load = loads_find(core, waiter->parent_load);
     flight->nested_waiters--;
     core->nested_waiters--;
@@ -200,8 +206,9 @@ static bool on_one_thread(const struct load *one, const struct load *other)
 }
 
 /* A thread asks for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
-bool loads_circle(const struct core *core, const struct flight *flight, uint64_t parent_load)
+bool loads_circle(const struct flight *flight, uint64_t parent_load)
 {
+    const struct core *core = flight->core;
     enum { STEPS_MAX = 10000 };
     const struct load *load = flight->load, *parent = loads_find(core, parent_load);
     for (int i = 0; i < STEPS_MAX && load != NULL && parent != NULL && !on_one_thread(load, parent); i++) {
@@ -212,23 +219,25 @@ bool loads_circle(const struct core *core, const struct flight *flight, uint64_t
 }
 
 /* A turn so long ago is no reason to wait; its place counts another one's acquires by now. */
-static bool is_batch_complete(const struct core *core, const struct flight *flight)
+static bool is_batch_complete(const struct flight *flight)
 {
+    const struct core *core = flight->core;
     return core->pending_acquires[flight->acquire_turn % CORE_TURNS] == 0 ||
            core->turn - flight->acquire_turn >= CORE_TURNS;
 }
 
-static bool can_start(const struct core *core, const struct flight *flight, bool turn_over)
+static bool can_start(const struct flight *flight, bool turn_over)
 {
+    const struct core *core = flight->core;
     uint64_t replied_turn = core->replied_turn[flight->acquire_turn % CORE_TURNS];
     bool in_time = turn_over || (flight->queued_turn != core->turn && replied_turn != core->turn);
-    return !flight->batched || (in_time && is_batch_complete(core, flight));
+    return !flight->batched || (in_time && is_batch_complete(flight));
 }
 
 static struct flight *next_of_share(const struct core *core, enum line line, enum share share, bool turn_over)
 {
     struct flight *flight = core->queue[line][share];
-    while (flight != NULL && !can_start(core, flight, turn_over))
+    while (flight != NULL && !can_start(flight, turn_over))
         flight = flight->line_next;
     return flight;
 }
@@ -257,70 +266,70 @@ static struct flight *next_to_start(const struct core *core, bool turn_over)
     return flight != NULL ? flight : next_in_line(core, LINE_REFRESHES, turn_over);
 }
 
-static void start_queued(struct core *core, uint64_t now_us, struct flight *flight)
+static void start_queued(struct flight *flight)
 {
-    loads_dequeue(core, flight);
-    flight_start_load(core, now_us, flight);
+    loads_dequeue(flight);
+    flight_start_load(flight);
 }
 
 /* Somebody whose thread is free has joined a queued flight. */
-static void start_lent(struct core *core, uint64_t now_us, struct flight *first)
+static void start_lent(struct core *core, struct flight *first)
 {
     struct flight *flight = core->nested_waiters > 0 ? first : NULL;
     while (flight != NULL) {
         struct flight *next = flight->line_next;
-        if (loads_lender(core, flight) != NULL)
-            start_queued(core, now_us, flight);
+        if (loads_lender(flight) != NULL)
+            start_queued(flight);
         flight = next;
     }
 }
 
 /* The first of its policy in the line, oldest first, `most` at the most; `next` stays valid, for starting moves only
  * the flight itself, at most to the end of a line. Returns how many. */
-static uint32_t start_mates(struct core *core, uint64_t now_us, const struct guard_policy *policy,
-                            enum line line, uint32_t most)
+static uint32_t start_mates(struct core *core, const struct guard_policy *policy, enum line line,
+                            uint32_t most)
 {
     uint32_t count = 0;
     struct flight *next = NULL;
     for (struct flight *at = core->queue[line][SHARE_MANY]; at != NULL && count < most; at = next) {
         next = at->line_next;
-        if (!at->batched || at->policy != policy || !is_batch_complete(core, at))
+        if (!at->batched || at->policy != policy || !is_batch_complete(at))
             continue;
-        start_queued(core, now_us, at);
+        start_queued(at);
         count++;
     }
     return count;
 }
 
-static void start_batch(struct core *core, uint64_t now_us, const struct guard_policy *policy)
+static void start_batch(struct core *core, const struct guard_policy *policy)
 {
     core->batch = ++core->last_id;
-    uint32_t users = start_mates(core, now_us, policy, LINE_USERS, policy->batch_max);
-    start_mates(core, now_us, policy, LINE_REFRESHES, policy->batch_max - users);
+    uint32_t users = start_mates(core, policy, LINE_USERS, policy->batch_max);
+    start_mates(core, policy, LINE_REFRESHES, policy->batch_max - users);
     core->batch = 0;
 }
 
-static void start_queries(struct core *core, uint64_t now_us, bool turn_over)
+static void start_queries(struct core *core, bool turn_over)
 {
     while (workers_free(core) > 0) {
         struct flight *flight = next_to_start(core, turn_over);
-        if (flight == NULL || !permits_allow(core, now_us))
+        if (flight == NULL || !permits_allow(core))
             return;
         if (flight->batched)
-            start_batch(core, now_us, flight->policy);
+            start_batch(core, flight->policy);
         else
-            start_queued(core, now_us, flight);
+            start_queued(flight);
     }
 }
 
-void loads_pump(struct core *core, uint64_t now_us, bool turn_over)
+void loads_pump(struct core *core, bool turn_over)
 {
     for (int share = 0; share < SHARES; share++) {
-        start_lent(core, now_us, core->queue[LINE_USERS][share]);
-        start_lent(core, now_us, core->queue[LINE_REFRESHES][share]);
+        start_lent(core, core->queue[LINE_USERS][share]);
+        start_lent(core, core->queue[LINE_REFRESHES][share]);
     }
-    start_queries(core, now_us, turn_over);
-    permits_balance(core, now_us);
+    start_queries(core, turn_over);
+    permits_balance(core);
 }
 
 /* Another one of this load's batch; a load that is alone has batch 0 and none. NULL: it is the only one. */
@@ -332,14 +341,15 @@ static const struct load *mate_of(const struct core *core, const struct load *lo
     return at;
 }
 
-struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us)
+struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
+    struct core *core = flight->core;
     struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes);
     if (load == NULL)
         return NULL;
     load->id = ++core->last_id;
     load->flight = flight;
-    load->lender = loads_lender(core, flight);
+    load->lender = loads_lender(flight);
     load->cut_short = load->lender != NULL && load->lender->deadline_us < deadline_us;
     load->deadline_us = load->cut_short ? load->lender->deadline_us : deadline_us;
     load->batch = load->lender == NULL ? core->batch : 0;
@@ -350,7 +360,7 @@ struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadli
     if (load->lender != NULL) {
         load->lender->lending = true;
         core->stats.load_nested++;
-        loads_give_place(core, flight);
+        loads_give_place(flight);
         return load;
     }
     load->share = core->served = flight->share;
@@ -370,14 +380,14 @@ struct load *loads_find(const struct core *core, uint64_t id)
     return load;
 }
 
-static void end_query(struct core *core, uint64_t now_us, const struct load *load)
+static void end_query(struct core *core, const struct load *load)
 {
     core->queries[load->share]--;
     if (load->permit != NULL)
-        permits_give_back(core, now_us, load->permit);
+        permits_give_back(core, load->permit);
 }
 
-void loads_free(struct core *core, uint64_t now_us, struct load *load)
+void loads_free(struct core *core, struct load *load)
 {
     assert(!load->lending);
     DL_DELETE(core->loads, load);
@@ -385,7 +395,7 @@ void loads_free(struct core *core, uint64_t now_us, struct load *load)
         load->lender->lending = false;
     } else {
         if (mate_of(core, load) == NULL)
-            end_query(core, now_us, load);
+            end_query(core, load);
         core->stats.loads_running--;
         free_parts(core, load->share, load->place_parts);
     }
