@@ -28,7 +28,7 @@ static unsigned hash_of_key(const struct core *core, const char *encoded, size_t
     return (unsigned)digest_siphash(core->config.hash_key, encoded, encoded_bytes);
 }
 
-static struct flight *find_by_key(const struct core *core, const char *encoded, size_t encoded_bytes)
+static struct flight *find_flight(const struct core *core, const char *encoded, size_t encoded_bytes)
 {
     struct flight *found = NULL;
     unsigned hash = hash_of_key(core, encoded, encoded_bytes);
@@ -36,14 +36,14 @@ static struct flight *find_by_key(const struct core *core, const char *encoded, 
     return found;
 }
 
-static struct flight *find_by_id(const struct core *core, uint64_t id)
+static struct flight *find_flight_by_id(const struct core *core, uint64_t id)
 {
     struct flight *found = NULL;
     HASH_FIND_BYHASHVALUE(by_id, core->by_id, &id, sizeof id, (unsigned)id, found);
     return found;
 }
 
-static struct flight *flight_alloc(struct core *core, const struct core_key *key)
+static struct flight *alloc_flight(struct core *core, const struct core_key *key)
 {
     struct flight *flight = calloc(1, sizeof *flight + key->plain_bytes + key->encoded_bytes + 2);
     if (flight == NULL)
@@ -60,7 +60,7 @@ static struct flight *flight_alloc(struct core *core, const struct core_key *key
 }
 
 /* Into the table of those that can be joined, unless nobody shares in this mode. False: no memory. */
-static bool insert_by_key(struct flight *flight)
+static bool insert_flight_by_key(struct flight *flight)
 {
     struct core *core = flight->core;
     if (core->config.mode == GUARD_MODE_OFF)
@@ -72,40 +72,40 @@ static bool insert_by_key(struct flight *flight)
     return flight->joinable;
 }
 
-static bool insert_by_id(struct flight *flight)
+static bool insert_flight_by_id(struct flight *flight)
 {
     HASH_ADD_BYHASHVALUE(by_id, flight->core->by_id, id, sizeof flight->id, (unsigned)flight->id, flight);
     return !flight->unlisted;
 }
 
-/* Undoes insert_by_key(). */
-static void remove_by_key(struct flight *flight)
+/* Undoes insert_flight_by_key(). */
+static void remove_flight_by_key(struct flight *flight)
 {
     if (flight->joinable)
         HASH_DELETE(by_key, flight->core->by_key, flight);
 }
 
-static bool insert(struct flight *flight)
+static bool insert_flight(struct flight *flight)
 {
     struct core *core = flight->core;
-    if (!core_reserve_owner(core))
+    if (!core_reserve(core))
         return false;
-    if (insert_by_key(flight) && insert_by_id(flight))
+    if (insert_flight_by_key(flight) && insert_flight_by_id(flight))
         return true;
-    remove_by_key(flight);
-    core_unreserve_owner(core);
+    remove_flight_by_key(flight);
+    core_unreserve(core);
     return false;
 }
 
-static struct flight *flight_new(struct core *core, const struct core_key *key,
+static struct flight *new_flight(struct core *core, const struct core_key *key,
                                  const struct guard_policy *policy)
 {
-    struct flight *flight = flight_alloc(core, key);
+    struct flight *flight = alloc_flight(core, key);
     if (flight == NULL)
         return NULL;
     flight->policy = policy;
     flight->id = ++core->last_id;
-    if (!insert(flight)) {
+    if (!insert_flight(flight)) {
         free(flight);
         return NULL;
     }
@@ -114,14 +114,14 @@ static struct flight *flight_new(struct core *core, const struct core_key *key,
     return flight;
 }
 
-void core_end_flight(struct flight *flight)
+void core_remove_flight(struct flight *flight)
 {
     struct core *core = flight->core;
-    remove_by_key(flight);
+    remove_flight_by_key(flight);
     HASH_DELETE(by_id, core->by_id, flight);
     DL_DELETE(core->flights, flight);
     core->stats.flights--;
-    core_unreserve_owner(core);
+    core_unreserve(core);
     flight->next = core->dead;
     core->dead = flight;
 }
@@ -144,19 +144,19 @@ void core_begin(struct core *core, uint64_t now_us)
 static void end_event(struct core *core)
 {
     loads_pump(core, false);
-    core->turn_due = core->turn_due || core->batched_queued > 0;
+    core->iteration_due = core->iteration_due || core->batched_queued > 0;
 }
 
 /* ---- gets ---- */
 
-static struct flight *find_or_new(struct core *core, const struct core_key *key,
-                                  const struct guard_policy *policy)
+static struct flight *find_or_new_flight(struct core *core, const struct core_key *key,
+                                         const struct guard_policy *policy)
 {
-    struct flight *flight = find_by_key(core, key->encoded, key->encoded_bytes);
-    return flight != NULL ? flight : flight_new(core, key, policy);
+    struct flight *flight = find_flight(core, key->encoded, key->encoded_bytes);
+    return flight != NULL ? flight : new_flight(core, key, policy);
 }
 
-static uint64_t earlier(uint64_t a_us, uint64_t b_us)
+static uint64_t earlier_us(uint64_t a_us, uint64_t b_us)
 {
     return a_us < b_us ? a_us : b_us;
 }
@@ -166,11 +166,11 @@ static uint64_t earlier(uint64_t a_us, uint64_t b_us)
 static uint64_t time_with_others_us(const struct core *core, uint64_t left_us)
 {
     enum { WITH_PERMIT_US = 200000 };
-    return core->permits.all != NULL ? earlier(left_us / 2, WITH_PERMIT_US) : left_us / 2;
+    return core->permits.all != NULL ? earlier_us(left_us / 2, WITH_PERMIT_US) : left_us / 2;
 }
 
-static void set_limits(struct core *core, struct core_waiter *waiter, const struct guard_policy *policy,
-                       uint64_t deadline_us)
+static void set_waiter_limits(struct core *core, struct core_waiter *waiter,
+                              const struct guard_policy *policy, uint64_t deadline_us)
 {
     uint64_t soft_us =
         policy->soft_ms > 0 ? waiter->start_us + (uint64_t)policy->soft_ms * 1000 : deadline_us;
@@ -178,7 +178,8 @@ static void set_limits(struct core *core, struct core_waiter *waiter, const stru
     if (waiter->parent_load != 0 && core->now_us < deadline_us)
         waiter->alone_us = core->now_us + time_with_others_us(core, deadline_us - core->now_us);
     waiter->impatient = false;
-    alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
+    alarm_set(&core->alarms, &waiter->deadline,
+              earlier_us(earlier_us(soft_us, waiter->alone_us), deadline_us));
 }
 
 static void choose_share(struct flight *flight, bool of_many)
@@ -189,9 +190,9 @@ static void choose_share(struct flight *flight, bool of_many)
 }
 
 /* The first one chooses. A refresh stays where it is queued until it is waited for. */
-static void share_with(struct flight *flight, const struct core_waiter *waiter)
+static void choose_share_with(struct flight *flight, const struct core_waiter *waiter)
 {
-    bool refresh = flight->state == FLIGHT_QUEUED && flight->line == LINE_REFRESHES;
+    bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
         choose_share(flight, waiter->of_many);
     flight->alone = flight->alone || !waiter->of_many;
@@ -199,10 +200,10 @@ static void share_with(struct flight *flight, const struct core_waiter *waiter)
         loads_single_out(flight);
 }
 
-static void attach(struct flight *flight, struct core_waiter *waiter)
+static void add_waiter(struct flight *flight, struct core_waiter *waiter)
 {
     struct core *core = flight->core;
-    share_with(flight, waiter);
+    choose_share_with(flight, waiter);
     waiter->flight = flight;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
@@ -234,14 +235,14 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     }
     if (!alarms_reserve(&core->alarms))
         return GUARD_NO_MEMORY;
-    struct flight *flight = find_or_new(core, key, policy);
+    struct flight *flight = find_or_new_flight(core, key, policy);
     if (flight == NULL) {
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
     bool circle = waiter->parent_load != 0 && loads_circle(flight, waiter->parent_load);
-    attach(flight, waiter);
-    set_limits(core, waiter, policy, deadline_us);
+    add_waiter(flight, waiter);
+    set_waiter_limits(core, waiter, policy, deadline_us);
     if (circle)
         answer_circle(waiter);
     else
@@ -250,13 +251,13 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     return GUARD_OK;
 }
 
-static void refresh_key(struct core *core, uint64_t now_us, const struct core_key *key,
-                        const struct guard_policy *policy, const char *filler, bool of_many)
+void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                  const struct guard_policy *policy, const char *filler, bool of_many)
 {
     core_begin(core, now_us);
-    if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
+    if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
         return;
-    struct flight *flight = flight_new(core, key, policy);
+    struct flight *flight = new_flight(core, key, policy);
     if (flight != NULL) {
         choose_share(flight, of_many);
         flight_refresh(flight, filler);
@@ -264,28 +265,16 @@ static void refresh_key(struct core *core, uint64_t now_us, const struct core_ke
     end_event(core);
 }
 
-void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                  const struct guard_policy *policy, const char *filler)
+bool core_iteration_due(const struct core *core)
 {
-    refresh_key(core, now_us, key, policy, filler, false);
+    return core->iteration_due;
 }
 
-void core_refresh_many(struct core *core, uint64_t now_us, const struct core_key *key,
-                       const struct guard_policy *policy, const char *filler)
-{
-    refresh_key(core, now_us, key, policy, filler, true);
-}
-
-bool core_turn_due(const struct core *core)
-{
-    return core->turn_due;
-}
-
-void core_turn_over(struct core *core, uint64_t now_us)
+void core_iteration_over(struct core *core, uint64_t now_us)
 {
     core_begin(core, now_us);
-    core->turn_due = false;
-    core->turn++;
+    core->iteration_due = false;
+    core->iteration++;
     loads_pump(core, true);
 }
 
@@ -319,7 +308,7 @@ void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct 
 {
     core_begin(core, now_us);
     tell_breaker(core, reply->kind);
-    struct flight *flight = find_by_id(core, op >> CORE_OP_BITS);
+    struct flight *flight = find_flight_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
         flight_replied(flight, op, reply);
     } else if (!permits_replied(core, op, reply)) {
@@ -337,7 +326,7 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
     assert(load != NULL);
     core_histogram_add(&core->stats.load_duration, loaded->load_us);
     if (load->flight != NULL)
-        flight_loaded(load->flight, loaded);
+        lease_load_ended(load->flight, loaded);
     else
         loads_free(core, load);
     end_event(core);
@@ -347,7 +336,7 @@ void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t 
 {
     core_begin(core, now_us);
     core->stats.wake_messages++;
-    struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    struct flight *flight = find_flight(core, encoded, encoded_bytes);
     if (flight != NULL)
         flight_woken(flight, gone);
     end_event(core);
@@ -358,7 +347,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
 {
     core_begin(core, now_us);
     core->stats.wake_messages++;
-    struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    struct flight *flight = find_flight(core, encoded, encoded_bytes);
     if (flight != NULL && flight_awaits(flight, pushed->lease_tag))
         flight_pushed(flight, pushed);
     else if (flight != NULL)
@@ -369,7 +358,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
                                    const char *lease_tag)
 {
-    const struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    const struct flight *flight = find_flight(core, encoded, encoded_bytes);
     return flight != NULL && flight_awaits(flight, lease_tag) ? &flight->key : NULL;
 }
 
@@ -404,20 +393,20 @@ uint64_t core_next_us(const struct core *core)
     return alarm != NULL ? alarm->at_us : UINT64_MAX;
 }
 
-static void waiter_rings(struct core *core, struct core_waiter *waiter)
+static void ring_waiter(struct core *core, struct core_waiter *waiter)
 {
     if (core->now_us < waiter->deadline_us)
-        flight_soft_limit(waiter->flight, waiter);
+        stale_soft_limit(waiter->flight, waiter);
     else
-        flight_hard_limit(waiter->flight, waiter);
+        stale_hard_limit(waiter->flight, waiter);
 }
 
-static void ring(struct core *core, struct alarm *alarm)
+static void ring_alarm(struct core *core, struct alarm *alarm)
 {
     alarm_unset(&core->alarms, alarm);
     switch (alarm->owner) {
     case ALARM_WAITER:
-        waiter_rings(core, OWNER_OF(struct core_waiter, deadline, alarm));
+        ring_waiter(core, OWNER_OF(struct core_waiter, deadline, alarm));
         break;
     case ALARM_FLIGHT:
         flight_alarm(OWNER_OF(struct flight, alarm, alarm));
@@ -439,7 +428,7 @@ void core_tick(struct core *core, uint64_t now_us)
     core_begin(core, now_us);
     struct alarm *alarm = alarms_first(&core->alarms);
     while (alarm != NULL && alarm->at_us <= now_us) {
-        ring(core, alarm);
+        ring_alarm(core, alarm);
         alarm = alarms_first(&core->alarms);
     }
     end_event(core);

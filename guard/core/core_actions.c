@@ -6,7 +6,7 @@
 
 enum { ACTIONS_PER_OWNER = 4 }; /* the most that one event makes one flight or invalidation ask for */
 
-static bool grow_actions(struct core *core, uint32_t capacity)
+static bool grow_action_ring(struct core *core, uint32_t capacity)
 {
     struct unperformed *unperformed = realloc(core->unperformed, capacity * sizeof *unperformed);
     if (unperformed == NULL)
@@ -24,10 +24,10 @@ static bool grow_actions(struct core *core, uint32_t capacity)
     return true;
 }
 
-bool core_reserve_owner(struct core *core)
+bool core_reserve(struct core *core)
 {
     uint32_t needed = (core->action_owners + 1) * ACTIONS_PER_OWNER;
-    if (needed > core->action_capacity && !grow_actions(core, needed * 2))
+    if (needed > core->action_capacity && !grow_action_ring(core, needed * 2))
         return false;
     if (!alarms_reserve(&core->alarms))
         return false;
@@ -35,7 +35,7 @@ bool core_reserve_owner(struct core *core)
     return true;
 }
 
-void core_unreserve_owner(struct core *core)
+void core_unreserve(struct core *core)
 {
     core->action_owners--;
     alarms_unreserve(&core->alarms);

@@ -48,7 +48,7 @@ static uint64_t *count_of_answered(struct guard_stats *stats, const struct guard
     return &stats->failed;
 }
 
-static uint64_t *count_of(struct guard_stats *stats, const struct guard_result *result)
+static uint64_t *count_of_result(struct guard_stats *stats, const struct guard_result *result)
 {
     switch (result->status) {
     case GUARD_OK:
@@ -87,7 +87,7 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
         guard_value_ref(result->value);
     core->stats.waiters--;
     core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE]--;
-    (*count_of(&core->stats, result))++;
+    (*count_of_result(&core->stats, result))++;
     core_histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
 }

@@ -24,7 +24,7 @@ void core_answer_invalidation(struct core *core, struct core_invalidation *inval
     DL_DELETE(core->invalidations, invalidation);
     HASH_DELETE(by_id, core->invalidations_by_id, invalidation);
     alarm_unset(&core->alarms, &invalidation->retry);
-    core_unreserve_owner(core);
+    core_unreserve(core);
     invalidation->result.status = status;
     core->stats.invalidated += status == GUARD_OK;
     core->stats.invalidate_unknown += status != GUARD_OK;
@@ -33,12 +33,12 @@ void core_answer_invalidation(struct core *core, struct core_invalidation *inval
 
 static bool list_invalidation(struct core *core, struct core_invalidation *invalidation)
 {
-    if (!core_reserve_owner(core))
+    if (!core_reserve(core))
         return false;
     HASH_ADD_BYHASHVALUE(by_id, core->invalidations_by_id, id, sizeof invalidation->id,
                          (unsigned)invalidation->id, invalidation);
     if (invalidation->unlisted) {
-        core_unreserve_owner(core);
+        core_unreserve(core);
         return false;
     }
     DL_APPEND(core->invalidations, invalidation);

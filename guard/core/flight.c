@@ -76,24 +76,24 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
 #undef TO
 
 /* Who is loaded with others waits for the answers that are about to come with its own: see loads.c. */
-static void count_pending_acquire(struct flight *flight, enum flight_state state)
+static void flight_count_acquire(struct flight *flight, enum flight_state state)
 {
     struct core *core = flight->core;
-    uint64_t slot = flight->acquire_turn % CORE_TURNS;
+    uint64_t slot = flight->acquire_iteration % CORE_ITERATIONS;
     if (flight->counted && --core->pending_acquires[slot] == 0)
-        core->replied_turn[slot] = core->turn;
+        core->replied_iteration[slot] = core->iteration;
     flight->counted = state == FLIGHT_ACQUIRING && flight->batched;
     if (!flight->counted)
         return;
-    flight->acquire_turn = core->turn;
-    core->pending_acquires[flight->acquire_turn % CORE_TURNS]++;
-    core->turn_due = true;
+    flight->acquire_iteration = core->iteration;
+    core->pending_acquires[flight->acquire_iteration % CORE_ITERATIONS]++;
+    core->iteration_due = true;
 }
 
 void flight_move(struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
-    count_pending_acquire(flight, state);
+    flight_count_acquire(flight, state);
     flight->state = state;
     alarm_unset(&flight->core->alarms, &flight->alarm);
 }
@@ -104,9 +104,9 @@ void flight_end(struct flight *flight)
     flight_move(flight, FLIGHT_ENDED);
     loads_give_place(flight);
     value_unref(&flight->value);
-    flight_drop_held(flight);
-    flight_drop_previous(flight);
-    core_end_flight(flight);
+    stale_drop(flight);
+    stale_drop_previous(flight);
+    core_remove_flight(flight);
 }
 
 /* ---- sending ---- */
@@ -143,12 +143,12 @@ bool flight_take_place(struct flight *flight)
         refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;
-    flight_yield(refresh);
+    lease_yield(refresh);
     return loads_take_place(flight);
 }
 
 /* Who asks must be able to load if the answer is a lease; who cannot only looks. */
-static enum core_lookup claim(struct flight *flight)
+static enum core_lookup flight_choose_lookup(struct flight *flight)
 {
     if (!loads_take_place(flight) && loads_lender(flight) == NULL)
         return LOOKUP_PEEK;
@@ -158,14 +158,14 @@ static enum core_lookup claim(struct flight *flight)
 }
 
 /* What this question will lead to waiting for. */
-static enum core_wait wait_of(const struct flight *flight)
+static enum core_wait flight_choose_wait(const struct flight *flight)
 {
     if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
         return WAIT_NOT;
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
 
-static void send_acquire(struct flight *flight)
+static void flight_send_acquire(struct flight *flight)
 {
     struct core *core = flight->core;
     bool waited = flight->state == FLIGHT_WAITING;
@@ -177,31 +177,31 @@ static void send_acquire(struct flight *flight)
     flight->latch = false;
     flight->sent_us = core->now_us;
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
-    action.lookup = flight->lookup = claim(flight);
-    action.waits = wait_of(flight);
+    action.lookup = flight->lookup = flight_choose_lookup(flight);
+    action.waits = flight_choose_wait(flight);
     action.op = flight->op = flight_next_op(flight);
     core_emit(core, &action);
 }
 
-void flight_ask(struct flight *flight)
+void flight_acquire(struct flight *flight)
 {
     struct core *core = flight->core;
     bool background = flight->first == NULL; /* users before refreshes: no place, no question */
     if (background && !loads_take_place(flight))
-        flight_rest(flight, BUSY_REST_MS);
+        stale_rest(flight, BUSY_REST_MS);
     else if (!core->config.without_redis && breaker_allow(&core->breaker, core->now_us))
-        send_acquire(flight);
+        flight_send_acquire(flight);
     else if (background)
         flight_end(flight);
     else
         flight_bypass(flight);
 }
 
-void flight_line_up(struct flight *flight)
+void flight_queue_load(struct flight *flight)
 {
     flight_move(flight, FLIGHT_QUEUED);
     if (loads_lender(flight) != NULL)
-        flight_start_load(flight);
+        lease_start_load(flight);
     else
         loads_enqueue(flight);
 }
@@ -210,13 +210,13 @@ void flight_line_up(struct flight *flight)
 void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
-    flight_drop_previous(flight);
+    stale_drop_previous(flight);
     if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
         flight_deliver_all(flight, flight_shed_result());
         flight_end(flight);
         return;
     }
-    flight_line_up(flight);
+    flight_queue_load(flight);
 }
 
 /* A round is over: those left over ask again, or nobody is left. */
@@ -225,7 +225,7 @@ void flight_settle(struct flight *flight)
     value_unref(&flight->value);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
     flight->wanted[0] = '\0';
-    flight_drop_previous(flight);
+    stale_drop_previous(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
@@ -234,7 +234,7 @@ void flight_settle(struct flight *flight)
     else if (flight->round - flight->first->first_round >= ROUNDS_MAX)
         flight_bypass(flight);
     else
-        flight_ask(flight);
+        flight_acquire(flight);
 }
 
 /* The same when the round brought nothing. */
@@ -244,7 +244,7 @@ void flight_next_round(struct flight *flight)
     flight_settle(flight);
 }
 
-void flight_remember_token(struct flight *flight)
+void flight_keep_token(struct flight *flight)
 {
     memcpy(flight->prev_token, flight->token, TOKEN_SIZE);
 }
@@ -260,13 +260,13 @@ void flight_joined(struct flight *flight, struct core_waiter *waiter)
         return;
     }
     if (flight->state == FLIGHT_NEW) {
-        flight->unknowns = waiter->looked_up_in_vain;
+        flight->unknowns = waiter->lookup_unanswered;
         memcpy(flight->refused, waiter->refused, sizeof flight->refused);
-        flight_ask(flight);
+        flight_acquire(flight);
     } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING)
         flight_settle(flight);
     else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING)
-        flight_peek(flight);
+        stale_peek(flight);
 }
 
 void flight_refresh(struct flight *flight, const char *filler)
@@ -274,7 +274,7 @@ void flight_refresh(struct flight *flight, const char *filler)
     flight->background = true;
     if (filler != NULL)
         memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
-    flight_ask(flight);
+    flight_acquire(flight);
 }
 
 void flight_left(struct flight *flight)
@@ -283,9 +283,9 @@ void flight_left(struct flight *flight)
         return;
     if (flight->state == FLIGHT_QUEUED) {
         loads_dequeue(flight);
-        flight_drop_load(flight);
+        lease_drop(flight);
     } else if (flight->state == FLIGHT_WAITING) {
-        flight_waited(flight);
+        flight_end_wait(flight);
         flight_end(flight);
     }
 }
@@ -293,11 +293,11 @@ void flight_left(struct flight *flight)
 void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply)
 {
     if (op == flight->renew_op) {
-        flight_renew_replied(flight, reply);
+        lease_renew_replied(flight, reply);
         return;
     }
     if (op == flight->peek_op) {
-        flight_peek_replied(flight, reply);
+        stale_peek_replied(flight, reply);
         return;
     }
     if (op != flight->op)
@@ -306,9 +306,9 @@ void flight_replied(struct flight *flight, uint64_t op, const struct core_reply 
     if (flight->state == FLIGHT_ACQUIRING)
         flight_acquire_replied(flight, reply);
     else if (flight->state == FLIGHT_FILLING)
-        flight_fill_replied(flight, reply);
+        lease_fill_replied(flight, reply);
     else if (flight->state == FLIGHT_RELEASING)
-        flight_release_replied(flight, reply);
+        lease_release_replied(flight, reply);
 }
 
 void flight_woken(struct flight *flight, bool gone)
@@ -321,7 +321,7 @@ void flight_woken(struct flight *flight, bool gone)
     } else if ((flight->state == FLIGHT_COOLING && gone) || flight->state == FLIGHT_RESTING) {
         flight_end(flight);
     } else if (holding && flight->leased && gone && flight->renew_op == 0) {
-        flight_doubt_lease(flight);
+        lease_doubt(flight);
     }
 }
 
@@ -333,18 +333,18 @@ void flight_resync(struct flight *flight)
     if (flight->state != FLIGHT_WAITING)
         return;
     core->stats.wake_resyncs++;
-    flight_wait_until(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
+    flight_poll_at(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
 }
 
 void flight_alarm(struct flight *flight)
 {
     if (flight->state == FLIGHT_WAITING) {
         flight->core->stats.wake_polls++;
-        flight_ask(flight);
+        flight_acquire(flight);
     } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
         flight_end(flight);
     } else {
-        flight_hold_alarm(flight);
+        lease_alarm(flight);
     }
 }
 
@@ -352,7 +352,7 @@ void flight_close(struct flight *flight)
 {
     flight_deliver_all(flight, (struct guard_result){.status = GUARD_CLOSING});
     flight->refreshing = flight->background = false;
-    flight_waited(flight);
+    flight_end_wait(flight);
     bool idle = flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING;
     if (idle || flight->state == FLIGHT_RESTING) {
         flight_end(flight);
@@ -366,5 +366,5 @@ void flight_close(struct flight *flight)
         return;
     }
     if (flight->state != FLIGHT_ENDED)
-        flight_drop_load(flight);
+        lease_drop(flight);
 }

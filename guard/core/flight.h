@@ -13,8 +13,8 @@
 #include "permits.h"
 
 enum {
-    CORE_OP_BITS = 16, /* an op is the flight's id above these bits and a count below */
-    CORE_TURNS = 64,   /* whose acquires are told apart */
+    CORE_OP_BITS = 16,    /* an op is the flight's id above these bits and a count below */
+    CORE_ITERATIONS = 64, /* whose acquires are told apart */
 };
 
 enum flight_state {
@@ -32,10 +32,10 @@ enum flight_state {
 };
 
 /* Where a flight that may load waits for a worker. */
-enum line {
-    LINE_USERS,     /* somebody waits for it, or did when it was queued */
-    LINE_REFRESHES, /* nobody does */
-    LINES,
+enum queue {
+    QUEUE_USERS,     /* somebody waits for it, or did when it was queued */
+    QUEUE_REFRESHES, /* nobody does */
+    QUEUES,
 };
 
 /*
@@ -137,16 +137,16 @@ struct flight {
 
     /* the batch */
     enum share share;
-    bool alone;            /* somebody joined who asked for it alone */
-    bool batched;          /* loaded with others, if others are; only in SHARE_MANY */
-    bool counted;          /* in core->pending_acquires */
-    uint64_t acquire_turn; /* of its last acquire */
-    uint64_t queued_turn;
+    bool alone;                 /* somebody joined who asked for it alone */
+    bool batched;               /* loaded with others, if others are; only in SHARE_MANY */
+    bool counted;               /* in core->pending_acquires */
+    uint64_t acquire_iteration; /* of its last acquire */
+    uint64_t queued_iteration;
 
     /* the load */
     uint32_t place_parts; /* counted in core->parts_used; 0: it has no place */
-    enum line line;       /* QUEUED: where */
-    struct flight *line_prev, *line_next;
+    enum queue queue;     /* QUEUED: where */
+    struct flight *queue_prev, *queue_next;
     struct load *load;
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
@@ -179,20 +179,21 @@ struct core {
     struct flight *dead;
 
     /* the bulkhead (loads.c) */
-    struct flight *queue[LINES][SHARES];   /* oldest first */
-    uint64_t parts_used[SHARES];           /* of places, each <= load_workers + load_queue */
-    uint32_t waiters[SHARES];              /* each <= max_waiters */
-    uint32_t queries[SHARES];              /* running: a batch is one; together <= load_workers */
-    enum share served;                     /* whose query began last */
-    struct load *loads;                    /* running, given-up ones too */
-    uint32_t nested_waiters;               /* waiters that are nested */
-    uint32_t batched_queued;               /* queued flights that gather */
-    uint32_t users_queued;                 /* flights in LINE_USERS */
-    uint32_t users_batched;                /* of those, that gather */
-    uint64_t turn, batch;                  /* batch: of the loads that are being started; 0: none */
-    uint32_t pending_acquires[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
-    uint64_t replied_turn[CORE_TURNS];     /* in which the last of those was answered */
-    bool turn_due;
+    struct flight *queue[QUEUES][SHARES]; /* oldest first */
+    uint64_t parts_used[SHARES];          /* of places, each <= load_workers + load_queue */
+    uint32_t waiters[SHARES];             /* each <= max_waiters */
+    uint32_t queries[SHARES];             /* running: a batch is one; together <= load_workers */
+    enum share served;                    /* whose query began last */
+    struct load *loads;                   /* running, given-up ones too */
+    uint32_t nested_waiters;              /* waiters that are nested */
+    uint32_t batched_queued;              /* queued flights that gather */
+    uint32_t users_queued;                /* flights in QUEUE_USERS */
+    uint32_t users_batched;               /* of those, that gather */
+    uint64_t iteration, batch;            /* batch: of the loads that are being started; 0: none */
+    uint32_t
+        pending_acquires[CORE_ITERATIONS]; /* outstanding acquires of flights that gather, by their turn */
+    uint64_t replied_iteration[CORE_ITERATIONS]; /* in which the last of those was answered */
+    bool iteration_due;
 
     struct permits permits; /* permits.c */
 
@@ -213,13 +214,13 @@ struct core {
 /* Every event begins with it: it is now_us, and the flights that ended in the event before are freed. */
 void core_begin(struct core *core, uint64_t now_us);
 uint64_t core_stamp(struct core *core);
-void core_end_flight(struct flight *flight);
+void core_remove_flight(struct flight *flight);
 
 /* ---- core_actions.c ---- */
 
 /* Room for everything one more flight or invalidation may ever ask for at once. False: no memory. */
-bool core_reserve_owner(struct core *core);
-void core_unreserve_owner(struct core *core);
+bool core_reserve(struct core *core);
+void core_unreserve(struct core *core);
 void core_emit(struct core *core, const struct core_action *action);
 
 /* ---- core_answer.c ---- */
@@ -244,7 +245,7 @@ void core_answer_invalidation(struct core *core, struct core_invalidation *inval
 void flight_joined(struct flight *flight, struct core_waiter *waiter);
 void flight_left(struct flight *flight);
 void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply);
-void flight_loaded(struct flight *flight, const struct core_loaded *loaded);
+void lease_load_ended(struct flight *flight, const struct core_loaded *loaded);
 void flight_woken(struct flight *flight, bool gone);
 /* It waits, for the lease with this tag. */
 bool flight_awaits(const struct flight *flight, const char *lease_tag);
@@ -256,10 +257,10 @@ void flight_close(struct flight *flight);
 /* A new flight, for a refresh that nobody waits for; filler as in core_refresh(). */
 void flight_refresh(struct flight *flight, const char *filler);
 /* This waiter's soft limit, or his hard one, is over. */
-void flight_soft_limit(struct flight *flight, struct core_waiter *waiter);
-void flight_hard_limit(struct flight *flight, struct core_waiter *waiter);
+void stale_soft_limit(struct flight *flight, struct core_waiter *waiter);
+void stale_hard_limit(struct flight *flight, struct core_waiter *waiter);
 /* A worker is free for it. */
-void flight_start_load(struct flight *flight);
+void lease_start_load(struct flight *flight);
 
 /* ---- loads.c: the bulkhead ---- */
 
@@ -270,7 +271,7 @@ bool loads_take_place(struct flight *flight);
 void loads_give_place(struct flight *flight);
 void loads_enqueue(struct flight *flight);
 /* Somebody waits for a queued flight that was a refresh nobody waited for: from here on it is a user's. */
-void loads_raise(struct flight *flight);
+void loads_promote(struct flight *flight);
 /* The refresh of this share that has queued for the shortest time; NULL: none is queued. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 /* Queries that workers are free for, and that only wait for permits. */
@@ -280,7 +281,7 @@ uint32_t loads_wanted_by_users(const struct core *core);
 void loads_dequeue(struct flight *flight);
 /* Starts what can be started; flights that gather only when the turn is over in which they were queued. Called at the
  * end of every event. */
-void loads_pump(struct core *core, bool turn_over);
+void loads_pump(struct core *core, bool iteration_over);
 /* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
 void loads_block(struct flight *flight, struct core_waiter *waiter);
 void loads_unblock(struct flight *flight, const struct core_waiter *waiter);

@@ -6,17 +6,17 @@
 #include "flight_parts.h"
 
 /* A waiter that joined before a BUSY, or while we waited after one, got what another process made. */
-static enum guard_source looked_up_source(const struct flight *flight, const struct core_waiter *waiter)
+static enum guard_source source_of_lookup(const struct flight *flight, const struct core_waiter *waiter)
 {
     return waiter->joined < flight->busy_stamp ? GUARD_FROM_FLEET : GUARD_FROM_CACHE;
 }
 
-static enum guard_source loaded_source(const struct flight *flight, const struct core_waiter *waiter)
+static enum guard_source source_of_load(const struct flight *flight, const struct core_waiter *waiter)
 {
     return waiter->joined == flight->leader_stamp ? GUARD_FROM_LOAD : GUARD_FROM_FLIGHT;
 }
 
-static bool is_error(enum guard_status status)
+static bool is_error_status(enum guard_status status)
 {
     return status == GUARD_FAILED || status == GUARD_SHED || status == GUARD_NO_MEMORY;
 }
@@ -28,10 +28,10 @@ void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result r
         struct core_waiter *waiter = flight->first;
         struct guard_result own = result;
         if (result.source == GUARD_FROM_CACHE)
-            own.source = looked_up_source(flight, waiter);
+            own.source = source_of_lookup(flight, waiter);
         else if (result.source == GUARD_FROM_LOAD)
-            own.source = loaded_source(flight, waiter);
-        if (is_error(result.status) && flight_held_for(flight, waiter, &own))
+            own.source = source_of_load(flight, waiter);
+        if (is_error_status(result.status) && stale_held_for(flight, waiter, &own))
             flight->core->stats.stale_rescued++;
         core_answer(waiter, &own);
     }

@@ -9,7 +9,7 @@ enum {
 };
 
 /* A value that is unchanged need not be sent again. */
-static void send_store(struct flight *flight)
+static void lease_send_fill(struct flight *flight)
 {
     struct core_action action = flight_action(flight, flight->unchanged ? CORE_TOUCH : CORE_FILL);
     action.wanted = flight->previous_filler;
@@ -24,7 +24,7 @@ static void send_store(struct flight *flight)
     core_emit(flight->core, &action);
 }
 
-static void send_release(struct flight *flight)
+static void lease_send_release(struct flight *flight)
 {
     struct core_action action = flight_action(flight, CORE_RELEASE);
     action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
@@ -38,7 +38,7 @@ static void send_release(struct flight *flight)
 
 /* Everybody who may be answered has been. Who is left asks again, behind the release on the same connection;
  * naming the token again does no harm if the release ran and removes the lease if it did not. */
-void flight_release(struct flight *flight, enum guard_failure failure, bool too_big)
+void lease_release(struct flight *flight, enum guard_failure failure, bool too_big)
 {
     flight->failure = failure;
     flight->too_big = too_big;
@@ -48,38 +48,38 @@ void flight_release(struct flight *flight, enum guard_failure failure, bool too_
     flight->core->stats.lease_released++;
     flight_move(flight, FLIGHT_RELEASING);
     loads_give_place(flight);
-    flight_remember_token(flight);
-    send_release(flight);
+    flight_keep_token(flight);
+    lease_send_release(flight);
     if (flight->first != NULL)
         flight_settle(flight);
 }
 
-static void fill_unanswered(struct flight *flight)
+static void lease_fill_unanswered(struct flight *flight)
 {
     struct core *core = flight->core;
     core->stats.fill_unknown++;
     if (flight->stores == 1) /* a result counts as one round, however often it is sent */
         flight_deliver(flight, flight->query_stamp, flight_loaded_result(flight, false));
     if (flight->stores < STORES_MAX && core->now_us < flight->valid_until_us && !core->closed) {
-        send_store(flight);
+        lease_send_fill(flight);
         return;
     }
-    flight_remember_token(flight);
+    flight_keep_token(flight);
     flight_settle(flight);
 }
 
-void flight_fill_replied(struct flight *flight, const struct core_reply *reply)
+void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
 {
     struct core *core = flight->core;
     if (reply->kind == REPLY_UNSENT || reply->kind == REPLY_UNKNOWN) {
-        fill_unanswered(flight);
+        lease_fill_unanswered(flight);
         return;
     }
     bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
     if (gone) { /* we have it in hand, and the lease is still ours as far as we know */
         flight->unchanged = false;
         flight->stores = 0;
-        send_store(flight);
+        lease_send_fill(flight);
         return;
     }
     bool stored = reply->kind == REPLY_CODE && (reply->code == 1 || reply->code == 2);
@@ -91,23 +91,23 @@ void flight_fill_replied(struct flight *flight, const struct core_reply *reply)
     flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp,
                    flight_loaded_result(flight, good));
     if (reply->kind == REPLY_REFUSED)
-        flight_release(flight, GUARD_FAILURE_NONE, false);
+        lease_release(flight, GUARD_FAILURE_NONE, false);
     else
         flight_settle(flight);
 }
 
-void flight_release_replied(struct flight *flight, const struct core_reply *reply)
+void lease_release_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool answered = reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED;
     if (!answered && flight->stores < STORES_MAX && flight->core->now_us < flight->valid_until_us)
-        send_release(flight);
+        lease_send_release(flight);
     else
         flight_settle(flight);
 }
 
 /* Without Redis the failure is remembered here, for this process. It holds for all: it is no row that could
  * be out of date. */
-static void cool(struct flight *flight, enum guard_failure failure)
+static void lease_bypass_failed(struct flight *flight, enum guard_failure failure)
 {
     struct core *core = flight->core;
     if (core->config.mode == GUARD_MODE_OFF) {
@@ -120,23 +120,23 @@ static void cool(struct flight *flight, enum guard_failure failure)
     alarm_set(&core->alarms, &flight->alarm, flight->cool_until_us);
 }
 
-static void load_failed(struct flight *flight, enum guard_failure failure)
+static void lease_load_failed(struct flight *flight, enum guard_failure failure)
 {
     struct core *core = flight->core;
     struct guard_result result = flight_new_failure(flight, failure);
     core->stats.load_failed++;
     core->stats.refresh_failed += flight->refreshing;
     bool shared = flight->leased || flight->refreshing;
-    flight_deliver(flight, shared ? flight_failure_stamp(flight) : UINT64_MAX, result);
+    flight_deliver(flight, shared ? lease_failure_stamp(flight) : UINT64_MAX, result);
     if (flight->leased)
-        flight_release(flight, failure, false);
+        lease_release(flight, failure, false);
     else if (flight->refreshing)
         flight_settle(flight);
     else
-        cool(flight, failure);
+        lease_bypass_failed(flight, failure);
 }
 
-static void fill(struct flight *flight)
+static void lease_fill(struct flight *flight)
 {
     struct core *core = flight->core;
     flight_move(flight, FLIGHT_FILLING);
@@ -145,16 +145,16 @@ static void fill(struct flight *flight)
     flight->fill_stamp = core_stamp(core);
     uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
     flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
-    send_store(flight);
+    lease_send_fill(flight);
 }
 
-static void load_succeeded(struct flight *flight, bool unstored)
+static void lease_load_succeeded(struct flight *flight, bool unstored)
 {
     struct core *core = flight->core;
     bool too_big = flight->value != NULL && flight->value->public.body_bytes > core->config.max_value_bytes;
     bool no_tag_clock = flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
     if (flight->leased && !too_big && !no_tag_clock && !unstored) {
-        fill(flight);
+        lease_fill(flight);
         return;
     }
     flight_deliver(flight, flight->query_stamp, flight_loaded_result(flight, false));
@@ -166,23 +166,23 @@ static void load_succeeded(struct flight *flight, bool unstored)
     core->stats.fill_too_big += too_big;
     core->stats.fill_refused += !too_big && !unstored;
     flight_choose_failure_ms(flight);
-    flight_release(flight, GUARD_FAILURE_NONE, too_big);
+    lease_release(flight, GUARD_FAILURE_NONE, too_big);
 }
 
 /* The load that it was nested in had no more time: that says nothing about this key, others may try. */
-static void end_cut_short(struct flight *flight)
+static void lease_load_cut_short(struct flight *flight)
 {
     struct core *core = flight->core;
     core->stats.load_failed++;
     core->stats.refresh_failed += flight->refreshing;
     flight->round++;
     if (flight->leased)
-        flight_release(flight, GUARD_FAILURE_NONE, false);
+        lease_release(flight, GUARD_FAILURE_NONE, false);
     else
         flight_settle(flight);
 }
 
-void flight_loaded(struct flight *flight, const struct core_loaded *loaded)
+void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
 {
     struct core *core = flight->core;
     bool unwanted = flight->load->unwanted;
@@ -196,11 +196,11 @@ void flight_loaded(struct flight *flight, const struct core_loaded *loaded)
         return;
     }
     if (loaded->outcome == LOAD_FAILED && cut_short) {
-        end_cut_short(flight);
+        lease_load_cut_short(flight);
         return;
     }
     if (loaded->outcome == LOAD_FAILED) {
-        load_failed(flight, over_limit ? GUARD_FAILURE_TIMEOUT : loaded->failure);
+        lease_load_failed(flight, over_limit ? GUARD_FAILURE_TIMEOUT : loaded->failure);
         return;
     }
     flight->absent = loaded->outcome == LOAD_ABSENT;
@@ -211,28 +211,28 @@ void flight_loaded(struct flight *flight, const struct core_loaded *loaded)
     core->stats.load_ok += loaded->outcome == LOAD_OK;
     core->stats.load_absent += flight->absent;
     core->stats.load_unchanged += flight->unchanged;
-    load_succeeded(flight, loaded->unstored);
+    lease_load_succeeded(flight, loaded->unstored);
 }
 
 /* Nobody waits for it any more. */
-void flight_drop_load(struct flight *flight)
+void lease_drop(struct flight *flight)
 {
     if (flight->leased)
-        flight_release(flight, GUARD_FAILURE_NONE, false);
+        lease_release(flight, GUARD_FAILURE_NONE, false);
     else
         flight_end(flight);
 }
 
-void flight_start_load(struct flight *flight)
+void lease_start_load(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->first == NULL && !flight->refreshing) {
-        flight_drop_load(flight);
+        lease_drop(flight);
         return;
     }
     if (flight->leased &&
         core->now_us >= flight->valid_until_us) { /* we were stopped for long: its alarm is late */
-        flight_forget_lease(flight);
+        lease_forget(flight);
         flight_next_round(flight);
         return;
     }
@@ -246,7 +246,7 @@ void flight_start_load(struct flight *flight)
     if (flight->load == NULL) {
         flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});
         flight->refreshing = false;
-        flight_start_load(flight);
+        lease_start_load(flight);
         return;
     }
     flight_move(flight, FLIGHT_LOADING);
@@ -255,7 +255,7 @@ void flight_start_load(struct flight *flight)
     core->stats.refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
     flight->leader_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
-    flight_set_hold_alarm(flight);
+    lease_set_alarm(flight);
     struct core_action action = flight_action(flight, CORE_LOAD);
     action.load = flight->load->id;
     action.deadline_us = flight->load->deadline_us;

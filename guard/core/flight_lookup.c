@@ -13,7 +13,7 @@ enum {
     SLOW_WAKE_MOST_MS = 50,
 };
 
-void flight_waited(struct flight *flight)
+void flight_end_wait(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->waiting_since_us == 0)
@@ -22,16 +22,16 @@ void flight_waited(struct flight *flight)
     flight->waiting_since_us = 0;
 }
 
-void flight_unanswered_acquire(struct flight *flight)
+void flight_reply_unanswered(struct flight *flight)
 {
     flight->unknowns++;
     if (flight->unknowns >= UNKNOWNS_MAX)
         flight_bypass(flight);
     else
-        flight_ask(flight);
+        flight_acquire(flight);
 }
 
-void flight_wait_until(struct flight *flight, uint64_t at_us)
+void flight_poll_at(struct flight *flight, uint64_t at_us)
 {
     if (flight->alarm.place == 0 || at_us < flight->alarm.at_us)
         alarm_set(&flight->core->alarms, &flight->alarm, at_us);
@@ -42,11 +42,11 @@ void flight_wake(struct flight *flight)
     struct core *core = flight->core;
     flight->wakes++;
     if (flight->wakes <= FREE_WAKES) {
-        flight_ask(flight);
+        flight_acquire(flight);
         return;
     }
     uint32_t slow_ms = chance_backoff(&core->chance, 1, SLOW_WAKE_MOST_MS, flight->wakes - FREE_WAKES);
-    flight_wait_until(flight, core->now_us + us(slow_ms));
+    flight_poll_at(flight, core->now_us + us(slow_ms));
 }
 
 bool flight_awaits(const struct flight *flight, const char *lease_tag)
@@ -68,7 +68,7 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
         flight_wake(flight);
         return;
     }
-    flight_waited(flight);
+    flight_end_wait(flight);
     flight_deliver(flight, flight->lookup_stamp,
                    (struct guard_result){
                        .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
@@ -82,14 +82,14 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
     flight_settle(flight);
 }
 
-static void remember_lease_tag(struct flight *flight, const char *lease_tag)
+static void flight_note_lease_tag(struct flight *flight, const char *lease_tag)
 {
     memset(flight->busy_tag, '\0', sizeof flight->busy_tag);
     if (lease_tag != NULL)
         memcpy(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES);
 }
 
-void flight_await(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
+void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
 {
     struct core *core = flight->core;
     core->stats.lease_busy++;
@@ -97,7 +97,7 @@ void flight_await(struct flight *flight, uint32_t pttl_ms, const char *lease_tag
     flight->prev_token[0] = '\0';
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
-    remember_lease_tag(flight, lease_tag);
+    flight_note_lease_tag(flight, lease_tag);
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
     flight_move(flight, FLIGHT_WAITING);
@@ -105,14 +105,14 @@ void flight_await(struct flight *flight, uint32_t pttl_ms, const char *lease_tag
     if (pttl_ms < POLL_MOST_MS && pttl_ms + POLL_GRACE_MS < poll_ms)
         poll_ms = pttl_ms + POLL_GRACE_MS;
     flight->polls++;
-    flight_wait_until(flight, core->now_us + us(poll_ms));
+    flight_poll_at(flight, core->now_us + us(poll_ms));
     if (flight->latch)
         flight_wake(flight);
 }
 
 /* Somebody's time for waiting for other processes is over: of those whose loads wait for each other in a circle
  * through several processes, one must go on alone to find that out. */
-static bool goes_alone(const struct flight *flight)
+static bool flight_is_past_waiting(const struct flight *flight)
 {
     const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
     while (waiter != NULL && (waiter->parent_load == 0 || flight->core->now_us < waiter->alone_us))
@@ -121,14 +121,14 @@ static bool goes_alone(const struct flight *flight)
 }
 
 /* Only a fleet waits for others. */
-static void busy(struct flight *flight, const struct core_reply *reply)
+static void flight_reply_busy(struct flight *flight, const struct core_reply *reply)
 {
     struct core *core = flight->core;
-    if (core->config.mode == GUARD_MODE_FLEET && !goes_alone(flight)) {
-        flight_await(flight, reply->pttl_ms, reply->lease_tag);
+    if (core->config.mode == GUARD_MODE_FLEET && !flight_is_past_waiting(flight)) {
+        flight_wait(flight, reply->pttl_ms, reply->lease_tag);
         return;
     }
-    flight_waited(flight);
+    flight_end_wait(flight);
     core->stats.lease_busy++;
     flight->unknowns = 0;
     flight->prev_token[0] = '\0';
@@ -138,19 +138,19 @@ static void busy(struct flight *flight, const struct core_reply *reply)
 /* What the script took for a value is damaged, of another key or older than one of its tags: ask again, and name it so
  * that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a
  * round, so that nobody can keep us asking for ever. */
-static void unusable(struct flight *flight, const struct core_reply *reply)
+static void flight_reply_unusable(struct flight *flight, const struct core_reply *reply)
 {
     struct core *core = flight->core;
     core->stats.entry_rejected += reply->damaged;
     core->stats.entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
     if (reply->kind == REPLY_STALE && reply->turn == TURN_OURS)
-        flight_granted(flight);
+        lease_granted(flight);
     else
         flight_next_round(flight);
 }
 
-static void fresh(struct flight *flight, const struct core_reply *reply)
+static void flight_reply_fresh(struct flight *flight, const struct core_reply *reply)
 {
     loads_give_place(flight);
     flight_deliver(flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_CACHE));
@@ -162,7 +162,7 @@ static void fresh(struct flight *flight, const struct core_reply *reply)
         flight_settle(flight);
 }
 
-static void failed_recently(struct flight *flight, const struct core_reply *reply)
+static void flight_reply_failed(struct flight *flight, const struct core_reply *reply)
 {
     if (reply->too_big) {
         flight_bypass(flight);
@@ -175,22 +175,22 @@ static void failed_recently(struct flight *flight, const struct core_reply *repl
 }
 
 /* Nothing there for us and no lease, but there was no place when we asked. */
-static void unclaimed(struct flight *flight)
+static void flight_reply_free(struct flight *flight)
 {
     if (flight_take_place(flight)) {
-        flight_ask(flight);
+        flight_acquire(flight);
         return;
     }
     flight_deliver_all(flight, flight_shed_result());
     flight_end(flight);
 }
 
-void flight_unwanted_reply(struct flight *flight, const struct core_reply *reply)
+void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->kind == REPLY_LEASE || (reply->kind == REPLY_STALE && reply->turn == TURN_OURS);
     if (ours || reply->kind == REPLY_UNKNOWN) {
         flight->valid_until_us = flight->sent_us + us(flight->policy->lease_ms);
-        flight_release(flight, GUARD_FAILURE_NONE, false);
+        lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
     flight_end(flight);
@@ -200,29 +200,29 @@ void flight_acquire_replied(struct flight *flight, const struct core_reply *repl
 {
     flight->born = reply->clock;
     if (reply->kind != REPLY_BUSY)
-        flight_waited(flight);
+        flight_end_wait(flight);
     if (flight->first == NULL) {
-        flight_background_replied(flight, reply);
+        stale_background_replied(flight, reply);
         return;
     }
     if (reply->damaged || reply->outdated) {
-        unusable(flight, reply);
+        flight_reply_unusable(flight, reply);
         return;
     }
     switch (reply->kind) {
     case REPLY_UNSENT:
-        flight_unanswered_acquire(flight);
+        flight_reply_unanswered(flight);
         return;
     case REPLY_UNKNOWN:
-        flight_remember_token(flight);
-        flight_unanswered_acquire(flight);
+        flight_keep_token(flight);
+        flight_reply_unanswered(flight);
         return;
     case REPLY_CODE:
     case REPLY_REFUSED:
         flight_bypass(flight);
         return;
     case REPLY_BUSY:
-        busy(flight, reply);
+        flight_reply_busy(flight, reply);
         return;
     case REPLY_FRESH:
     case REPLY_STALE:
@@ -235,13 +235,13 @@ void flight_acquire_replied(struct flight *flight, const struct core_reply *repl
     bool refuses_stale = flight->lookup == LOOKUP_PEEK && flight->policy->stale_ms == 0;
     if (reply->kind == REPLY_FREE ||
         (reply->kind == REPLY_STALE && refuses_stale)) /* its filler had another policy */
-        unclaimed(flight);
+        flight_reply_free(flight);
     else if (reply->kind == REPLY_FRESH)
-        fresh(flight, reply);
+        flight_reply_fresh(flight, reply);
     else if (reply->kind == REPLY_STALE)
-        flight_found_stale(flight, reply);
+        stale_found(flight, reply);
     else if (reply->kind == REPLY_LEASE)
-        flight_granted(flight);
+        lease_granted(flight);
     else
-        failed_recently(flight, reply);
+        flight_reply_failed(flight, reply);
 }

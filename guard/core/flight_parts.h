@@ -31,11 +31,11 @@ void flight_move(struct flight *flight, enum flight_state state);
 void flight_end(struct flight *flight);
 uint64_t flight_next_op(struct flight *flight);
 struct core_action flight_action(const struct flight *flight, enum core_action_kind kind);
-void flight_remember_token(struct flight *flight);
+void flight_keep_token(struct flight *flight);
 /* Sends an acquire, or goes without Redis. */
-void flight_ask(struct flight *flight);
+void flight_acquire(struct flight *flight);
 /* It may load: on the thread of a load that waits for it, else on a worker's when its turn comes. */
-void flight_line_up(struct flight *flight);
+void flight_queue_load(struct flight *flight);
 /* A place for whatever leads to a load: if somebody waits for it and there is none, that of a queued refresh. */
 bool flight_take_place(struct flight *flight);
 /* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
@@ -48,53 +48,53 @@ void flight_next_round(struct flight *flight);
 /* ---- flight_lookup.c ---- */
 
 void flight_acquire_replied(struct flight *flight, const struct core_reply *reply);
-void flight_unanswered_acquire(struct flight *flight);
+void flight_reply_unanswered(struct flight *flight);
 /* Waits for another process: a wake-up, the poll; pttl_ms and lease_tag of its lease, if known. */
-void flight_await(struct flight *flight, uint32_t pttl_ms, const char *lease_tag);
+void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag);
 /* Nobody waits any more: gives back what the reply may have brought. */
-void flight_unwanted_reply(struct flight *flight, const struct core_reply *reply);
+void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply);
 void flight_wake(struct flight *flight);
-void flight_wait_until(struct flight *flight, uint64_t at_us);
+void flight_poll_at(struct flight *flight, uint64_t at_us);
 /* What was waited for another process's lease is counted, however it ended. */
-void flight_waited(struct flight *flight);
+void flight_end_wait(struct flight *flight);
 
 /* ---- flight_stale.c ---- */
 
-void flight_found_stale(struct flight *flight, const struct core_reply *reply);
+void stale_found(struct flight *flight, const struct core_reply *reply);
 /* The reply to an acquire that nobody waits for any more, or that nobody ever did. */
-void flight_background_replied(struct flight *flight, const struct core_reply *reply);
+void stale_background_replied(struct flight *flight, const struct core_reply *reply);
 /* After a hit: refreshes the value that this filler stored. */
 void flight_refresh_early(struct flight *flight, const char *filler);
 /* No refresh is asked for, for so long or until a message. */
-void flight_rest(struct flight *flight, uint32_t rest_ms);
+void stale_rest(struct flight *flight, uint32_t rest_ms);
 /* The stale value in hand, if this waiter may have it. */
-bool flight_held_for(const struct flight *flight, const struct core_waiter *waiter, struct guard_result *out);
-void flight_drop_held(struct flight *flight);
-void flight_drop_previous(struct flight *flight);
-void flight_peek(struct flight *flight);
-void flight_peek_replied(struct flight *flight, const struct core_reply *reply);
+bool stale_held_for(const struct flight *flight, const struct core_waiter *waiter, struct guard_result *out);
+void stale_drop(struct flight *flight);
+void stale_drop_previous(struct flight *flight);
+void stale_peek(struct flight *flight);
+void stale_peek_replied(struct flight *flight, const struct core_reply *reply);
 
 /* ---- flight_lease.c ---- */
 
 /* A queued refresh gives its place and its lease back. */
-void flight_yield(struct flight *flight);
-void flight_granted(struct flight *flight);
-void flight_forget_lease(struct flight *flight);
-void flight_set_hold_alarm(struct flight *flight);
-void flight_hold_alarm(struct flight *flight);
-void flight_renew_replied(struct flight *flight, const struct core_reply *reply);
+void lease_yield(struct flight *flight);
+void lease_granted(struct flight *flight);
+void lease_forget(struct flight *flight);
+void lease_set_alarm(struct flight *flight);
+void lease_alarm(struct flight *flight);
+void lease_renew_replied(struct flight *flight, const struct core_reply *reply);
 /* Was it our lease that an invalidation voided? */
-void flight_doubt_lease(struct flight *flight);
+void lease_doubt(struct flight *flight);
 
 /* ---- flight_load.c ---- */
 
 /* Whom a failed load answers. */
-uint64_t flight_failure_stamp(const struct flight *flight);
-void flight_fill_replied(struct flight *flight, const struct core_reply *reply);
-void flight_release(struct flight *flight, enum guard_failure failure, bool too_big);
-void flight_release_replied(struct flight *flight, const struct core_reply *reply);
+uint64_t lease_failure_stamp(const struct flight *flight);
+void lease_fill_replied(struct flight *flight, const struct core_reply *reply);
+void lease_release(struct flight *flight, enum guard_failure failure, bool too_big);
+void lease_release_replied(struct flight *flight, const struct core_reply *reply);
 /* Nobody waits for it any more. */
-void flight_drop_load(struct flight *flight);
+void lease_drop(struct flight *flight);
 
 /* ---- flight_answer.c ---- */
 

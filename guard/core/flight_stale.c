@@ -18,15 +18,15 @@ enum { REST_MS = 100 }; /* between questions for a key that somebody else refres
 
 /* ---- the value in hand ---- */
 
-void flight_drop_held(struct flight *flight)
+void stale_drop(struct flight *flight)
 {
     guard_value_unref(&flight->held.result.value);
     flight->held.there = false;
 }
 
-static void hold(struct flight *flight, const struct core_reply *reply, uint64_t stamp)
+static void stale_hold(struct flight *flight, const struct core_reply *reply, uint64_t stamp)
 {
-    flight_drop_held(flight);
+    stale_drop(flight);
     flight->held = (struct held){
         .result = flight_cached_result(reply, GUARD_FROM_STALE),
         .there = true,
@@ -38,7 +38,7 @@ static void hold(struct flight *flight, const struct core_reply *reply, uint64_t
         guard_value_ref(flight->held.result.value);
 }
 
-bool flight_held_for(const struct flight *flight, const struct core_waiter *waiter, struct guard_result *out)
+bool stale_held_for(const struct flight *flight, const struct core_waiter *waiter, struct guard_result *out)
 {
     const struct held *held = &flight->held;
     if (!held->there || waiter->joined >= held->stamp || flight->core->now_us >= held->until_us)
@@ -48,24 +48,24 @@ bool flight_held_for(const struct flight *flight, const struct core_waiter *wait
     return true;
 }
 
-static bool answer_held(struct flight *flight, struct core_waiter *waiter)
+static bool stale_answer(struct flight *flight, struct core_waiter *waiter)
 {
     struct guard_result result;
-    if (!flight_held_for(flight, waiter, &result))
+    if (!stale_held_for(flight, waiter, &result))
         return false;
     core_answer(waiter, &result);
     return true;
 }
 
 /* A newer value is in hand: those past their soft limit have waited for it. True: some came too late for it. */
-static bool answer_impatient(struct flight *flight)
+static bool stale_answer_impatient(struct flight *flight)
 {
     bool any_left = false;
     struct core_waiter *waiter = NULL, *next = NULL;
     DL_FOREACH_SAFE (flight->first, waiter, next) {
         if (!waiter->impatient)
             continue;
-        bool answered = answer_held(flight, waiter);
+        bool answered = stale_answer(flight, waiter);
         flight->core->stats.stale_soft += answered;
         any_left = any_left || !answered;
     }
@@ -74,23 +74,23 @@ static bool answer_impatient(struct flight *flight)
 
 /* ---- limits of a waiter ---- */
 
-void flight_soft_limit(struct flight *flight, struct core_waiter *waiter)
+void stale_soft_limit(struct flight *flight, struct core_waiter *waiter)
 {
     struct core *core = flight->core;
     bool alone = core->now_us >= waiter->alone_us;
     waiter->impatient = true;
     alarm_set(&core->alarms, &waiter->deadline, alone ? waiter->deadline_us : waiter->alone_us);
-    if (answer_held(flight, waiter)) {
+    if (stale_answer(flight, waiter)) {
         core->stats.stale_soft++;
         flight_left(flight);
     } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
-        flight_ask(flight); /* he came after the last look; or nested, and it is his last one */
+        flight_acquire(flight); /* he came after the last look; or nested, and it is his last one */
     }
 }
 
-void flight_hard_limit(struct flight *flight, struct core_waiter *waiter)
+void stale_hard_limit(struct flight *flight, struct core_waiter *waiter)
 {
-    if (answer_held(flight, waiter))
+    if (stale_answer(flight, waiter))
         flight->core->stats.stale_rescued++;
     else
         core_answer(waiter, &(struct guard_result){.status = GUARD_TIMEOUT});
@@ -99,14 +99,14 @@ void flight_hard_limit(struct flight *flight, struct core_waiter *waiter)
 
 /* ---- the value that is refreshed ---- */
 
-void flight_drop_previous(struct flight *flight)
+void stale_drop_previous(struct flight *flight)
 {
     value_unref(&flight->previous);
 }
 
-static void keep_previous(struct flight *flight, const struct core_reply *reply)
+static void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
 {
-    flight_drop_previous(flight);
+    stale_drop_previous(flight);
     if (reply->value == NULL || reply->head == NULL)
         return;
     flight->previous = value_ref(reply->value);
@@ -116,41 +116,42 @@ static void keep_previous(struct flight *flight, const struct core_reply *reply)
 /* ---- found ---- */
 
 /* Somebody joined after this was sent. */
-static bool joined_since(const struct flight *flight, uint64_t stamp)
+static bool stale_joined_since(const struct flight *flight, uint64_t stamp)
 {
     return flight->first != NULL && flight->first->prev->joined > stamp;
 }
 
-static bool others_will_do(const struct flight *flight, enum core_turn turn)
+static bool stale_others_refresh(const struct flight *flight, enum core_turn turn)
 {
     return turn == TURN_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
            flight->lookup != LOOKUP_PEEK;
 }
 
-static void refresh(struct flight *flight, const struct core_reply *reply)
+static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 {
-    keep_previous(flight, reply);
+    stale_keep_previous(flight, reply);
     flight->refreshing = true;
-    flight_granted(flight);
-    if (flight->state == FLIGHT_QUEUED && flight->refreshing && joined_since(flight, flight->lookup_stamp))
-        flight_peek(flight);
+    lease_granted(flight);
+    if (flight->state == FLIGHT_QUEUED && flight->refreshing &&
+        stale_joined_since(flight, flight->lookup_stamp))
+        stale_peek(flight);
 }
 
-void flight_found_stale(struct flight *flight, const struct core_reply *reply)
+void stale_found(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->turn == TURN_OURS;
-    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_do(flight, reply->turn));
+    bool holds = flight->policy->soft_ms > 0 && (ours || stale_others_refresh(flight, reply->turn));
     bool impatient = false;
     if (holds) {
-        hold(flight, reply, flight->lookup_stamp);
-        impatient = answer_impatient(flight);
+        stale_hold(flight, reply, flight->lookup_stamp);
+        impatient = stale_answer_impatient(flight);
     } else {
         flight_deliver(flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_STALE));
     }
     if (ours) {
-        refresh(flight, reply);
+        stale_refresh(flight, reply);
     } else if (holds && flight->first != NULL && !impatient) {
-        flight_await(flight, UINT32_MAX, reply->lease_tag);
+        flight_wait(flight, UINT32_MAX, reply->lease_tag);
     } else {
         loads_give_place(flight);
         flight_settle(flight);
@@ -161,13 +162,13 @@ void flight_found_stale(struct flight *flight, const struct core_reply *reply)
 
 /* Who joins while a stale value is refreshed here need not wait for that. The lookup names no lease: a peek
  * takes none, and ours must stay. */
-void flight_peek(struct flight *flight)
+void stale_peek(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->peek_op != 0)
         return;
     if (flight->peeked_in_vain || !breaker_allow(&core->breaker, core->now_us)) {
-        loads_raise(flight);
+        loads_promote(flight);
         return;
     }
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
@@ -178,32 +179,32 @@ void flight_peek(struct flight *flight)
     core_emit(core, &action);
 }
 
-void flight_peek_replied(struct flight *flight, const struct core_reply *reply)
+void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool is_fresh = reply->kind == REPLY_FRESH;
     bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
     flight->peek_op = 0;
     flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
     if (flight->peeked_in_vain) { /* it is gone, or not for us: from now on everybody waits for the load */
-        loads_raise(flight);
+        loads_promote(flight);
         return;
     }
     if (!is_fresh && flight->policy->soft_ms > 0) {
-        hold(flight, reply, flight->peek_stamp);
-        answer_impatient(flight);
+        stale_hold(flight, reply, flight->peek_stamp);
+        stale_answer_impatient(flight);
     } else {
         flight_deliver(flight, flight->peek_stamp,
                        flight_cached_result(reply, is_fresh ? GUARD_FROM_CACHE : GUARD_FROM_STALE));
     }
-    if (joined_since(flight, flight->peek_stamp))
-        flight_peek(flight);
+    if (stale_joined_since(flight, flight->peek_stamp))
+        stale_peek(flight);
     else if (flight->first != NULL)
-        loads_raise(flight);
+        loads_promote(flight);
 }
 
 /* ---- refreshing behind a hit ---- */
 
-void flight_rest(struct flight *flight, uint32_t rest_ms)
+void stale_rest(struct flight *flight, uint32_t rest_ms)
 {
     struct core *core = flight->core;
     if (core->config.mode == GUARD_MODE_OFF) {
@@ -217,18 +218,18 @@ void flight_rest(struct flight *flight, uint32_t rest_ms)
     alarm_set(&core->alarms, &flight->alarm, core->now_us + us(rest_ms));
 }
 
-void flight_background_replied(struct flight *flight, const struct core_reply *reply)
+void stale_background_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool stale = reply->kind == REPLY_STALE;
     bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged && !reply->outdated;
     if (!flight->background || !there)
-        flight_unwanted_reply(flight, reply);
+        flight_reply_unwanted(flight, reply);
     else if (stale && reply->turn == TURN_OURS)
-        flight_found_stale(flight, reply);
+        stale_found(flight, reply);
     else if (flight->latch)
         flight_end(flight); /* what others did is over already */
     else
-        flight_rest(flight, stale && reply->turn == TURN_COOLING ? reply->cool_ms : REST_MS);
+        stale_rest(flight, stale && reply->turn == TURN_COOLING ? reply->cool_ms : REST_MS);
 }
 
 void flight_refresh_early(struct flight *flight, const char *filler)
@@ -236,5 +237,5 @@ void flight_refresh_early(struct flight *flight, const char *filler)
     flight->background = true;
     flight->unknowns = 0;
     memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
-    flight_ask(flight);
+    flight_acquire(flight);
 }

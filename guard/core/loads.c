@@ -12,7 +12,7 @@
  * What is left to wait for is a load that runs on another thread of this process, where circles are refused at the
  * moment they would close (loads_circle), or one of another process, which is waited for only so long (alone_us).
  *
- * Users before refreshes: two lines, and who is in the first goes first. A refresh that somebody joins in vain moves
+ * Users before refreshes: two queues, and who is in the first goes first. A refresh that somebody joins in vain moves
  * over; one that is only queued gives its place to a user who would be shed. The permits of the fleet are asked for
  * when a worker is free (permits.h): before that nothing is held that others wait for but the lease.
  *
@@ -33,14 +33,14 @@
 #include <string.h>
 #include <utlist.h>
 
-static bool has_places(const struct core *core, enum share share, uint32_t parts)
+static bool has_places_left(const struct core *core, enum share share, uint32_t parts)
 {
     uint64_t places = (uint64_t)core->config.load_workers + core->config.load_queue;
     return core->parts_used[share] + parts <= places * PLACE_PARTS;
 }
 
 /* A refresh that nobody waits for has a whole one: nothing else bounds how many there are. */
-static uint32_t parts_of(const struct flight *flight)
+static uint32_t place_parts_of(const struct flight *flight)
 {
     return flight->batched && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
 }
@@ -50,9 +50,9 @@ bool loads_take_place(struct flight *flight)
     struct core *core = flight->core;
     if (flight->place_parts > 0)
         return true;
-    if (!has_places(core, flight->share, parts_of(flight)))
+    if (!has_places_left(core, flight->share, place_parts_of(flight)))
         return false;
-    flight->place_parts = parts_of(flight);
+    flight->place_parts = place_parts_of(flight);
     core->parts_used[flight->share] += flight->place_parts;
     return true;
 }
@@ -69,22 +69,22 @@ void loads_give_place(struct flight *flight)
     flight->place_parts = 0;
 }
 
-static void join_line(struct flight *flight, enum line line)
+static void join_queue(struct flight *flight, enum queue queue)
 {
     struct core *core = flight->core;
-    flight->line = line;
-    DL_APPEND2(core->queue[line][flight->share], flight, line_prev, line_next);
-    core->users_queued += line == LINE_USERS;
-    core->users_batched += line == LINE_USERS && flight->batched;
+    flight->queue = queue;
+    DL_APPEND2(core->queue[queue][flight->share], flight, queue_prev, queue_next);
+    core->users_queued += queue == QUEUE_USERS;
+    core->users_batched += queue == QUEUE_USERS && flight->batched;
     core->batched_queued += flight->batched;
 }
 
-static void leave_line(struct flight *flight)
+static void leave_queue(struct flight *flight)
 {
     struct core *core = flight->core;
-    DL_DELETE2(core->queue[flight->line][flight->share], flight, line_prev, line_next);
-    core->users_queued -= flight->line == LINE_USERS;
-    core->users_batched -= flight->line == LINE_USERS && flight->batched;
+    DL_DELETE2(core->queue[flight->queue][flight->share], flight, queue_prev, queue_next);
+    core->users_queued -= flight->queue == QUEUE_USERS;
+    core->users_batched -= flight->queue == QUEUE_USERS && flight->batched;
     core->batched_queued -= flight->batched;
 }
 
@@ -92,49 +92,50 @@ void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
     assert(flight->place_parts > 0);
-    flight->queued_turn = core->turn;
-    join_line(flight, flight->first != NULL ? LINE_USERS : LINE_REFRESHES);
+    flight->queued_iteration = core->iteration;
+    join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
     core->stats.loads_queued++;
 }
 
 void loads_dequeue(struct flight *flight)
 {
-    leave_line(flight);
+    leave_queue(flight);
     flight->core->stats.loads_queued--;
 }
 
 void loads_single_out(struct flight *flight)
 {
     bool queued = flight->state == FLIGHT_QUEUED, placed = flight->place_parts > 0;
-    if (flight->share == SHARE_SINGLE || (placed && !has_places(flight->core, SHARE_SINGLE, PLACE_PARTS)))
+    if (flight->share == SHARE_SINGLE ||
+        (placed && !has_places_left(flight->core, SHARE_SINGLE, PLACE_PARTS)))
         return;
     if (queued)
-        leave_line(flight);
+        leave_queue(flight);
     loads_give_place(flight);
     flight->share = SHARE_SINGLE;
     flight->batched = false;
     if (placed)
         loads_take_place(flight);
     if (queued)
-        join_line(flight, flight->line);
+        join_queue(flight, flight->queue);
 }
 
-void loads_raise(struct flight *flight)
+void loads_promote(struct flight *flight)
 {
-    if (flight->state != FLIGHT_QUEUED || flight->line == LINE_USERS)
+    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS)
         return;
-    leave_line(flight);
-    join_line(flight, LINE_USERS);
+    leave_queue(flight);
+    join_queue(flight, QUEUE_USERS);
     if (flight->alone)
         loads_single_out(flight);
 }
 
 struct flight *loads_last_refresh(const struct core *core, enum share share)
 {
-    const struct flight *first = core->queue[LINE_REFRESHES][share];
-    struct flight *last = first != NULL ? first->line_prev : NULL;
+    const struct flight *first = core->queue[QUEUE_REFRESHES][share];
+    struct flight *last = first != NULL ? first->queue_prev : NULL;
     while (last != NULL && last->first != NULL) /* who joined it would take the place again */
-        last = last != first ? last->line_prev : NULL;
+        last = last != first ? last->queue_prev : NULL;
     return last;
 }
 
@@ -200,7 +201,7 @@ static const struct core_waiter *blocked_on_of(const struct core *core, const st
     return mate != NULL ? mate->blocked_on : load->blocked_on;
 }
 
-static bool on_one_thread(const struct load *one, const struct load *other)
+static bool are_on_one_thread(const struct load *one, const struct load *other)
 {
     return one == other || (one->batch != 0 && one->batch == other->batch);
 }
@@ -211,7 +212,8 @@ bool loads_circle(const struct flight *flight, uint64_t parent_load)
     const struct core *core = flight->core;
     enum { STEPS_MAX = 10000 };
     const struct load *load = flight->load, *parent = loads_find(core, parent_load);
-    for (int i = 0; i < STEPS_MAX && load != NULL && parent != NULL && !on_one_thread(load, parent); i++) {
+    for (int i = 0; i < STEPS_MAX && load != NULL && parent != NULL && !are_on_one_thread(load, parent);
+         i++) {
         const struct core_waiter *waiter = blocked_on_of(core, load);
         load = waiter != NULL ? waiter->flight->load : NULL;
     }
@@ -222,23 +224,25 @@ bool loads_circle(const struct flight *flight, uint64_t parent_load)
 static bool is_batch_complete(const struct flight *flight)
 {
     const struct core *core = flight->core;
-    return core->pending_acquires[flight->acquire_turn % CORE_TURNS] == 0 ||
-           core->turn - flight->acquire_turn >= CORE_TURNS;
+    return core->pending_acquires[flight->acquire_iteration % CORE_ITERATIONS] == 0 ||
+           core->iteration - flight->acquire_iteration >= CORE_ITERATIONS;
 }
 
-static bool can_start(const struct flight *flight, bool turn_over)
+static bool may_start_load(const struct flight *flight, bool iteration_over)
 {
     const struct core *core = flight->core;
-    uint64_t replied_turn = core->replied_turn[flight->acquire_turn % CORE_TURNS];
-    bool in_time = turn_over || (flight->queued_turn != core->turn && replied_turn != core->turn);
+    uint64_t replied_iteration = core->replied_iteration[flight->acquire_iteration % CORE_ITERATIONS];
+    bool in_time = iteration_over ||
+                   (flight->queued_iteration != core->iteration && replied_iteration != core->iteration);
     return !flight->batched || (in_time && is_batch_complete(flight));
 }
 
-static struct flight *next_of_share(const struct core *core, enum line line, enum share share, bool turn_over)
+static struct flight *next_queued_of_share(const struct core *core, enum queue queue, enum share share,
+                                           bool iteration_over)
 {
-    struct flight *flight = core->queue[line][share];
-    while (flight != NULL && !can_start(flight, turn_over))
-        flight = flight->line_next;
+    struct flight *flight = core->queue[queue][share];
+    while (flight != NULL && !may_start_load(flight, iteration_over))
+        flight = flight->queue_next;
     return flight;
 }
 
@@ -250,26 +254,26 @@ static enum share share_to_serve(const struct core *core)
     return core->served == SHARE_SINGLE ? SHARE_MANY : SHARE_SINGLE;
 }
 
-static struct flight *next_in_line(const struct core *core, enum line line, bool turn_over)
+static struct flight *next_in_queue(const struct core *core, enum queue queue, bool iteration_over)
 {
-    struct flight *alone = next_of_share(core, line, SHARE_SINGLE, turn_over);
-    struct flight *together = next_of_share(core, line, SHARE_MANY, turn_over);
+    struct flight *alone = next_queued_of_share(core, queue, SHARE_SINGLE, iteration_over);
+    struct flight *together = next_queued_of_share(core, queue, SHARE_MANY, iteration_over);
     if (alone == NULL || together == NULL)
         return alone != NULL ? alone : together;
     return share_to_serve(core) == SHARE_SINGLE ? alone : together;
 }
 
 /* Users before refreshes. */
-static struct flight *next_to_start(const struct core *core, bool turn_over)
+static struct flight *next_to_start(const struct core *core, bool iteration_over)
 {
-    struct flight *flight = next_in_line(core, LINE_USERS, turn_over);
-    return flight != NULL ? flight : next_in_line(core, LINE_REFRESHES, turn_over);
+    struct flight *flight = next_in_queue(core, QUEUE_USERS, iteration_over);
+    return flight != NULL ? flight : next_in_queue(core, QUEUE_REFRESHES, iteration_over);
 }
 
 static void start_queued(struct flight *flight)
 {
     loads_dequeue(flight);
-    flight_start_load(flight);
+    lease_start_load(flight);
 }
 
 /* Somebody whose thread is free has joined a queued flight. */
@@ -277,22 +281,22 @@ static void start_lent(struct core *core, struct flight *first)
 {
     struct flight *flight = core->nested_waiters > 0 ? first : NULL;
     while (flight != NULL) {
-        struct flight *next = flight->line_next;
+        struct flight *next = flight->queue_next;
         if (loads_lender(flight) != NULL)
             start_queued(flight);
         flight = next;
     }
 }
 
-/* The first of its policy in the line, oldest first, `most` at the most; `next` stays valid, for starting moves only
- * the flight itself, at most to the end of a line. Returns how many. */
-static uint32_t start_mates(struct core *core, const struct guard_policy *policy, enum line line,
-                            uint32_t most)
+/* The first of its policy in the queue, oldest first, `most` at the most; `next` stays valid, for starting moves only
+ * the flight itself, at most to the end of a queue. Returns how many. */
+static uint32_t start_batch_of_queue(struct core *core, const struct guard_policy *policy, enum queue queue,
+                                     uint32_t most)
 {
     uint32_t count = 0;
     struct flight *next = NULL;
-    for (struct flight *at = core->queue[line][SHARE_MANY]; at != NULL && count < most; at = next) {
-        next = at->line_next;
+    for (struct flight *at = core->queue[queue][SHARE_MANY]; at != NULL && count < most; at = next) {
+        next = at->queue_next;
         if (!at->batched || at->policy != policy || !is_batch_complete(at))
             continue;
         start_queued(at);
@@ -304,15 +308,15 @@ static uint32_t start_mates(struct core *core, const struct guard_policy *policy
 static void start_batch(struct core *core, const struct guard_policy *policy)
 {
     core->batch = ++core->last_id;
-    uint32_t users = start_mates(core, policy, LINE_USERS, policy->batch_max);
-    start_mates(core, policy, LINE_REFRESHES, policy->batch_max - users);
+    uint32_t users = start_batch_of_queue(core, policy, QUEUE_USERS, policy->batch_max);
+    start_batch_of_queue(core, policy, QUEUE_REFRESHES, policy->batch_max - users);
     core->batch = 0;
 }
 
-static void start_queries(struct core *core, bool turn_over)
+static void start_queries(struct core *core, bool iteration_over)
 {
     while (workers_free(core) > 0) {
-        struct flight *flight = next_to_start(core, turn_over);
+        struct flight *flight = next_to_start(core, iteration_over);
         if (flight == NULL || !permits_allow(core))
             return;
         if (flight->batched)
@@ -322,18 +326,18 @@ static void start_queries(struct core *core, bool turn_over)
     }
 }
 
-void loads_pump(struct core *core, bool turn_over)
+void loads_pump(struct core *core, bool iteration_over)
 {
     for (int share = 0; share < SHARES; share++) {
-        start_lent(core, core->queue[LINE_USERS][share]);
-        start_lent(core, core->queue[LINE_REFRESHES][share]);
+        start_lent(core, core->queue[QUEUE_USERS][share]);
+        start_lent(core, core->queue[QUEUE_REFRESHES][share]);
     }
-    start_queries(core, turn_over);
+    start_queries(core, iteration_over);
     permits_balance(core);
 }
 
 /* Another one of this load's batch; a load that is alone has batch 0 and none. NULL: it is the only one. */
-static const struct load *mate_of(const struct core *core, const struct load *load)
+static const struct load *other_load_of_batch(const struct core *core, const struct load *load)
 {
     const struct load *at = load->batch != 0 ? core->loads : NULL;
     while (at != NULL && (at == load || at->batch != load->batch))
@@ -355,7 +359,7 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
     load->batch = load->lender == NULL ? core->batch : 0;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
-    const struct load *mate = mate_of(core, load);
+    const struct load *mate = other_load_of_batch(core, load);
     DL_APPEND(core->loads, load);
     if (load->lender != NULL) {
         load->lender->lending = true;
@@ -394,7 +398,7 @@ void loads_free(struct core *core, struct load *load)
     if (load->lender != NULL) {
         load->lender->lending = false;
     } else {
-        if (mate_of(core, load) == NULL)
+        if (other_load_of_batch(core, load) == NULL)
             end_query(core, load);
         core->stats.loads_running--;
         free_parts(core, load->share, load->place_parts);
@@ -412,7 +416,7 @@ void loads_cancel(struct core *core, struct load *load, bool unwanted)
     core_emit(core, &(struct core_action){.kind = CORE_CANCEL, .load = load->id});
 }
 
-static bool is_of_key(const struct load *load, const struct core_key *key)
+static bool is_load_of_key(const struct load *load, const struct core_key *key)
 {
     return load->key_bytes == key->encoded_bytes && memcmp(load->key, key->encoded, load->key_bytes) == 0;
 }
@@ -420,7 +424,7 @@ static bool is_of_key(const struct load *load, const struct core_key *key)
 bool loads_runs_key(const struct core *core, const struct core_key *key)
 {
     for (const struct load *load = core->loads; load != NULL; load = load->next)
-        if (load->flight != NULL && load->flight->leased && is_of_key(load, key))
+        if (load->flight != NULL && load->flight->leased && is_load_of_key(load, key))
             return true;
     return false;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    PERMITS_PER_WORKER = 2, /* one is given back while the next one is asked for */
-    PERMIT_ASKS_MAX = 2,    /* of one token; then the load starts without */
+    PERMITS_PER_WORKER = 2,  /* one is given back while the next one is asked for */
+    PERMIT_ATTEMPTS_MAX = 2, /* of one token; then the load starts without */
     PERMIT_RETURNS_MAX = 3,
     PERMIT_POLL_FIRST_MS = 20,
     PERMIT_POLL_MOST_MS = 500, /* and half of that for jitter: well below PERMIT_WAIT_MS */
@@ -23,7 +23,7 @@ static const struct core_key PERMITS_KEY = {PERMIT_KEY, sizeof PERMIT_KEY - 1, P
 
 static bool add_permit(struct core *core, struct permit *permit)
 {
-    if (!core_reserve_owner(core))
+    if (!core_reserve(core))
         return false;
     permit->id = ++core->last_id;
     permit->alarm.owner = ALARM_PERMIT;
@@ -180,7 +180,7 @@ struct permit *permits_use(struct core *core)
     return NULL;
 }
 
-static void ask_for_permit(struct core *core, bool more)
+static void request_permit(struct core *core, bool more)
 {
     struct permit *permit = permit_in(core, PERMIT_FREE);
     move_permit(core, permit, PERMIT_REQUESTED);
@@ -193,7 +193,7 @@ static void ask_for_permit(struct core *core, bool more)
 }
 
 /* Nothing is wanted any more: nobody shall wait behind us. */
-static void leave_queue(struct core *core)
+static void leave_permit_queue(struct core *core)
 {
     struct permit *permit = permit_in(core, PERMIT_FREE);
     if (permit == NULL)
@@ -203,19 +203,19 @@ static void leave_queue(struct core *core)
     permits_give_back(core, permit);
 }
 
-static void rest_permits(struct core *core)
+static void want_no_permits(struct core *core)
 {
     struct permits *permits = &core->permits;
     permits->refused = false;
     permits->polls = permits->spared = 0;
     alarm_unset(&core->alarms, &permits->poll);
     if (permits->in_queue && permits->in_state[PERMIT_REQUESTED] == 0)
-        leave_queue(core);
+        leave_permit_queue(core);
     permits->chances = 0;
 }
 
 /* Who neither waits in the queue nor is about to is told of nothing: he asks for a place. */
-static bool may_ask(struct permits *permits)
+static bool may_request_permit(struct permits *permits)
 {
     bool waits = permits->in_queue || permits->in_state[PERMIT_REQUESTED] > 0;
     if (permits->in_state[PERMIT_FREE] == 0 || (permits->refused && waits && permits->chances == 0))
@@ -235,7 +235,7 @@ static void set_permit_poll(struct core *core)
     alarm_set(&core->alarms, &permits->poll, at_us);
 }
 
-static uint32_t users_asks(const struct permits *permits)
+static uint32_t permits_requested_for_users(const struct permits *permits)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < permits->count && permits->in_state[PERMIT_REQUESTED] > 0; i++)
@@ -246,7 +246,7 @@ static uint32_t users_asks(const struct permits *permits)
 static void want_permits(struct core *core, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    uint32_t users = loads_wanted_by_users(core), asks = users_asks(permits);
+    uint32_t users = loads_wanted_by_users(core), asks = permits_requested_for_users(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
     bool background = users == 0 && asks == 0;
     if (permits->background && !background && permits->chances == 0)
@@ -255,8 +255,8 @@ static void want_permits(struct core *core, uint32_t wanted)
     uint32_t most = permits->background ? wanted : users;
     uint32_t have = ready + (permits->background ? permits->in_state[PERMIT_REQUESTED] : asks);
     uint32_t all = ready + permits->in_state[PERMIT_REQUESTED];
-    for (; have < most && all < wanted && may_ask(permits); have++, all++)
-        ask_for_permit(core, have + 1 < most);
+    for (; have < most && all < wanted && may_request_permit(permits); have++, all++)
+        request_permit(core, have + 1 < most);
     if (permits->refused && permits->in_state[PERMIT_REQUESTED] == 0 && permits->poll.place == 0)
         set_permit_poll(core);
 }
@@ -272,7 +272,7 @@ void permits_balance(struct core *core)
     if (wanted > 0)
         want_permits(core, wanted);
     else
-        rest_permits(core);
+        want_no_permits(core);
     core->stats.permits_waiting = wanted - permits->in_state[PERMIT_READY];
 }
 
@@ -304,7 +304,7 @@ static void permit_refused(struct core *core, struct permit *permit, uint32_t ea
 }
 
 /* Whatever Redis says. */
-static uint32_t at_most(int64_t number, uint32_t most)
+static uint32_t clamp_count(int64_t number, uint32_t most)
 {
     if (number < 0)
         return 0;
@@ -312,7 +312,7 @@ static uint32_t at_most(int64_t number, uint32_t most)
 }
 
 /* What may have run, or may yet, is given back. */
-static void do_without(struct core *core, struct permit *permit)
+static void start_without_permit(struct core *core, struct permit *permit)
 {
     core->permits.spared++;
     if (permit->doubtful)
@@ -322,27 +322,27 @@ static void do_without(struct core *core, struct permit *permit)
 }
 
 /* For a user, if one has come for whom nothing was asked. */
-static void ask_again(struct core *core, struct permit *permit)
+static void repeat_permit_request(struct core *core, struct permit *permit)
 {
     struct permits *permits = &core->permits;
-    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + users_asks(permits))
+    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
         permit->background = false;
     send_permit_acquire(core, permit);
 }
 
-static void acquire_replied(struct core *core, struct permit *permit, const struct core_reply *reply)
+static void permit_acquire_replied(struct core *core, struct permit *permit, const struct core_reply *reply)
 {
     if (reply->kind == REPLY_UNKNOWN)
         permit->doubtful = core->permits.in_queue = true;
     if (reply->kind == REPLY_CODE && reply->code > 0)
-        permit_granted(core, permit, at_most(reply->code - 1, core->config.load_workers));
+        permit_granted(core, permit, clamp_count(reply->code - 1, core->config.load_workers));
     else if (reply->kind == REPLY_CODE)
-        permit_refused(core, permit, at_most(-1 - reply->code, core->config.permit_ms));
-    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ASKS_MAX || core->closed ||
+        permit_refused(core, permit, clamp_count(-1 - reply->code, core->config.permit_ms));
+    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed ||
              !permits_apply(core))
-        do_without(core, permit);
+        start_without_permit(core, permit);
     else
-        ask_again(core, permit);
+        repeat_permit_request(core, permit);
 }
 
 static void permit_release_replied(struct core *core, struct permit *permit, const struct core_reply *reply)
@@ -384,7 +384,7 @@ bool permits_replied(struct core *core, uint64_t op, const struct core_reply *re
     } else if (op == permit->op) {
         permit->op = 0;
         if (permit->state == PERMIT_REQUESTED)
-            acquire_replied(core, permit, reply);
+            permit_acquire_replied(core, permit, reply);
         else
             permit_release_replied(core, permit, reply);
     }

@@ -78,7 +78,7 @@ void shell_after_events(struct guard *guard)
         end_shadows(guard);
     shell_tell_invalidated(guard);
     set_timer(guard);
-    if (core_turn_due(guard->core) || guard->sweep_due)
+    if (core_iteration_due(guard->core) || guard->sweep_due)
         uv_idle_start(&guard->awake, on_awake);
     shell_advance_end(guard);
 }
@@ -92,9 +92,9 @@ void shell_on_turn_over(uv_check_t *check)
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
     if (!guard->sweep_due)
         uv_idle_stop(&guard->awake);
-    if (!core_turn_due(guard->core))
+    if (!core_iteration_due(guard->core))
         return;
-    core_turn_over(guard->core, clock_now_us());
+    core_iteration_over(guard->core, clock_now_us());
     shell_after_events(guard);
 }
 

@@ -140,8 +140,8 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
         list = refresh->next;
         if (guard->phase == SHELL_RUNNING) {
             const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
-            (refresh->of_many ? core_refresh_many : core_refresh)(guard->core, clock_now_us(), &refresh->key,
-                                                                  refresh->policy, filler);
+            core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy, filler,
+                         refresh->of_many);
             shell_perform_all(guard);
         }
         free(refresh);

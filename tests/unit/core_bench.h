@@ -178,9 +178,9 @@ static inline void get_nested(struct bench *bench, const char *key, struct calle
 
 static inline void turn_over(struct bench *bench)
 {
-    assert_true(core_turn_due(bench->core));
-    core_turn_over(bench->core, bench->now_us);
-    assert_false(core_turn_due(bench->core));
+    assert_true(core_iteration_due(bench->core));
+    core_iteration_over(bench->core, bench->now_us);
+    assert_false(core_iteration_due(bench->core));
     drain(bench);
 }
 

@@ -294,7 +294,7 @@ static void a_refresh_behind_a_hit_waits_for_nobody(void **state)
 {
     struct bench *bench = opened(state);
     bench->policy.stale_ms = 1000;
-    core_refresh(bench->core, bench->now_us, &(struct core_key){"k", 1, "k", 1}, &bench->policy, NULL);
+    core_refresh(bench->core, bench->now_us, &(struct core_key){"k", 1, "k", 1}, &bench->policy, NULL, false);
     drain(bench);
     assert_int_equal(expect(bench, CORE_ACQUIRE)->action.waits, WAIT_NOT);
     bench_close(bench);
