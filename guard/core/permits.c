@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* permits.c - see permits.h. */
 #include "permits.h"
-#include "flight.h"
+#include "core_state.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,7 @@ void permits_give_back(struct core *core, struct permit *permit)
 
 static bool permits_apply(const struct core *core)
 {
-    return core->permits.all != NULL && core->breaker.state == BREAKER_CLOSED;
+    return core->breaker.state == BREAKER_CLOSED;
 }
 
 /* A grant may have taken long to come, or we were stopped since. */
@@ -168,8 +168,6 @@ bool permits_allow(struct core *core)
 struct permit *permits_use(struct core *core)
 {
     struct permits *permits = &core->permits;
-    if (permits->all == NULL)
-        return NULL;
     struct permit *permit = permit_in(core, PERMIT_READY);
     if (permit != NULL) {
         move_permit(core, permit, PERMIT_USED);
@@ -264,8 +262,6 @@ static void want_permits(struct core *core, uint32_t wanted)
 void permits_balance(struct core *core)
 {
     struct permits *permits = &core->permits;
-    if (permits->all == NULL)
-        return;
     uint32_t wanted = permits_apply(core) && !core->closed ? loads_wanted(core) : 0;
     while (permits->in_state[PERMIT_READY] > wanted)
         permits_give_back(core, permit_in(core, PERMIT_READY));

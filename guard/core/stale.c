@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * flight_stale.c - a value that is there while its refresh runs: answered at once, or held for those who wait
- * for a fresh one up to their soft limit. See flight.c.
- *
- *   found stale        no soft limit     with one
- *     ours to refresh  answer, load      hold, load
- *     others refresh   answer            hold, wait for them
- *     cooling down     answer            answer
- *
- * Held values keep the rule of all results: only who joined before the lookup was sent may have one.
- */
-#include "flight_parts.h"
+/* stale.c - see stale.h. */
+#include "stale.h"
+#include "flight.h"
+#include "lease.h"
 #include <string.h>
 #include <utlist.h>
 
-enum { REST_MS = 100 }; /* between questions for a key that somebody else refreshes */
+enum { REST_MS = 100 }; /* between lookups for a key that another process refreshes */
 
 /* ---- the value in hand ---- */
 
-void stale_drop(struct flight *flight)
+static void stale_drop(struct flight *flight)
 {
     guard_value_unref(&flight->held.result.value);
     flight->held.there = false;
@@ -38,26 +30,27 @@ static void stale_hold(struct flight *flight, const struct core_reply *reply, ui
         guard_value_ref(flight->held.result.value);
 }
 
-bool stale_held_for(const struct flight *flight, const struct core_waiter *waiter, struct guard_result *out)
+bool stale_held_for(const struct core_waiter *waiter, struct guard_result *out)
 {
-    const struct held *held = &flight->held;
-    if (!held->there || waiter->joined >= held->stamp || flight->core->now_us >= held->until_us)
+    uint64_t now_us = waiter->flight->core->now_us;
+    const struct held *held = &waiter->flight->held;
+    if (!held->there || waiter->joined >= held->stamp || now_us >= held->until_us)
         return false;
     *out = held->result;
-    out->age_ms += (uint32_t)((flight->core->now_us - held->read_us) / 1000);
+    out->age_ms += (uint32_t)((now_us - held->read_us) / 1000);
     return true;
 }
 
-static bool stale_answer(struct flight *flight, struct core_waiter *waiter)
+static bool stale_answer(struct core_waiter *waiter)
 {
     struct guard_result result;
-    if (!stale_held_for(flight, waiter, &result))
+    if (!stale_held_for(waiter, &result))
         return false;
     core_answer(waiter, &result);
     return true;
 }
 
-/* A newer value is in hand: those past their soft limit have waited for it. True: some came too late for it. */
+/* A newer value is in hand: the waiters past their soft limit have waited for it. True: some came too late for it. */
 static bool stale_answer_impatient(struct flight *flight)
 {
     bool any_left = false;
@@ -65,7 +58,7 @@ static bool stale_answer_impatient(struct flight *flight)
     DL_FOREACH_SAFE (flight->first, waiter, next) {
         if (!waiter->impatient)
             continue;
-        bool answered = stale_answer(flight, waiter);
+        bool answered = stale_answer(waiter);
         flight->core->stats.stale_soft += answered;
         any_left = any_left || !answered;
     }
@@ -74,54 +67,50 @@ static bool stale_answer_impatient(struct flight *flight)
 
 /* ---- limits of a waiter ---- */
 
-void stale_soft_limit(struct flight *flight, struct core_waiter *waiter)
+void stale_soft_limit(struct core_waiter *waiter)
 {
+    struct flight *flight = waiter->flight;
     struct core *core = flight->core;
     bool alone = core->now_us >= waiter->alone_us;
     waiter->impatient = true;
     alarm_set(&core->alarms, &waiter->deadline, alone ? waiter->deadline_us : waiter->alone_us);
-    if (stale_answer(flight, waiter)) {
+    if (stale_answer(waiter)) {
         core->stats.stale_soft++;
         flight_left(flight);
     } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
-        flight_acquire(flight); /* he came after the last look; or nested, and it is his last one */
+        flight_acquire(
+            flight); /* the waiter joined after the last lookup; or it is nested, and this is its last one */
     }
 }
 
-void stale_hard_limit(struct flight *flight, struct core_waiter *waiter)
+void stale_hard_limit(struct core_waiter *waiter)
 {
-    if (stale_answer(flight, waiter))
+    struct flight *flight = waiter->flight;
+    if (stale_answer(waiter))
         flight->core->stats.stale_rescued++;
     else
         core_answer(waiter, &(struct guard_result){.status = GUARD_TIMEOUT});
     flight_left(flight);
 }
 
-/* ---- the value that is refreshed ---- */
+/* ---- found ---- */
 
-void stale_drop_previous(struct flight *flight)
+static void keep_previous(struct flight *flight, const struct core_reply *reply)
 {
     value_unref(&flight->previous);
-}
-
-static void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
-{
-    stale_drop_previous(flight);
     if (reply->value == NULL || reply->head == NULL)
         return;
     flight->previous = value_ref(reply->value);
     memcpy(flight->previous_filler, reply->head, TOKEN_UUID_BYTES);
 }
 
-/* ---- found ---- */
-
-/* Somebody joined after this was sent. */
-static bool stale_joined_since(const struct flight *flight, uint64_t stamp)
+/* A waiter joined after this was sent. */
+static bool joined_since(const struct flight *flight, uint64_t stamp)
 {
     return flight->first != NULL && flight->first->prev->joined > stamp;
 }
 
-static bool stale_others_refresh(const struct flight *flight, enum core_turn turn)
+static bool others_will_refresh(const struct flight *flight, enum core_turn turn)
 {
     return turn == TURN_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
            flight->lookup != LOOKUP_PEEK;
@@ -129,18 +118,17 @@ static bool stale_others_refresh(const struct flight *flight, enum core_turn tur
 
 static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 {
-    stale_keep_previous(flight, reply);
+    keep_previous(flight, reply);
     flight->refreshing = true;
     lease_granted(flight);
-    if (flight->state == FLIGHT_QUEUED && flight->refreshing &&
-        stale_joined_since(flight, flight->lookup_stamp))
+    if (flight->state == FLIGHT_QUEUED && flight->refreshing && joined_since(flight, flight->lookup_stamp))
         stale_peek(flight);
 }
 
 void stale_found(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->turn == TURN_OURS;
-    bool holds = flight->policy->soft_ms > 0 && (ours || stale_others_refresh(flight, reply->turn));
+    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_refresh(flight, reply->turn));
     bool impatient = false;
     if (holds) {
         stale_hold(flight, reply, flight->lookup_stamp);
@@ -158,9 +146,9 @@ void stale_found(struct flight *flight, const struct core_reply *reply)
     }
 }
 
-/* ---- looking for it beside its refresh ---- */
+/* ---- looked up beside its refresh ---- */
 
-/* Who joins while a stale value is refreshed here need not wait for that. The lookup names no lease: a peek
+/* A waiter that joins while a stale value is refreshed here need not wait for that. The lookup names no lease: a peek
  * takes none, and ours must stay. */
 void stale_peek(struct flight *flight)
 {
@@ -185,7 +173,7 @@ void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
     bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
     flight->peek_op = 0;
     flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
-    if (flight->peeked_in_vain) { /* it is gone, or not for us: from now on everybody waits for the load */
+    if (flight->peeked_in_vain) { /* gone, or not for us: from now on every waiter waits for the load */
         loads_promote(flight);
         return;
     }
@@ -196,13 +184,13 @@ void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
         flight_deliver(flight, flight->peek_stamp,
                        flight_cached_result(reply, is_fresh ? GUARD_FROM_CACHE : GUARD_FROM_STALE));
     }
-    if (stale_joined_since(flight, flight->peek_stamp))
+    if (joined_since(flight, flight->peek_stamp))
         stale_peek(flight);
     else if (flight->first != NULL)
         loads_promote(flight);
 }
 
-/* ---- refreshing behind a hit ---- */
+/* ---- background refreshes ---- */
 
 void stale_rest(struct flight *flight, uint32_t rest_ms)
 {
@@ -227,15 +215,7 @@ void stale_background_replied(struct flight *flight, const struct core_reply *re
     else if (stale && reply->turn == TURN_OURS)
         stale_found(flight, reply);
     else if (flight->latch)
-        flight_end(flight); /* what others did is over already */
+        flight_end(flight); /* what another process did is over already */
     else
         stale_rest(flight, stale && reply->turn == TURN_COOLING ? reply->cool_ms : REST_MS);
-}
-
-void flight_refresh_early(struct flight *flight, const char *filler)
-{
-    flight->background = true;
-    flight->unknowns = 0;
-    memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
-    flight_acquire(flight);
 }
