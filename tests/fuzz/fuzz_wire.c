@@ -8,10 +8,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "guard/base/digest.h"
-#include "guard/wire/envelope.h"
-#include "guard/wire/protocol.h"
 #include "guard/redis/greeting.h"
 #include "guard/redis/reader.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/protocol.h"
 
 #include <assert.h>
 #include <stdlib.h>

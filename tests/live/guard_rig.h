@@ -11,13 +11,8 @@
 
 #include "guard/guard.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <pthread.h>

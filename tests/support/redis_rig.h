@@ -9,11 +9,9 @@
 #define TESTS_REDIS_RIG_H
 
 #include "guard/redis/redis.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "tests/support/test.h"
 #include <stdint.h>
 /* cmocka needs the ones above. */
-#include <cmocka.h>
 
 enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 

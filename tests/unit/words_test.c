@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* words_test.c - lines cut into words, words put together again, and what a word means. */
 #include "load/play/words.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct words words;
 
@@ -23,9 +18,8 @@ static void expect_words(const char *line, const char *joined)
     assert_string_equal(text, joined);
 }
 
-static void quotes_keep_words_together(void **state)
+TEST(quotes_keep_words_together)
 {
-    (void)state;
     expect_words("at 2s  run\t\"a  b\"", "[at][2s][run][a  b]");
     expect_words("version \"\\\"version\\\":\"", "[version][\"version\":]");
     expect_words("run 'echo \"x\" \\n'", "[run][echo \"x\" \\n]");
@@ -36,9 +30,8 @@ static void quotes_keep_words_together(void **state)
     expect_words("", "");
 }
 
-static void what_cannot_be_cut_is_refused(void **state)
+TEST(what_cannot_be_cut_is_refused)
 {
-    (void)state;
     static char line[WORDS_LINE_BYTES + 2];
     assert_string_equal(words_split(&words, "run \"echo"), "a quote is not closed");
     memset(line, 'x', sizeof line - 1);
@@ -49,9 +42,8 @@ static void what_cannot_be_cut_is_refused(void **state)
     assert_string_equal(words_split(&words, line), "too many words");
 }
 
-static void words_are_written_as_they_would_be_read_again(void **state)
+TEST(words_are_written_as_they_would_be_read_again)
 {
-    (void)state;
     static const char line[] = "a \"b c\" \"\" \"x\\\"y\\\\z\" d";
     char text[64], small[8];
     assert_null(words_split(&words, line));
@@ -62,9 +54,8 @@ static void words_are_written_as_they_would_be_read_again(void **state)
     assert_string_equal(small, "a \"b c\"");
 }
 
-static void words_can_be_added_one_by_one(void **state)
+TEST(words_can_be_added_one_by_one)
 {
-    (void)state;
     memset(&words, 0, sizeof words);
     assert_true(words_add(&words, "queries"));
     assert_true(words_add(&words, "# not a comment"));
@@ -77,9 +68,8 @@ static void words_can_be_added_one_by_one(void **state)
     assert_false(words_add(&words, "x"));
 }
 
-static void a_number_has_digits_only_and_a_range(void **state)
+TEST(a_number_has_digits_only_and_a_range)
 {
-    (void)state;
     static const char *const wrong[] = {"",    "-1", "+1",         "1.5", "0x10", "ten",
                                         "1e3", " 1", "4294967296", "_1",  "6",    "0"};
     uint32_t number = 7;
@@ -90,9 +80,8 @@ static void a_number_has_digits_only_and_a_range(void **state)
     assert_int_equal(number, 1000);
 }
 
-static void a_time_has_a_unit(void **state)
+TEST(a_time_has_a_unit)
 {
-    (void)state;
     static const struct {
         const char *word;
         uint32_t ms;
@@ -111,9 +100,8 @@ static void a_time_has_a_unit(void **state)
     assert_true(us > 299.9 && us < 300.1);
 }
 
-static void a_percentage_ends_at_a_hundred(void **state)
+TEST(a_percentage_ends_at_a_hundred)
 {
-    (void)state;
     double percent;
     assert_true(word_percent("99.5%", &percent));
     assert_true(percent > 99.49 && percent < 99.51);
@@ -121,18 +109,4 @@ static void a_percentage_ends_at_a_hundred(void **state)
     assert_false(word_percent("100.1%", &percent));
     assert_false(word_percent("50", &percent));
     assert_false(word_percent("%", &percent));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quotes_keep_words_together),
-        cmocka_unit_test(what_cannot_be_cut_is_refused),
-        cmocka_unit_test(words_are_written_as_they_would_be_read_again),
-        cmocka_unit_test(words_can_be_added_one_by_one),
-        cmocka_unit_test(a_number_has_digits_only_and_a_range),
-        cmocka_unit_test(a_time_has_a_unit),
-        cmocka_unit_test(a_percentage_ends_at_a_hundred),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
