@@ -41,16 +41,16 @@ struct shard {
     _Alignas(CACHE_LINE) pthread_mutex_t mutex;
     struct item *table, *queue, *hand;
     struct item *pending_free; /* let go and not freed yet */
-    size_t bytes, max_bytes;   /* bytes: of the queue and the pending_free */
+    size_t bytes, max_bytes;   /* bytes: of both lists */
     uint32_t generation;       /* moves on when the shard is emptied */
-    bool listening;
+    bool subscribed;
     uint32_t epochs[SLOTS];
     struct near_counters counters;
 };
 
 struct near {
     struct shard shards[NEAR_SHARDS];
-    pthread_mutex_t tags_mutex; /* who writes the next two */
+    pthread_mutex_t tags_mutex; /* held by the writer of the next two */
     _Atomic uint64_t last_drop;
     _Atomic uint64_t dropped_at[TAG_SLOTS]; /* stamp of the slot's last one */
     uint8_t hash_key[DIGEST_KEY_BYTES];
@@ -108,7 +108,7 @@ uint64_t near_stamp(const struct near *near)
     return atomic_load(&near->last_drop);
 }
 
-/* The slot first: who reads the new stamp looks up after the drop. */
+/* The slot first: a lookup that reads the new stamp is sent after the drop. */
 void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes)
 {
     pthread_mutex_lock(&near->tags_mutex);
@@ -180,7 +180,7 @@ static struct item *near_make_room(struct shard *shard, size_t bytes)
     return gone;
 }
 
-/* ---- the functions of the header ---- */
+/* ---- life ---- */
 
 struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
 {
@@ -223,27 +223,29 @@ void near_free(struct near **near)
     free(old);
 }
 
-void near_listen(struct near *near, bool listening)
+void near_subscribed(struct near *near, bool up)
 {
-    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+    for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
-        if (!listening)
+        if (!up)
             near_let_go(shard);
-        shard->listening = listening;
+        shard->subscribed = up;
         pthread_mutex_unlock(&shard->mutex);
     }
 }
 
-void near_empty(struct near *near)
+void near_reign_ended(struct near *near)
 {
-    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+    for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
         near_let_go(shard);
         pthread_mutex_unlock(&shard->mutex);
     }
 }
+
+/* ---- the store ---- */
 
 /* How many. */
 static size_t near_sweep_some(struct shard *shard)
@@ -308,7 +310,7 @@ uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
 {
     struct place place = near_place(near, key, key_bytes);
     pthread_mutex_lock(&place.shard->mutex);
-    uint64_t token = place.shard->listening ? near_token_of(&place) : NEAR_TOKEN_NONE;
+    uint64_t token = place.shard->subscribed ? near_token_of(&place) : NEAR_TOKEN_NONE;
     pthread_mutex_unlock(&place.shard->mutex);
     return token;
 }
@@ -370,7 +372,7 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
         return;
     near_note_tags(near, item, entry);
     pthread_mutex_lock(&shard->mutex);
-    bool timely = shard->listening && token == near_token_of(&place) && !near_tag_dropped(near, item);
+    bool timely = shard->subscribed && token == near_token_of(&place) && !near_tag_dropped(near, item);
     shard->counters.late += !timely;
     old = timely ? near_find(&place, key, key_bytes) : NULL;
     if (old != NULL && old->born_us > item->born_us) { /* two lookups, answered in the other order */
@@ -423,4 +425,82 @@ void near_count(struct near *near, struct near_counters *out)
         out->bytes += shard->bytes;
         pthread_mutex_unlock(&shard->mutex);
     }
+}
+
+/* ---- when it is used ---- */
+
+static uint32_t near_age_ms(const struct near_entry *entry, uint64_t now_us)
+{
+    return (uint32_t)(((int64_t)now_us - entry->born_us + 999) / 1000);
+}
+
+bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+                 struct guard_result *out)
+{
+    struct near_entry entry;
+    if (near == NULL || !near_get(near, key, key_bytes, now_us, &entry))
+        return false;
+    *out = (struct guard_result){
+        .status = entry.value != NULL ? GUARD_OK : GUARD_ABSENT,
+        .source = GUARD_FROM_NEAR,
+        .value = entry.value != NULL ? &entry.value->public : NULL,
+        .age_ms = near_age_ms(&entry, now_us),
+        .left_ms = (uint32_t)((entry.fresh_until_us - now_us) / 1000),
+        .stored = true,
+    };
+    return true;
+}
+
+struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us)
+{
+    struct near_lookup lookup = {near, key, key_bytes, NEAR_TOKEN_NONE, 0, now_us};
+    if (near != NULL) {
+        lookup.token = near_token(near, key, key_bytes);
+        lookup.stamp = near_stamp(near);
+    }
+    return lookup;
+}
+
+void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,
+               const struct guard_result *found)
+{
+    if (lookup->near == NULL || near_ms == 0)
+        return;
+    struct near_entry entry = {
+        .value = found->status == GUARD_OK ? value : NULL,
+        .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
+        .fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000,
+        .tags = value != NULL ? value->tags : NULL,
+        .tags_bytes = value != NULL ? value->tags_bytes : 0,
+        .stamp = lookup->stamp,
+    };
+    near_put(lookup->near, lookup->key, lookup->key_bytes, lookup->token,
+             lookup->sent_us + (uint64_t)near_ms * 1000, &entry);
+}
+
+static void near_drop_invalidated(struct near *near, bool of_tag, const char *key, size_t key_bytes)
+{
+    if (near != NULL)
+        (of_tag ? near_drop_tag : near_drop)(near, key, key_bytes);
+}
+
+void near_invalidation_begins(struct near *near, bool of_tag, const char *key, size_t key_bytes)
+{
+    near_drop_invalidated(near, of_tag, key, key_bytes);
+}
+
+void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes)
+{
+    near_drop_invalidated(near, of_tag, key, key_bytes);
+}
+
+void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes)
+{
+    if (invalidated)
+        near_drop_invalidated(near, false, key, key_bytes);
+}
+
+void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)
+{
+    near_drop_invalidated(near, true, tag, tag_bytes);
 }
