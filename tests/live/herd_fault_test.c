@@ -126,7 +126,7 @@ TEST(a_target_that_goes_away_is_refused_to_each_one)
     server = usual;
     work.keeps_alive = false;
     struct herd *herd = run_begin(&work, &run);
-    wait_until_sent(herd, &run, 80);
+    wait_until(herd, &run, &run.progress.answered, 80);
     herd_server_stop(&other);
     run_watch(herd, &run);
     run_end(herd, &run);
