@@ -2,6 +2,7 @@
 /* herd_limits.c - see herd_limits.h. */
 #include "load/herd/herd_limits.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <arpa/inet.h>
@@ -243,7 +244,7 @@ static bool call_hear(const struct probe_call *call, uint64_t end_us, char *why)
 static bool probe_all(struct probe_call *calls, const struct work *work, char *why)
 {
     uint32_t limit_ms = work->connect_limit_ms < CONNECT_LIMIT_MS ? work->connect_limit_ms : CONNECT_LIMIT_MS;
-    uint64_t connect_end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t connect_end_us = clock_after_ms(limit_ms);
     for (size_t i = 0; i < work->target_count; i++)
         call_start(&calls[i]);
     for (size_t i = 0; i < work->target_count; i++) {
@@ -251,7 +252,7 @@ static bool probe_all(struct probe_call *calls, const struct work *work, char *w
             return false;
         call_ask(&calls[i]);
     }
-    uint64_t hear_end_us = net_now_us() + (uint64_t)SILENCE_LIMIT_MS * 1000;
+    uint64_t hear_end_us = clock_after_ms(SILENCE_LIMIT_MS);
     for (size_t i = 0; i < work->target_count; i++) {
         if (!call_hear(&calls[i], hear_end_us, why))
             return false;
