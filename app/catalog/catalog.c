@@ -370,10 +370,10 @@ bool catalog_ready(const struct catalog *catalog)
 
 static bool open_pool(struct catalog *catalog, const struct settings *settings)
 {
-    uint32_t limit_ms = settings->load_limit_ms;
+    uint32_t limit_ms = settings->policy.load_limit_ms;
     const struct pg_config config = {
         .conninfo = settings->database_url,
-        .connection_count = (size_t)settings->load_workers + 1, /* the watcher's */
+        .connection_count = (size_t)settings->guard.load_workers + 1, /* the watcher's */
         .prepare = settings->prepare,
         .statement_limit_ms = limit_ms > LOOK_LIMIT_MS ? limit_ms : LOOK_LIMIT_MS,
         .statements = statements,
@@ -385,23 +385,11 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
 static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
                       struct guard_error *error)
 {
-    struct guard_policy policy = {
-        .struct_size = sizeof(policy),
-        .loader = load_document,
-        .context = catalog,
-        .fresh_ms = settings->fresh_ms,
-        .stale_ms = settings->stale_ms,
-        .absent_ms = settings->absent_ms,
-        .failure_ms = settings->failure_ms,
-        .jitter_percent = settings->jitter_percent,
-        .lease_ms = settings->lease_ms,
-        .max_hold_ms = settings->max_hold_ms,
-        .load_limit_ms = settings->load_limit_ms,
-        .deadline_ms = settings->deadline_ms,
-        .soft_ms = settings->soft_ms,
-        .early_percent = settings->early_percent,
-        .near_ms = settings->near_bytes > 0 ? settings->near_ms : 0,
-    };
+    struct guard_policy policy = settings->policy;
+
+    policy.loader = load_document;
+    policy.context = catalog;
+    policy.near_ms = settings->guard.near_bytes > 0 ? policy.near_ms : 0;
     for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
         policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;

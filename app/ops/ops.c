@@ -440,7 +440,7 @@ bool ops_open(const struct settings *settings, struct guard *guard, const struct
     ops->guard = guard;
     ops->catalog = catalog;
     ops->server = server;
-    ops->mode = settings->guard_mode;
+    ops->mode = settings->guard.mode;
     ops->started_ms = clock_ms();
     if (ops_start(ops, settings))
         *out = ops;
