@@ -134,11 +134,6 @@ static void note_validator(const struct guard_load *load, struct plan *plan)
         snprintf(plan->validator, sizeof(plan->validator), "%s", previous);
 }
 
-static bool is_unchanged(const struct plan *plan, const struct rows *rows)
-{
-    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator);
-}
-
 static void fail_broken(struct guard_load *load)
 {
     log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s outcome=broken reason=\"%s\"", guard_load_key(load),
@@ -178,7 +173,7 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
 {
     struct catalog_document document;
     name_tags(load, plan, rows);
-    if (is_unchanged(plan, rows)) {
+    if (plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator)) {
         guard_load_unchanged(load);
         return;
     }
