@@ -388,22 +388,15 @@ static void flag_name(const struct setting *setting, char out[NAME_BYTES])
     out[i] = '\0';
 }
 
-static size_t setting_by_flag(const char *flag, size_t flag_bytes)
+static size_t setting_named(const char *text, size_t bytes, bool is_flag)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
-        char name[NAME_BYTES];
-        flag_name(&table[i], name);
-        if (strlen(name) == flag_bytes && memcmp(name, flag, flag_bytes) == 0)
+        char flag[NAME_BYTES];
+        flag_name(&table[i], flag);
+        const char *name = is_flag ? flag : table[i].name;
+        if (strlen(name) == bytes && memcmp(name, text, bytes) == 0)
             return i;
     }
-    return SETTING_NONE;
-}
-
-static size_t setting_by_name(const char *name)
-{
-    for (size_t i = 0; i < SETTING_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0)
-            return i;
     return SETTING_NONE;
 }
 
@@ -469,7 +462,7 @@ static int collect_flag(struct collected *collected, char **argv, int at)
     bool next_is_value = equals == NULL && next != NULL && strncmp(next, "--", 2) != 0;
     int taken = next_is_value ? 2 : 1;
 
-    size_t setting = setting_by_flag(flag, flag_bytes);
+    size_t setting = setting_named(flag, flag_bytes, true);
     if (setting == SETTING_NONE) {
         complain_unknown(collected, flag, flag_bytes);
     } else if (equals == NULL && !next_is_value) {
@@ -499,13 +492,11 @@ static void collect_flags(struct collected *collected, int argc, char **argv)
 static void collect_environment(struct collected *collected, char **env)
 {
     for (; *env != NULL; env++) {
-        const char *equals = strchr(*env, '=');
-        for (size_t i = 0; i < SETTING_COUNT && equals != NULL; i++) {
-            size_t name_bytes = strlen(table[i].name);
-            if ((size_t)(equals - *env) == name_bytes && memcmp(*env, table[i].name, name_bytes) == 0) {
-                collected->text[i] = equals + 1;
-                collected->origin[i] = ORIGIN_ENVIRONMENT;
-            }
+        const size_t bytes = strcspn(*env, "=");
+        const size_t at = (*env)[bytes] == '=' ? setting_named(*env, bytes, false) : SETTING_NONE;
+        if (at != SETTING_NONE) {
+            collected->text[at] = *env + bytes + 1;
+            collected->origin[at] = ORIGIN_ENVIRONMENT;
         }
     }
 }
@@ -590,8 +581,8 @@ static void check_rules(struct collected *collected, const struct settings *sett
 {
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         const struct rule *rule = &rules[i];
-        size_t left = setting_by_name(rule->left);
-        size_t right = setting_by_name(rule->right);
+        size_t left = setting_named(rule->left, strlen(rule->left), false);
+        size_t right = setting_named(rule->right, strlen(rule->right), false);
         bool applies = !collected->wrong[left] && !collected->wrong[right] &&
                        (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
         if (applies && !rule_holds(rule, settings, left, right)) {
@@ -627,9 +618,10 @@ static void print_help(FILE *messages)
 
 static bool help_wanted(int argc, char **argv)
 {
-    for (int at = 1; at < argc; at++)
+    for (int at = 1; at < argc; at++) {
         if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
             return true;
+    }
     return false;
 }
 

@@ -85,12 +85,11 @@ static bool make_plan(const struct catalog *catalog, const char *text, struct pl
         return false;
     plan->statement = kinds[key.kind].statement;
     plan->build = kinds[key.kind].build;
-    number_print((int64_t)key.id, plan->id);
-    number_print((int64_t)key.after, plan->after);
+    const char *id = number_print((int64_t)key.id, plan->id), *delay_ms = catalog->delay_ms;
     const char *const params[DOCUMENT_KIND_COUNT][PLAN_PARAMS_MAX] = {
-        [DOCUMENT_TREE] = {catalog->delay_ms},
-        [DOCUMENT_CATEGORY] = {plan->id, plan->after, catalog->delay_ms},
-        [DOCUMENT_PRODUCT] = {plan->id, plan->validator, catalog->delay_ms},
+        [DOCUMENT_TREE] = {delay_ms},
+        [DOCUMENT_CATEGORY] = {id, number_print((int64_t)key.after, plan->after), delay_ms},
+        [DOCUMENT_PRODUCT] = {id, plan->validator, delay_ms},
     };
     memcpy(plan->params, params[key.kind], sizeof(plan->params));
     return true;
@@ -108,9 +107,10 @@ static const enum guard_failure failures[] = {
 static bool schema_is_doubtful(const struct pg_fault *fault)
 {
     static const char *const states[] = {"42P01", "42703", "42501", "3F000"};
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         if (strcmp(fault->sqlstate, states[i]) == 0)
             return true;
+    }
     return false;
 }
 
@@ -297,11 +297,12 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
     }
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (outcome == PG_OK)
             answer_one_of_many(loads[i], &rows);
         else
             fail(catalog, loads[i], outcome, &fault);
+    }
     rows_clear(&rows);
 }
 
