@@ -188,7 +188,7 @@ static bool parse(const struct setting *setting, const char *text, void *field)
     }
 #define TEXT(name, kind, field, fallback, help)                                                              \
     {                                                                                                        \
-        name, &kind, offsetof(struct settings, field), fallback, 0, 0, NULL, help                            \
+        name, &(kind), offsetof(struct settings, field), fallback, 0, 0, NULL, help                          \
     }
 
 /* In the order of --help; the table of README.md follows it. */
