@@ -41,13 +41,10 @@ static void query(const char *database, const char *text)
 
 static struct guard *open_guard(const struct settings *settings)
 {
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_config config = settings->guard;
     struct guard_error error = {0};
     struct guard *guard = NULL;
-    config.redis_url = settings->redis_url;
-    config.name_space = settings->name_space;
-    config.load_workers = settings->load_workers;
-    config.redis_limit_ms = settings->lease_ms / 3;
+    config.redis_limit_ms = settings->policy.lease_ms / 3;
     if (guard_open(&config, &guard, &error) != GUARD_OK) {
         fail_msg("guard_open: %s", error.text);
     }
@@ -373,7 +370,7 @@ TEST(a_policy_that_the_guard_refuses_is_reported)
     struct catalog *catalog = NULL;
     open_service(&service, "shop", defaults);
     struct settings wrong = service.settings;
-    wrong.jitter_percent = 100;
+    wrong.policy.jitter_percent = 100;
     assert_false(catalog_open(&wrong, service.guard, &catalog, &error));
     assert_null(catalog);
     assert_non_null(strstr(error.text, "jitter_percent"));
