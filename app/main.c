@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from
- * stampeding.
+ * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
  *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> server -> operations -> ready
  *
- * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server
- * finishes its running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at
- * once, leaving its leases to their TTL.
+ * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server finishes its
+ * running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at once and leaves its
+ * leases to their TTL.
  *
- * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong
- * settings, 130 or 143 for a second signal.
+ * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
+ * http (clients), ops (operators). Each says at its door what it owns: settings.h, pg.h, catalog.h, writer.h, server.h,
+ * ops.h.
+ *
+ * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
+ * 143 for a second signal.
  */
 #include "app/base/clock.h"
 #include "app/base/log.h"
@@ -77,7 +80,7 @@ static bool raise_limits(const struct settings *settings)
     return false;
 }
 
-/* Before any thread: they inherit the mask, so that only wait_for_signal() takes these two. */
+/* Before any thread: all inherit the mask, so that only wait_for_signal() takes these two. */
 static void prepare_signals(sigset_t *endings)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -181,7 +184,7 @@ static bool service_open(const struct settings *settings, struct service *servic
            ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
 }
 
-/* Also for a half-open one. False: a loader never came back, and may still use what the catalog has. */
+/* Also for a half-open one. False: a loader never came back and may still use the catalog. */
 static bool service_close(struct service *service, uint32_t drain_ms)
 {
     const uint64_t end_ms = clock_ms() + drain_ms;

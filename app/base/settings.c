@@ -2,9 +2,9 @@
 /*
  * settings.c - one table of settings, one of rules between them; reading, checking and --help walk both.
  *
- * The flow: collect() finds each setting's text (flag, else environment, else default) and complains about
- * arguments that are no setting; each text is parsed by its kind; rules are checked between settings that
- * are right by themselves, so that one mistake is one message.
+ * The flow: collect_flags() and collect_environment() find each setting's text (flag, else environment, else default)
+ * and complain about arguments that are not settings; each text is parsed by its kind; rules are checked between
+ * settings that are right by themselves, so that one mistake is one message.
  */
 #include "app/base/settings.h"
 
@@ -27,7 +27,7 @@ enum {
     HOUR_MS = 3600000,
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
-    FLAG_NEAR = 3, /* an unknown flag this many edits from a known one is taken for a slip */
+    FLAG_NEAR = 3, /* an unknown flag this few edits from a known one is taken for a slip */
 };
 
 /* ---- kinds: how a text becomes a field ---- */
@@ -112,7 +112,7 @@ static bool is_name_space(const char *text)
     return bytes > 0 && bytes <= NAME_SPACE_BYTES && strspn(text, allowed) == bytes;
 }
 
-/* The guard reads the parts when it opens; here only what is certainly no such URL is refused. */
+/* The guard reads the parts when it opens; only what certainly is not such a URL is refused here. */
 static bool is_redis_url(const char *text)
 {
     static const char *const schemes[] = {"redis://", "unix://"};
@@ -428,7 +428,7 @@ static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
     return row[b_bytes];
 }
 
-/* False: nothing is near. */
+/* False: there is no flag like it. */
 static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTES])
 {
     size_t best = FLAG_NEAR + 1;

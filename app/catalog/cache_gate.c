@@ -8,13 +8,13 @@
 #include <string.h>
 
 enum {
-    GATE_LEAST_MS = 5000, /* a machine that stands still for a moment is no reason to store nothing */
+    GATE_LEAST_MS = 5000, /* so that a machine may stand still for a moment */
     GATE_MOST_MS = 30000,
     BEATS = 10,
-    SLACK_MS = 2000, /* clocks that run differently; what expires is not gone at once */
+    SLACK_MS = 2000, /* clocks differ; an expired entry is not gone at once */
 };
 
-/* Of the URL, what stands behind the password. */
+/* The part of the URL behind the password. */
 static void write_label(const struct settings *settings, char label[CACHE_LABEL_BYTES])
 {
     const char *scheme = strstr(settings->redis_url, "://");
@@ -24,7 +24,7 @@ static void write_label(const struct settings *settings, char label[CACHE_LABEL_
     snprintf(label, CACHE_LABEL_BYTES, "%s in %.200s", settings->name_space, host);
 }
 
-/* From the query to the end of what it brought. */
+/* From a query to the death of the entry that it made. */
 static uint64_t life_ms(const struct settings *settings)
 {
     const uint64_t value_ms = (uint64_t)settings->fresh_ms + settings->stale_ms;

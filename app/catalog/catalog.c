@@ -2,9 +2,9 @@
 /*
  * catalog.c - the loader: key -> plan -> rows -> document; and the watcher that knows whether we are ready.
  *
- * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt
- * (no answer in time, connection lost, a table or column missing); so a process that nobody asks, because it
- * is not ready, still finds out that it is ready again.
+ * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt (no answer
+ * in time, connection lost, a table or column missing); so a process that gets no requests because it is not ready
+ * still finds out that it is ready again.
  *
  * Lifetime: `stop_fd` becomes readable once, in catalog_close(), and ends the watcher and its query.
  */
@@ -30,7 +30,7 @@
 
 enum {
     PLAN_PARAMS_MAX = 3,
-    ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; beyond it something is wrong */
+    ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; more is a mistake */
     LOOK_INTERVAL_MS = 1000,
     LOOK_LIMIT_MS = 2000,
     MISSING_BYTES = 512,
@@ -101,7 +101,7 @@ static bool make_plan(const struct catalog *catalog, const char *text, struct pl
 static const enum guard_failure failures[] = {
     [PG_OK] = GUARD_FAILURE_NONE,           [PG_UNAVAILABLE] = GUARD_FAILURE_UNAVAILABLE,
     [PG_TIMEOUT] = GUARD_FAILURE_TIMEOUT,   [PG_REJECTED] = GUARD_FAILURE_REJECTED,
-    [PG_CANCELLED] = GUARD_FAILURE_TIMEOUT, /* nobody waits for it any more */
+    [PG_CANCELLED] = GUARD_FAILURE_TIMEOUT, /* no request waits for it any more */
 };
 
 /* Undefined table or column, or no right to read it: the schema is not what it was. */
@@ -126,8 +126,7 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
     guard_load_fail(load, failures[outcome]);
 }
 
-/* The validator of a product names every row it is made of: the statement sends nothing else if that is still the
- * same. */
+/* If the validator is still the same, the statement sends nothing else. */
 static void note_validator(const struct guard_load *load, struct plan *plan)
 {
     const char *previous = guard_load_previous_validator(load);
@@ -155,7 +154,7 @@ static void name_category(struct guard_load *load, const char *id)
     guard_load_tag(load, tag);
 }
 
-/* Every category that the document shows in its path: whoever renames one need not know what lies below it. */
+/* Every category in the path of the document: a rename need not know what lies below it. */
 static void name_path(struct guard_load *load, const struct rows *rows, size_t row)
 {
     const char *ids[CATALOG_PATH_MAX];
@@ -169,7 +168,7 @@ static void name_tags(struct guard_load *load, const struct plan *plan, const st
     char tag[TAG_SIZE];
     name_path(load, rows, 0);
     if (plan->statement == LOAD_CATEGORY) {
-        name_category(load, plan->id); /* also if it is absent */
+        name_category(load, plan->id); /* even if it is absent */
         tag_listing(plan->id, tag);
         guard_load_tag(load, tag);
     }

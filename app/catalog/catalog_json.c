@@ -2,8 +2,8 @@
 /*
  * catalog_json.c - see catalog_json.h. The enums of columns follow the SELECT lists of sql/load_*.sql.
  *
- * Every put function takes what it is given, also when it fails, and a failure anywhere makes the whole
- * document BROKEN; so a builder is one chain of puts.
+ * Every put function takes what it is given, even if it fails, and a failure anywhere makes the whole document BROKEN;
+ * so a builder is one chain of puts.
  */
 #include "app/catalog/catalog_json.h"
 
@@ -128,8 +128,8 @@ static bool put_path(json_t *object, const struct rows *rows, size_t row,
 
 /* ---- documents ---- */
 
-/* FNV-1a, 64 bits: the same on every machine and in every process, and eight lines. It has to tell one
- * edition of a document from the next, not to withstand whoever edits the catalog. */
+/* FNV-1a, 64 bits: the same on every machine and in every process. It has to tell one edition of a document from the
+ * next, not to withstand an attacker who may edit the catalog. */
 static uint64_t hash_bytes(const char *bytes, size_t count)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

@@ -14,7 +14,7 @@
 
 enum {
     ROWS_BYTES_MAX = 4 << 20,
-    OUTBOX_LIMIT_MS = 2000, /* of a statement on the outbox */
+    OUTBOX_LIMIT_MS = 2000, /* of one statement on the outbox */
 };
 
 enum statement {
@@ -154,7 +154,7 @@ static enum write_outcome recall(struct store *store, const struct store_write *
     struct pg_fault fault;
     const enum pg_outcome outcome = run(store, &ask, rows, &fault);
 
-    if (outcome != PG_OK) /* it only reads: nothing is in doubt */
+    if (outcome != PG_OK) /* it only reads: nothing can be in doubt */
         return outcome == PG_TIMEOUT ? WRITE_TIMEOUT : WRITE_FAILED;
     if (rows->row_count == 0)
         return WRITE_ABSENT;
@@ -186,11 +186,8 @@ static enum write_outcome buy(struct store *store, const struct store_write *wri
     return result->version != 0 ? WRITE_DONE : WRITE_SOLD_OUT;
 }
 
-/*
- * A request that is repeated while the first one still runs stands behind it in the line for the row. When its
- * turn comes the first one is committed, and may have taken the last piece: so "sold out" is said only after
- * another look at the key.
- */
+/* A purchase that is repeated while the first one still runs waits for the row behind it. By then the first one is
+ * committed and may have taken the last piece: so "sold out" needs another look at the key. */
 static enum write_outcome purchase(struct store *store, const struct store_write *write, struct rows *rows,
                                    struct write_result *result)
 {
@@ -208,7 +205,7 @@ static enum write_outcome purchase(struct store *store, const struct store_write
     result->stock = earlier == WRITE_REPEATED ? result->stock : found;
     if (earlier != WRITE_ABSENT)
         return earlier;
-    return key_was_used ? WRITE_FAILED : outcome; /* used, and forgotten meanwhile */
+    return key_was_used ? WRITE_FAILED : outcome; /* it was used, and has been forgotten since */
 }
 
 void store_write(struct store *store, const struct store_write *write, struct write_result *result,

@@ -144,14 +144,14 @@ struct meter stage_meter(const struct stage *stage, const struct peer *peer)
 }
 
 void stage_shares(const struct stage *stage, const struct peer *peer, struct meter since, uint64_t requests,
-                  struct spread *share, struct spread *redis_share)
+                  struct samples *share, struct samples *redis_share)
 {
     struct meter now = stage_meter(stage, peer);
     double each = requests > 0 ? (double)requests : 1;
     double redis_us = (double)(now.redis_us - since.redis_us);
-    spread_add(share, ((double)(now.peer_us - since.peer_us) + redis_us) / each);
+    samples_add(share, ((double)(now.peer_us - since.peer_us) + redis_us) / each);
     if (peer->uses_redis)
-        spread_add(redis_share, redis_us / each);
+        samples_add(redis_share, redis_us / each);
 }
 
 static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
@@ -162,10 +162,10 @@ static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
 void score_latencies(struct score *score, uint64_t *times_us, size_t count)
 {
     rank_sort(times_us, count);
-    spread_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 50));
-    spread_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 99));
-    spread_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 99.9));
-    spread_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 100));
+    samples_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 50));
+    samples_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 99));
+    samples_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 99.9));
+    samples_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 100));
 }
 
 bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body)

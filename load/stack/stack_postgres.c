@@ -2,6 +2,7 @@
 /* stack_postgres.c - a private PostgreSQL; see stack.h. */
 #include "load/base/home.h"
 #include "load/base/net.h"
+#include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_log.h"
 
@@ -16,7 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INIT_LIMIT_MS = 60000, START_LIMIT_MS = 30000, STOP_LIMIT_MS = 20000, LOAD_LIMIT_MS = 600000 };
+enum {
+    INIT_LIMIT_MS = 60000,
+    START_LIMIT_MS = 30000,
+    STOP_LIMIT_MS = 20000,
+    LOAD_LIMIT_MS = 600000,
+    QUERY_LIMIT_MS = 120000
+};
 enum { START_TRIES = 5, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
@@ -182,16 +189,10 @@ bool stack_postgres_load(const char *url, uint32_t scale)
 
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes)
 {
-    PGconn *connection = PQconnectdb(url);
-    PGresult *result = PQexec(connection, statement);
-    ExecStatusType status = PQresultStatus(result);
-    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    char why[SQL_WHY_BYTES];
+    bool good = sql_run(url, statement, QUERY_LIMIT_MS, value, value_bytes, why);
     if (!good)
-        fprintf(stderr, "stack: %s: %s", statement, PQerrorMessage(connection));
-    if (value != NULL)
-        snprintf(value, value_bytes, "%s", good && PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    PQfinish(connection);
+        fprintf(stderr, "stack: %s: %s\n", statement, why);
     return good;
 }
 

@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <regex.h>
-#include <uv.h>
+#include <signal.h>
 
 enum { TEXT_BYTES = 1 << 20, ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192 };
 
