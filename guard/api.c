@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * api.c - the public functions: check, copy, hand over to the thread it belongs to. See guard.h.
- *
- * guard_get() -> mailbox -> shell_mailbox.c enter_get() -> loop_lookup.c (hit) or core.c -> flight.c
- * -> loop_return()
  */
 #include "base/check.h"
 #include "base/clock.h"
 #include "guard.h"
 #include "run/blocking.h"
+#include "run/life.h"
+#include "run/loop.h"
+#include "run/mailbox.h"
 #include "run/many.h"
-#include "run/shell.h"
+#include "run/state.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
     guard->protocol.push_bytes = config->push_bytes;
     guard->protocol.permits = config->load_permits;
     guard->protocol.permit_ms = config->permit_ms;
-    if (shell_start(guard) != GUARD_OK)
+    if (life_start(guard) != GUARD_OK)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had");
     return GUARD_OK;
 }
@@ -112,12 +112,12 @@ enum guard_status guard_open(const struct guard_config *config, struct guard **o
 
 void guard_drain(struct guard *guard)
 {
-    if (shell_forked(guard))
+    if (is_forked(guard))
         return;
     pthread_mutex_lock(&guard->mutex);
     guard->draining = true;
     atomic_store(&guard->refusing, true);
-    uv_async_send(&guard->async);
+    mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -125,9 +125,9 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
 {
     struct guard *guard = *closing;
     *closing = NULL;
-    if (guard == NULL || shell_forked(guard)) /* the parent's: its threads cannot be waited for here */
+    if (guard == NULL || is_forked(guard)) /* the parent's: its threads cannot be waited for here */
         return GUARD_OK;
-    if (!shell_stop(guard, drain_ms))
+    if (!life_stop(guard, drain_ms))
         return GUARD_TIMEOUT;
     say_rest(&guard->say, UINT64_MAX);
     free_guard(guard);
@@ -137,8 +137,8 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
 enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                  struct guard_kind **out, struct guard_error *error)
 {
-    if (shell_forked(guard))
-        return check_failed(error, GUARD_INVALID, "guard_kind_add: " SHELL_FORKED);
+    if (is_forked(guard))
+        return check_failed(error, GUARD_INVALID, "guard_kind_add: " FORKED_TEXT);
     enum guard_status status = check_policy(policy, &guard->config, error);
     if (status != GUARD_OK)
         return status;
@@ -156,96 +156,32 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
 
 /* ---- getting ---- */
 
-const char *shell_wrong(const struct guard *guard, const struct guard_kind *kind, const char *key)
-{
-    if (shell_forked(guard))
-        return SHELL_FORKED;
-    if (kind == NULL)
-        return "the kind is NULL";
-    if (kind->guard != guard)
-        return "the kind is another guard's";
-    return check_key(key);
-}
-
 static const char *wrong_request(const struct guard *guard, const struct guard_request *request)
 {
     if (request == NULL)
         return "request is NULL";
     if (request->answered == NULL)
         return "request->answered is NULL";
-    return shell_wrong(guard, request->kind, request->key);
-}
-
-/* On the thread of the loop; for the guard's own under the mutex. The core counts waiters too, but a get
- * reaches it only after its lookup. */
-static enum guard_status take_ticket(struct guard_loop *loop, struct get *get)
-{
-    uint32_t alone = loop->tickets.used - loop->many_count - loop->gets_of_many;
-    if (alone >= loop->guard->config.max_waiters) {
-        atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
-        return GUARD_SHED;
-    }
-    get->ticket = tickets_add(&loop->tickets, get);
-    return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
-}
-
-/* Under the mutex. A load that may still end may still ask. */
-static enum guard_status admit(struct guard *guard, struct get *get)
-{
-    if (guard->draining && (get->waiter.parent_load == 0 || guard->cancelling))
-        return GUARD_CLOSING;
-    enum guard_status status = take_ticket(guard->own, get);
-    if (status != GUARD_OK)
-        return status;
-    DL_APPEND(guard->incoming, get);
-    uv_async_send(&guard->async);
-    return GUARD_OK;
-}
-
-static void nest(struct get *get, const struct parent_load *parent)
-{
-    get->waiter.parent_load = parent->load;
-    if (parent->deadline_us < get->deadline_us)
-        get->deadline_us = parent->deadline_us;
-    if (get->deadline_us < get->waiter.start_us)
-        get->deadline_us = get->waiter.start_us;
-}
-
-enum guard_status shell_get(struct guard *guard, const struct guard_request *request,
-                            const struct parent_load *parent, guard_ticket *ticket)
-{
-    struct get *get = NULL;
-    enum guard_status status = loop_new_get(guard->own, request, &get);
-    if (status != GUARD_OK)
-        return status;
-    if (parent != NULL)
-        nest(get, parent);
-    pthread_mutex_lock(&guard->mutex);
-    status = admit(guard, get);
-    if (status == GUARD_OK && ticket != NULL)
-        *ticket = get->ticket;
-    pthread_mutex_unlock(&guard->mutex);
-    if (status != GUARD_OK)
-        free(get);
-    return status;
+    return request_wrong(guard, request->kind, request->key);
 }
 
 enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
 {
     const char *wrong = wrong_request(guard, request);
-    return wrong == NULL ? shell_get(guard, request, NULL, ticket) : shell_refuse(guard, "guard_get", wrong);
+    return wrong == NULL ? mailbox_get(guard, request, NULL, ticket)
+                         : request_refuse(guard, "guard_get", wrong);
 }
 
 void guard_cancel(struct guard *guard, guard_ticket ticket)
 {
-    if (shell_forked(guard))
+    if (is_forked(guard))
         return;
     pthread_mutex_lock(&guard->mutex);
     struct get *get = tickets_find(&guard->own->tickets, ticket);
     if (get != NULL && get->is_stand_in)
-        many_cancel(get->many);
+        loop_cancel_many(get->many);
     else if (get != NULL)
-        shell_post_cancel(guard, get);
+        mailbox_post_cancel(guard, get);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -256,7 +192,7 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
 {
     char encoded[KEY_ENCODED_MAX + 1];
     if (guard->near == NULL || kind == NULL || kind->policy.near_ms == 0 || key == NULL ||
-        atomic_load_explicit(&guard->refusing, memory_order_relaxed) || shell_forked(guard))
+        atomic_load_explicit(&guard->refusing, memory_order_relaxed) || is_forked(guard))
         return false;
     size_t bytes = strnlen(key, KEY_BYTES_MAX + 1);
     if (!key_valid(key, bytes))
@@ -266,15 +202,14 @@ bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *
 
 bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
 {
-    if (shell_forked(guard)) {
+    if (is_forked(guard)) {
         id[0] = '\0';
         return false;
     }
     pthread_mutex_lock(&guard->mutex);
     memcpy(id, guard->cache_id, sizeof guard->cache_id);
-    if (!guard->cache_wanted && !guard->ended)
-        uv_async_send(&guard->async);
-    guard->cache_wanted = true;
+    if (!atomic_exchange(&guard->cache_wanted, true) && !guard->ended)
+        mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
     return id[0] != '\0';
 }
@@ -307,7 +242,7 @@ static void get_and_wait(struct guard *guard, const struct guard_request *reques
     blocking_init(&blocking, result);
     own.answered = got;
     own.context = &blocking;
-    enum guard_status status = shell_get(guard, &own, NULL, NULL);
+    enum guard_status status = mailbox_get(guard, &own, NULL, NULL);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
@@ -318,13 +253,156 @@ static void get_and_wait(struct guard *guard, const struct guard_request *reques
 enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
                                  struct guard_result *result)
 {
-    const char *wrong = request == NULL ? "request is NULL" : shell_wrong(guard, request->kind, request->key);
+    const char *wrong =
+        request == NULL ? "request is NULL" : request_wrong(guard, request->kind, request->key);
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
-        return shell_refuse(guard, "guard_get_wait", wrong);
+        return request_refuse(guard, "guard_get_wait", wrong);
     if (!guard_near(guard, request->kind, request->key, result))
         get_and_wait(guard, request, result);
     return result->status;
+}
+
+/* ---- many keys at once ---- */
+
+/* As request_refuse(), naming the key if it is the only one. */
+static enum guard_status refuse_many(struct guard *guard, const char *function, size_t i, const char *wrong)
+{
+    char text[160];
+    if (is_forked(guard))
+        return request_refuse(guard, function, wrong);
+    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
+    return request_refuse(guard, function, text);
+}
+
+static const char *wrong_many(const struct guard_many_request *request)
+{
+    if (request == NULL)
+        return "request is NULL";
+    if (request->keys == NULL)
+        return "request->keys is NULL";
+    if (request->count == 0)
+        return "request->count is 0";
+    return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
+}
+
+static enum guard_status check_many(struct guard *guard, const struct guard_many_request *request,
+                                    const char *function)
+{
+    const char *wrong = wrong_many(request);
+    if (wrong != NULL)
+        return request_refuse(guard, function, wrong);
+    for (size_t i = 0; i < request->count; i++) {
+        wrong = request_wrong(guard, request->kind, request->keys[i]);
+        if (wrong != NULL)
+            return refuse_many(guard, function, i, wrong);
+    }
+    return GUARD_OK;
+}
+
+static enum guard_status check_asynchronous(struct guard *guard, const struct guard_many_request *request,
+                                            const char *function)
+{
+    if (request != NULL && request->answered == NULL)
+        return request_refuse(guard, function, "request->answered is NULL");
+    return check_many(guard, request, function);
+}
+
+/* Under the mutex. */
+static enum guard_status admit_many(struct guard *guard, struct many *many)
+{
+    if (guard->draining)
+        return GUARD_CLOSING;
+    enum guard_status status = many_take_tickets(many);
+    for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
+        DL_APPEND(guard->incoming, many->parts[i].get);
+    if (status == GUARD_OK)
+        mailbox_wake(guard);
+    return status;
+}
+
+/* Of a request that was checked. */
+static enum guard_status get_many(struct guard *guard, const struct guard_many_request *request,
+                                  guard_ticket *ticket)
+{
+    struct many *many = NULL;
+    enum guard_status status = many_new(guard->own, request, &many);
+    if (status != GUARD_OK)
+        return status;
+    pthread_mutex_lock(&guard->mutex);
+    status = admit_many(guard, many);
+    if (status == GUARD_OK && ticket != NULL)
+        *ticket = many->stand_in->ticket;
+    pthread_mutex_unlock(&guard->mutex);
+    if (status != GUARD_OK)
+        many_discard(many);
+    return status;
+}
+
+enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
+                                 guard_ticket *ticket)
+{
+    enum guard_status status = check_asynchronous(guard, request, "guard_get_many");
+    return status == GUARD_OK ? get_many(guard, request, ticket) : status;
+}
+
+struct many_answers {
+    struct guard_result *results; /* the caller's */
+    const size_t *places;         /* where in them each answer goes */
+};
+
+static void got_many(void *context, const struct guard_result *results, size_t count)
+{
+    struct blocking *blocking = context;
+    const struct many_answers *answers = blocking->out;
+    for (size_t i = 0; i < count; i++) {
+        answers->results[answers->places[i]] = results[i];
+        if (results[i].value != NULL)
+            guard_value_ref(results[i].value);
+    }
+    blocking_over(blocking);
+}
+
+static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
+                                      struct many_answers *answers)
+{
+    struct blocking blocking;
+    struct guard_many_request own = *request;
+    blocking_init(&blocking, answers);
+    own.answered = got_many;
+    own.context = &blocking;
+    enum guard_status status = get_many(guard, &own, NULL);
+    if (status == GUARD_OK)
+        blocking_wait(&blocking);
+    blocking_clear(&blocking);
+    return status;
+}
+
+enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
+                                      struct guard_result *results)
+{
+    const char *keys[GUARD_MANY_MAX];
+    size_t places[GUARD_MANY_MAX], count = 0;
+    struct many_answers answers = {results, places};
+    enum guard_status status = check_many(guard, request, "guard_get_many_wait");
+    if (status != GUARD_OK)
+        return status;
+    memset(results, 0, request->count * sizeof *results);
+    for (size_t i = 0; i < request->count; i++) {
+        if (guard_near(guard, request->kind, request->keys[i], &results[i]))
+            continue;
+        keys[count] = request->keys[i];
+        places[count++] = i;
+    }
+    if (count == 0)
+        return GUARD_OK;
+    struct guard_many_request rest = *request;
+    rest.keys = keys;
+    rest.count = count;
+    status = ask_and_wait(guard, &rest, &answers);
+    for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
+        guard_value_unref(&results[i].value);
+    return status;
 }
 
 /* ---- on a host's loop ---- */
@@ -332,9 +410,9 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
 enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
                                     struct guard_error *error)
 {
-    if (shell_forked(guard))
-        return check_failed(error, GUARD_INVALID, "guard_loop_attach: " SHELL_FORKED);
-    if (loop_open(guard, loop, out) != GUARD_OK)
+    if (is_forked(guard))
+        return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
+    if (loop_open(guard, loop, NULL, out) != GUARD_OK)
         return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
     (*out)->attached = true;
     pthread_mutex_lock(&guard->mutex);
@@ -347,7 +425,7 @@ void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *con
 {
     struct guard_loop *loop = *detaching;
     *detaching = NULL;
-    if (!shell_forked(loop->guard))
+    if (!is_forked(loop->guard))
         loop_close(loop, detached, context);
     else if (detached != NULL) /* its handles are the parent's: closing them would end its watching, too */
         detached(context);
@@ -359,13 +437,13 @@ enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_req
     struct get *get = NULL;
     const char *wrong = wrong_request(loop->guard, request);
     if (wrong != NULL)
-        return shell_refuse(loop->guard, "guard_loop_get", wrong);
+        return request_refuse(loop->guard, "guard_loop_get", wrong);
     if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
         return GUARD_CLOSING;
-    enum guard_status status = loop_new_get(loop, request, &get);
+    enum guard_status status = mailbox_new_get(loop, request, &get);
     if (status != GUARD_OK)
         return status;
-    status = take_ticket(loop, get);
+    status = mailbox_take_ticket(loop, get);
     if (status != GUARD_OK) {
         free(get);
         return status;
@@ -376,14 +454,38 @@ enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_req
     return GUARD_OK;
 }
 
+enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request,
+                                      guard_ticket *ticket)
+{
+    struct many *many = NULL;
+    enum guard_status status = check_asynchronous(loop->guard, request, "guard_loop_get_many");
+    if (status != GUARD_OK)
+        return status;
+    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
+        return GUARD_CLOSING;
+    status = many_new(loop, request, &many);
+    if (status != GUARD_OK)
+        return status;
+    status = many_take_tickets(many);
+    if (status != GUARD_OK) {
+        many_discard(many);
+        return status;
+    }
+    if (ticket != NULL)
+        *ticket = many->stand_in->ticket;
+    for (size_t i = 0; i < many->count; i++)
+        loop_accept(loop, many->parts[i].get);
+    return GUARD_OK;
+}
+
 void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
 {
-    struct get *get = shell_forked(loop->guard) ? NULL : tickets_find(&loop->tickets, ticket);
+    struct get *get = is_forked(loop->guard) ? NULL : tickets_find(&loop->tickets, ticket);
     if (get == NULL)
         return;
     pthread_mutex_lock(&loop->guard->mutex);
     if (get->is_stand_in)
-        many_cancel(get->many);
+        loop_cancel_many(get->many);
     else
         loop_cancel(loop, get);
     pthread_mutex_unlock(&loop->guard->mutex);
@@ -412,17 +514,17 @@ static enum guard_status invalidate(struct guard *guard, const char *text, bool 
                                     guard_invalidate_done *done, void *context)
 {
     const char *wrong = of_tag ? check_tag(text) : check_key(text);
-    if (shell_forked(guard))
-        wrong = SHELL_FORKED;
+    if (is_forked(guard))
+        wrong = FORKED_TEXT;
     if (wrong != NULL)
-        return shell_refuse(guard, of_tag ? "guard_invalidate_tag" : "guard_invalidate", wrong);
+        return request_refuse(guard, of_tag ? "guard_invalidate_tag" : "guard_invalidate", wrong);
     struct invalidation *invalidation = new_invalidation(text, strlen(text), deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
     invalidation->core.of_tag = of_tag;
     invalidation->done = done;
     invalidation->context = context;
-    enum guard_status status = shell_post_invalidation(guard, invalidation);
+    enum guard_status status = mailbox_post_invalidation(guard, invalidation);
     if (status != GUARD_OK)
         free(invalidation);
     return status;
@@ -510,7 +612,7 @@ static void add_redis(struct guard_stats *stats, struct redis_counters *counters
 
 void guard_stats(struct guard *guard, struct guard_stats *out)
 {
-    if (shell_forked(guard)) {
+    if (is_forked(guard)) {
         memset(out, 0, sizeof *out);
         return;
     }
@@ -533,7 +635,7 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
 
 size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
 {
-    if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || shell_forked(guard))
+    if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || is_forked(guard))
         return 0;
     pthread_mutex_lock(&guard->hot_mutex);
     size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);

@@ -1,34 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* many.c - see many.h. */
 #include "many.h"
-#include "blocking.h"
-#include "shell.h"
-#include <stdio.h>
+#include "mailbox.h"
 #include <stdlib.h>
-#include <string.h>
 #include <utlist.h>
-
-struct many_part {
-    struct many *many;
-    struct get *get; /* NULL: called back */
-};
-
-struct many {
-    struct guard_loop *loop;
-    struct get *stand_in; /* owned: has the ticket */
-    guard_many_answered *answered;
-    void *context;
-    struct get *held;             /* looked up in vain */
-    uint32_t looking;             /* lookups that are outstanding */
-    size_t left, count;           /* not called back, all */
-    struct guard_result *results; /* in the same allocation; their values are ours */
-    struct many_part parts[];
-};
-
-static bool is_own(const struct guard_loop *loop)
-{
-    return loop == loop->guard->own;
-}
 
 /* ---- between lookup and core ---- */
 
@@ -45,7 +20,7 @@ static void looked(struct many *many)
         return;
     many->held = NULL;
     pthread_mutex_lock(&many->loop->guard->mutex);
-    shell_add_gets(many->loop->guard, list);
+    mailbox_add_gets(many->loop->guard, list);
     pthread_mutex_unlock(&many->loop->guard->mutex);
 }
 
@@ -84,11 +59,11 @@ static void free_many(struct many *many)
 static void forget_stand_in(struct many *many)
 {
     struct guard_loop *loop = many->loop;
-    if (is_own(loop))
+    if (is_own_loop(loop))
         pthread_mutex_lock(&loop->guard->mutex);
     tickets_remove(&loop->tickets, many->stand_in->ticket);
     loop->many_count--;
-    if (is_own(loop))
+    if (is_own_loop(loop))
         pthread_mutex_unlock(&loop->guard->mutex);
 }
 
@@ -112,64 +87,10 @@ void many_forget(struct get *get)
     ((struct many_part *)get->context)->get = NULL;
 }
 
-void many_cancel(struct many *many)
-{
-    for (size_t i = 0; i < many->count; i++) {
-        struct get *get = many->parts[i].get;
-        if (get != NULL && is_own(many->loop))
-            shell_post_cancel(many->loop->guard, get);
-        else if (get != NULL)
-            loop_cancel(many->loop, get);
-    }
-}
-
 /* ---- making ---- */
 
-/* As shell_refuse(), naming the key if it is the only one. */
-static enum guard_status refuse_many(struct guard *guard, const char *function, size_t i, const char *wrong)
-{
-    char text[160];
-    if (shell_forked(guard))
-        return shell_refuse(guard, function, wrong);
-    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
-    return shell_refuse(guard, function, text);
-}
-
-static const char *wrong_many(const struct guard_many_request *request)
-{
-    if (request == NULL)
-        return "request is NULL";
-    if (request->keys == NULL)
-        return "request->keys is NULL";
-    if (request->count == 0)
-        return "request->count is 0";
-    return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
-}
-
-static enum guard_status check_many(struct guard *guard, const struct guard_many_request *request,
-                                    const char *function)
-{
-    const char *wrong = wrong_many(request);
-    if (wrong != NULL)
-        return shell_refuse(guard, function, wrong);
-    for (size_t i = 0; i < request->count; i++) {
-        wrong = shell_wrong(guard, request->kind, request->keys[i]);
-        if (wrong != NULL)
-            return refuse_many(guard, function, i, wrong);
-    }
-    return GUARD_OK;
-}
-
-static enum guard_status check_asynchronous(struct guard *guard, const struct guard_many_request *request,
-                                            const char *function)
-{
-    if (request != NULL && request->answered == NULL)
-        return shell_refuse(guard, function, "request->answered is NULL");
-    return check_many(guard, request, function);
-}
-
 /* Before anybody knows of its gets. */
-static void discard_many(struct many *many)
+void many_discard(struct many *many)
 {
     for (size_t i = 0; i < many->count; i++)
         free(many->parts[i].get);
@@ -187,7 +108,7 @@ static enum guard_status make_get(struct many *many, const struct guard_many_req
         .context = part,
     };
     part->many = many;
-    enum guard_status status = loop_new_get(many->loop, &one, &part->get);
+    enum guard_status status = mailbox_new_get(many->loop, &one, &part->get);
     if (status != GUARD_OK)
         return status;
     part->get->many = many;
@@ -219,8 +140,12 @@ _Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
                    sizeof(struct many_part) % _Alignof(struct guard_result) == 0,
                "the results follow the parts");
 
-static enum guard_status make_many(struct guard_loop *loop, const struct guard_many_request *request,
-                                   struct many **out)
+_Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
+                   sizeof(struct many_part) % _Alignof(struct guard_result) == 0,
+               "the results follow the parts");
+
+enum guard_status many_new(struct guard_loop *loop, const struct guard_many_request *request,
+                           struct many **out)
 {
     enum guard_status status = GUARD_OK;
     struct many *many = new_many(loop, request);
@@ -229,13 +154,11 @@ static enum guard_status make_many(struct guard_loop *loop, const struct guard_m
     for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
         status = make_get(many, request, i);
     if (status != GUARD_OK)
-        discard_many(many);
+        many_discard(many);
     else
         *out = many;
     return status;
 }
-
-/* ---- accepting ---- */
 
 static enum guard_status take_one_ticket(struct guard_loop *loop, struct get *get)
 {
@@ -244,7 +167,7 @@ static enum guard_status take_one_ticket(struct guard_loop *loop, struct get *ge
 }
 
 /* All or none. The one that stands in for all is no request and not counted. */
-static enum guard_status take_tickets(struct many *many)
+enum guard_status many_take_tickets(struct many *many)
 {
     struct guard_loop *loop = many->loop;
     if (many->count + loop->gets_of_many > loop->guard->config.max_waiters) {
@@ -266,128 +189,5 @@ static enum guard_status take_tickets(struct many *many)
         tickets_remove(&loop->tickets, many->parts[--taken].get->ticket);
     if (many->stand_in->ticket != 0)
         tickets_remove(&loop->tickets, many->stand_in->ticket);
-    return status;
-}
-
-/* Under the mutex. */
-static enum guard_status admit_many(struct guard *guard, struct many *many)
-{
-    if (guard->draining)
-        return GUARD_CLOSING;
-    enum guard_status status = take_tickets(many);
-    for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
-        DL_APPEND(guard->incoming, many->parts[i].get);
-    if (status == GUARD_OK)
-        uv_async_send(&guard->async);
-    return status;
-}
-
-/* Of a request that was checked. */
-static enum guard_status get_many(struct guard *guard, const struct guard_many_request *request,
-                                  guard_ticket *ticket)
-{
-    struct many *many = NULL;
-    enum guard_status status = make_many(guard->own, request, &many);
-    if (status != GUARD_OK)
-        return status;
-    pthread_mutex_lock(&guard->mutex);
-    status = admit_many(guard, many);
-    if (status == GUARD_OK && ticket != NULL)
-        *ticket = many->stand_in->ticket;
-    pthread_mutex_unlock(&guard->mutex);
-    if (status != GUARD_OK)
-        discard_many(many);
-    return status;
-}
-
-enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
-                                 guard_ticket *ticket)
-{
-    enum guard_status status = check_asynchronous(guard, request, "guard_get_many");
-    return status == GUARD_OK ? get_many(guard, request, ticket) : status;
-}
-
-enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request,
-                                      guard_ticket *ticket)
-{
-    struct many *many = NULL;
-    enum guard_status status = check_asynchronous(loop->guard, request, "guard_loop_get_many");
-    if (status != GUARD_OK)
-        return status;
-    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
-        return GUARD_CLOSING;
-    status = make_many(loop, request, &many);
-    if (status != GUARD_OK)
-        return status;
-    status = take_tickets(many);
-    if (status != GUARD_OK) {
-        discard_many(many);
-        return status;
-    }
-    if (ticket != NULL)
-        *ticket = many->stand_in->ticket;
-    for (size_t i = 0; i < many->count; i++)
-        loop_accept(loop, many->parts[i].get);
-    return GUARD_OK;
-}
-
-/* ---- the blocking form ---- */
-
-struct many_answers {
-    struct guard_result *results; /* the caller's */
-    const size_t *places;         /* where in them each answer goes */
-};
-
-static void got_many(void *context, const struct guard_result *results, size_t count)
-{
-    struct blocking *blocking = context;
-    const struct many_answers *answers = blocking->out;
-    for (size_t i = 0; i < count; i++) {
-        answers->results[answers->places[i]] = results[i];
-        if (results[i].value != NULL)
-            guard_value_ref(results[i].value);
-    }
-    blocking_over(blocking);
-}
-
-static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct many_answers *answers)
-{
-    struct blocking blocking;
-    struct guard_many_request own = *request;
-    blocking_init(&blocking, answers);
-    own.answered = got_many;
-    own.context = &blocking;
-    enum guard_status status = get_many(guard, &own, NULL);
-    if (status == GUARD_OK)
-        blocking_wait(&blocking);
-    blocking_clear(&blocking);
-    return status;
-}
-
-enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct guard_result *results)
-{
-    const char *keys[GUARD_MANY_MAX];
-    size_t places[GUARD_MANY_MAX], count = 0;
-    struct many_answers answers = {results, places};
-    enum guard_status status = check_many(guard, request, "guard_get_many_wait");
-    if (status != GUARD_OK)
-        return status;
-    memset(results, 0, request->count * sizeof *results);
-    for (size_t i = 0; i < request->count; i++) {
-        if (guard_near(guard, request->kind, request->keys[i], &results[i]))
-            continue;
-        keys[count] = request->keys[i];
-        places[count++] = i;
-    }
-    if (count == 0)
-        return GUARD_OK;
-    struct guard_many_request rest = *request;
-    rest.keys = keys;
-    rest.count = count;
-    status = ask_and_wait(guard, &rest, &answers);
-    for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
-        guard_value_unref(&results[i].value);
     return status;
 }

@@ -11,13 +11,38 @@
  * the core in one turn, so that their acquires are one write and their loads can be one batch (core.h). All lookups
  * are on their way when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
- * Threads   that of its loop. many_cancel() and many_forget() under the guard's mutex if that is the guard's own.
+ * Threads   that of its loop. many_forget() and many_take_tickets() under the guard's mutex if that is the guard's own.
  * Lifetime  until its last get has been called back.
  */
 #ifndef GUARD_MANY_H
 #define GUARD_MANY_H
 
-#include "get.h"
+#include "state.h"
+
+struct many_part {
+    struct many *many;
+    struct get *get; /* NULL: called back */
+};
+
+struct many {
+    struct guard_loop *loop;
+    struct get *stand_in; /* owned: has the ticket */
+    guard_many_answered *answered;
+    void *context;
+    struct get *held;             /* their lookups were no hits */
+    uint32_t looking;             /* lookups that are outstanding */
+    size_t left, count;           /* not called back, all */
+    struct guard_result *results; /* in the same allocation; their values are ours */
+    struct many_part parts[];
+};
+
+/* Of a request that was checked. NO_MEMORY. */
+enum guard_status many_new(struct guard_loop *loop, const struct guard_many_request *request,
+                           struct many **out);
+/* Before anybody knows of its gets. */
+void many_discard(struct many *many);
+/* All or none. OK, SHED, NO_MEMORY. */
+enum guard_status many_take_tickets(struct many *many);
 
 /* A lookup of one of them begins. */
 void many_looking(struct many *many);
@@ -29,6 +54,5 @@ void many_answered_here(struct get *get);
 void many_cancelled_here(struct get *get);
 /* This one is about to be called back. */
 void many_forget(struct get *get);
-void many_cancel(struct many *many);
 
 #endif

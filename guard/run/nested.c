@@ -9,47 +9,12 @@
  *           waits, one load at a time; so once it is answered nothing comes any more, and the thread leaves.
  */
 #include "../base/clock.h"
-#include "shell.h"
-#include "workers_parts.h"
+#include "mailbox.h"
+#include "workers.h"
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <utlist.h>
-
-/* On the stack of guard_load_get(). */
-struct nested {
-    struct guard_load *parent; /* its loader waits for the answer */
-    struct workers *workers;
-    pthread_cond_t woken;
-    struct guard_load *lent; /* to be run here */
-    bool answered;
-    bool thread_ends;          /* this thread's own: a loader ended it, none is called any more */
-    struct guard_load *within; /* this thread's own: its loader runs */
-    struct guard_result *result;
-};
-
-/* Batches are in the list by their first. */
-static struct guard_load *running_load(const struct workers *workers, uint64_t id)
-{
-    for (struct guard_load *first = workers->running; first != NULL; first = first->next) {
-        for (struct guard_load *load = first; load != NULL; load = load->mate) {
-            if (load->result.load == id)
-                return load;
-        }
-    }
-    return NULL;
-}
-
-bool nested_lend(struct workers *workers, struct guard_load *load, uint64_t lender)
-{
-    struct guard_load *parent = running_load(workers, lender);
-    if (parent == NULL || parent->nested == NULL || parent->nested->lent != NULL)
-        return false;
-    DL_APPEND(workers->running, load);
-    parent->nested->lent = load;
-    pthread_cond_signal(&parent->nested->woken);
-    return true;
-}
 
 /* The guard's thread. Signals under the mutex: the waiting thread ends this as soon as it has seen `answered`. */
 static void answered(void *context, const struct guard_result *result)
@@ -177,7 +142,7 @@ static enum guard_status ask(struct guard *guard, struct guard_load *load,
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
     waits_in(load, &nested);
-    enum guard_status status = shell_get(guard, &own, &parent, NULL);
+    enum guard_status status = mailbox_get(guard, &own, &parent, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {
@@ -192,10 +157,11 @@ enum guard_status guard_load_get(struct guard_load *load, const struct guard_req
                                  struct guard_result *result)
 {
     struct guard *guard = load->worker->workers->context;
-    const char *wrong = request == NULL ? "request is NULL" : shell_wrong(guard, request->kind, request->key);
+    const char *wrong =
+        request == NULL ? "request is NULL" : request_wrong(guard, request->kind, request->key);
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
-        return shell_refuse(guard, "guard_load_get", wrong);
+        return request_refuse(guard, "guard_load_get", wrong);
     if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
         *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
     else

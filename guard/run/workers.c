@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* workers.c - see workers.h. */
+#include "workers.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "workers_parts.h"
 #include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -439,13 +439,37 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct g
     return true;
 }
 
+/* Batches are in the list by their first. */
+static struct guard_load *running_load(const struct workers *workers, uint64_t id)
+{
+    for (struct guard_load *first = workers->running; first != NULL; first = first->next) {
+        for (struct guard_load *load = first; load != NULL; load = load->mate) {
+            if (load->result.load == id)
+                return load;
+        }
+    }
+    return NULL;
+}
+
+/* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */
+static bool lend(struct workers *workers, struct guard_load *load, uint64_t lender)
+{
+    struct guard_load *parent = running_load(workers, lender);
+    if (parent == NULL || parent->nested == NULL || parent->nested->lent != NULL)
+        return false;
+    DL_APPEND(workers->running, load);
+    parent->nested->lent = load;
+    pthread_cond_signal(&parent->nested->woken);
+    return true;
+}
+
 bool workers_start(struct workers *workers, const struct job *job)
 {
     struct guard_load *load = new_load(job);
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
-    bool taken = job->lender != 0 ? nested_lend(workers, load, job->lender) : enqueue_job(workers, job, load);
+    bool taken = job->lender != 0 ? lend(workers, load, job->lender) : enqueue_job(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
         free(load);

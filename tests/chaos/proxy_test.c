@@ -316,6 +316,83 @@ TEST(a_client_that_leaves_a_frozen_connection_is_noticed)
     assert_int_equal(hear_end(rig->server), ECONNRESET);
 }
 
+TEST(a_mute_server_hears_everything_and_its_connection_lives_on)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_MUTE, 0);
+    say(rig->server, "lost");
+    hear_nothing(rig->client);
+    say(rig->client, "ask");
+    hear(rig->server, "ask");
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_MUTE), 1);
+    set(rig, PROXY_NONE, 0);
+    say(rig->server, "told");
+    hear(rig->client, "told");
+}
+
+/* ---- only connections that say something ---- */
+
+static void mark(struct rig *rig, const char *text, enum proxy_fault fault)
+{
+    proxy_mark(rig->proxy, rig->route, text, fault);
+}
+
+static bool is_marked(struct rig *rig, uint32_t limit_ms)
+{
+    return proxy_wait_marked(rig->proxy, rig->route, 1, limit_ms);
+}
+
+TEST(a_request_with_the_text_waits_with_all_that_follow)
+{
+    struct rig *rig = *state;
+    mark(rig, "EVAL", PROXY_FREEZE_REQUESTS);
+    say(rig->client, "GET");
+    hear(rig->server, "GET");
+    assert_false(is_marked(rig, 0));
+    say(rig->client, "EVAL");
+    assert_true(is_marked(rig, LIMIT_MS));
+    say(rig->client, "GET");
+    hear_nothing(rig->server);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->server, "EVALGET");
+}
+
+TEST(replies_wait_from_the_request_with_the_text_on)
+{
+    struct rig *rig = *state;
+    mark(rig, "EVAL", PROXY_FREEZE_REPLIES);
+    say(rig->server, "before");
+    hear(rig->client, "before");
+    say(rig->client, "EVAL");
+    hear(rig->server, "EVAL");
+    assert_true(is_marked(rig, LIMIT_MS));
+    say(rig->server, "after");
+    hear_nothing(rig->client);
+    mark(rig, "nothing of this kind", PROXY_FREEZE_REPLIES); /* who is held stays held */
+    hear_nothing(rig->client);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->client, "after");
+}
+
+TEST(who_has_not_said_it_is_spared)
+{
+    struct rig *rig = *state;
+    mark(rig, "SUBSCRIBE", PROXY_NONE);
+    int client = connect_client(rig), server = accept_server(rig);
+    say(client, "SUBSCRIBE");
+    hear(server, "SUBSCRIBE");
+    set(rig, PROXY_RESET, 0);
+    assert_int_equal(hear_end(client), ECONNRESET);
+    bytes_pass_in_both_directions(state);
+    set(rig, PROXY_NONE, 0);
+    set(rig, PROXY_RESET, 0); /* the text is forgotten: it is everybody's */
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    close(client);
+    close(server);
+}
+
+/* ---- what comes late ---- */
+
 TEST(a_late_request_arrives_after_its_client_has_gone)
 {
     struct rig *rig = *state;

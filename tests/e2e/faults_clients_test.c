@@ -169,7 +169,7 @@ TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_o
     options.event_count = sizeof events / sizeof *events;
     assert_true(probe_burst(&options, &burst));
     assert_true(departure.went);
-    assert_int_equal(burst.summary.outcomes[BURST_LEFT], REQUESTS / 2);
+    assert_int_equal(burst.summary.outcomes[RECORD_LEFT], REQUESTS / 2);
     assert_int_equal(burst.summary.statuses[200], REQUESTS / 2);
     assert_int_equal(burst.summary.bodies, 1);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);

@@ -104,7 +104,7 @@ static void leader_is_killed(void *context)
     scene->happened = scene->happened && probe_shorten_lease(scene->fleet, scene->product, ORPHAN_MS);
 }
 
-static uint64_t last_end_us(const struct burst *burst, enum burst_outcome outcome)
+static uint64_t last_end_us(const struct burst *burst, enum record_outcome outcome)
 {
     uint64_t last_us = 0;
     for (uint32_t i = 0; i < REQUESTS; i++) {
@@ -136,10 +136,10 @@ TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
-    uint64_t last_us = last_end_us(burst, BURST_ANSWERED);
+    uint64_t last_us = last_end_us(burst, RECORD_ANSWERED);
     burst_close(&burst);
     assert_true(scene.happened);
-    assert_int_equal(summary.outcomes[BURST_RESET], HALF);
+    assert_int_equal(summary.outcomes[RECORD_RESET], HALF);
     assert_int_equal(summary.statuses[200], HALF);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
     assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
@@ -170,7 +170,7 @@ TEST(postgresql_ends_the_query_of_a_killed_process)
     fleet_cold_product(fleet, path);
     assert_true(fleet_burst(fleet, path, 10, &event, &summary));
     assert_true(scene.happened);
-    assert_int_equal(summary.outcomes[BURST_RESET], 10);
+    assert_int_equal(summary.outcomes[RECORD_RESET], 10);
     assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0));
     assert_true(net_now_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
 }
@@ -272,7 +272,7 @@ TEST(a_second_sigterm_ends_a_draining_process_at_once)
     assert_true(probe_wait_end(fleet, 0, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
     assert_true(net_now_us() - scene.at_us < (uint64_t)AT_ONCE_MS * 1000);
-    assert_int_equal(summary.outcomes[BURST_RESET], REQUESTS);
+    assert_int_equal(summary.outcomes[RECORD_RESET], REQUESTS);
 }
 
 /* ---- ten thousand requests with faults ---- */
@@ -351,7 +351,7 @@ static void run_round(struct fleet *fleet, void (*disaster)(struct fleet *fleet)
     options.leave_ms = LEAVE_MS;
     assert_true(probe_burst(&options, &burst));
     assert_int_equal(burst.summary.statuses[200] + burst.summary.statuses[503] +
-                         burst.summary.outcomes[BURST_LEFT],
+                         burst.summary.outcomes[RECORD_LEFT],
                      REQUESTS);
     assert_int_equal(burst.unadvised, 0);
 }

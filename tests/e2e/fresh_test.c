@@ -6,9 +6,9 @@
  * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw.
  */
 #include "tests/support/fleet.h"
-#include "tests/support/relay.h"
 
 #include "load/base/net.h"
+#include "load/stack/proxy.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
@@ -187,7 +187,7 @@ TEST(a_row_changed_late_in_its_load_is_loaded_again)
 
 struct held_fill {
     struct fleet *fleet;
-    struct relay *relay;
+    struct proxy *proxy;
     const char *path;
     uint32_t id;
 };
@@ -196,27 +196,27 @@ struct held_fill {
 static void change_the_row_before_the_fill(void *context)
 {
     struct held_fill *held = context;
-    assert_true(relay_wait_held(held->relay, 1, FLEET_LIMIT_MS));
+    assert_true(proxy_wait_marked(held->proxy, 0, 1, FLEET_LIMIT_MS));
     edit(held->fleet, held->id);
     assert_true(invalidate(held->fleet, 0, held->id).load_voided);
     assert_int_equal(ask_version(held->fleet, 0, held->path), 2);
-    relay_pass(held->relay);
+    proxy_set(held->proxy, 0, PROXY_NONE, 0);
 }
 
 TEST(a_fill_that_an_invalidation_overtook_is_refused)
 {
     struct fleet *fleet = *state;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES], url[64];
-    const char *const relayed[] = {
+    const char *const proxied[] = {
         "LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000", "DEADLINE_MS=25000", url, NULL};
     assert_true(fleet_start(fleet, 1, NULL));
-    assert_true(relay_open(fleet->redis.port, &relay));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
-    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, 1));
+    assert_true(proxy_open_to(fleet->redis.port, &proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, 1));
     struct held_fill held = {
-        .fleet = fleet, .relay = relay, .path = path, .id = fleet_cold_product(fleet, path)};
+        .fleet = fleet, .proxy = proxy, .path = path, .id = fleet_cold_product(fleet, path)};
     const struct burst_event event = {.run = change_the_row_before_the_fill, .context = &held};
     const struct burst_target loader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
     const struct burst_options options = {.targets = &loader,
@@ -228,7 +228,7 @@ TEST(a_fill_that_an_invalidation_overtook_is_refused)
                                           .events = &event,
                                           .event_count = 1};
     struct burst_summary summary;
-    relay_hold(relay, RELAY_HOLD_REQUESTS, " csg1 v "); /* only a fill carries an envelope */
+    proxy_mark(proxy, 0, " csg1 v ", PROXY_FREEZE_REQUESTS); /* only a fill carries an envelope */
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
@@ -239,7 +239,7 @@ TEST(a_fill_that_an_invalidation_overtook_is_refused)
     assert_cached_version(fleet, held.id, 2);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
     assert_true(fleet_stop(fleet));
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 /* ---- before the load, after the fill, and what was absent ---- */
@@ -390,7 +390,7 @@ enum { ORPHAN_MS = 2000, SECOND_LEASE_MS = 15000 };
 
 struct orphan {
     struct fleet *fleet;
-    struct relay *relay;
+    struct proxy *proxy;
     char lease_key[FLEET_KEY_BYTES];
     char token[160];
     uint64_t free_us; /* when it was gone */
@@ -401,7 +401,7 @@ static void kill_the_holder(void *context)
 {
     struct orphan *orphan = context;
     uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
-    assert_true(relay_wait_held(orphan->relay, 1, FLEET_LIMIT_MS));
+    assert_true(proxy_wait_marked(orphan->proxy, 0, 1, FLEET_LIMIT_MS));
     while (fleet_redis_number(orphan->fleet, "EXISTS", orphan->lease_key) != 1)
         assert_true(net_now_us() < end_us);
     stack_catalogd_kill(&orphan->fleet->catalogd[PROCESSES]);
@@ -413,17 +413,17 @@ static void kill_the_holder(void *context)
     freeReplyObject(reply);
 }
 
-/* A third process, connected to Redis by way of the relay, is asked, and dies as the lease's holder. */
+/* A third process, connected to Redis by way of the proxy, is asked, and dies as the lease's holder. */
 static void leave_a_lease_behind(struct orphan *orphan, const char *path)
 {
     struct fleet *fleet = orphan->fleet;
     struct burst *burst = NULL;
     char url[64];
-    const char *const relayed[] = {url, NULL};
-    assert_true(relay_open(fleet->redis.port, &orphan->relay));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(orphan->relay));
-    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, PROCESSES));
-    relay_hold(orphan->relay, RELAY_HOLD_REPLIES, "EVAL");
+    const char *const proxied[] = {url, NULL};
+    assert_true(proxy_open_to(fleet->redis.port, &orphan->proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(orphan->proxy, 0));
+    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, PROCESSES));
+    proxy_mark(orphan->proxy, 0, "EVAL", PROXY_FREEZE_REPLIES);
     const struct burst_event event = {.run = kill_the_holder, .context = orphan};
     const struct burst_target target = {.host = "127.0.0.1", .port = fleet->catalogd[PROCESSES].port};
     const struct burst_options options = {.targets = &target,
@@ -436,9 +436,9 @@ static void leave_a_lease_behind(struct orphan *orphan, const char *path)
                                           .event_count = 1};
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
-    assert_int_equal(burst_answers(burst)[0].outcome, BURST_RESET);
+    assert_int_equal(burst_answers(burst)[0].outcome, RECORD_RESET);
     burst_close(&burst);
-    relay_close(&orphan->relay);
+    proxy_close(&orphan->proxy);
 }
 
 /* As long as the dead holder's token stands there, nobody loads. */

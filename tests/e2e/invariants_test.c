@@ -201,7 +201,7 @@ TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
         assert_true(burst_open(&options, &burst) && burst_run(burst));
         burst_summarise(burst, &summary);
         burst_close(&burst);
-        assert_int_equal(summary.outcomes[BURST_RESET], PROCESSES * WORKERS * 2);
+        assert_int_equal(summary.outcomes[RECORD_RESET], PROCESSES * WORKERS * 2);
         uint64_t killed_us = net_now_us();
         assert_true(probe_wait("no session of a killed process is left", no_session_is_left, fleet));
         assert_true(net_now_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);

@@ -6,9 +6,9 @@
  * and the lease, where a lock that is not also a lookup makes a second query.
  */
 #include "tests/support/probe.h"
-#include "tests/support/relay.h"
 
 #include "load/base/net.h"
+#include "load/stack/proxy.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -365,7 +365,7 @@ TEST(a_query_slower_than_the_lease_is_kept_by_renewing_it)
 
 struct overtaking {
     struct fleet *fleet;
-    struct relay *relay;
+    struct proxy *proxy;
     const char *path;
 };
 
@@ -373,29 +373,29 @@ struct overtaking {
 static void let_the_leader_finish_first(void *context)
 {
     struct overtaking *race = context;
-    assert_true(relay_wait_held(race->relay, 1, FLEET_LIMIT_MS));
+    assert_true(proxy_wait_marked(race->proxy, 0, 1, FLEET_LIMIT_MS));
     assert_int_equal(fleet_ask_status(race->fleet, 0, race->path), 200);
     assert_int_equal(fleet_loads(race->fleet, FLEET_LOAD_PRODUCT), 1);
-    relay_pass(race->relay);
+    proxy_set(race->proxy, 0, PROXY_NONE, 0);
 }
 
 TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
 {
     struct fleet *fleet = *state;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES], url[64];
     const char *const direct[] = {"LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000",
                                   "DEADLINE_MS=25000", NULL};
-    const char *const relayed[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
+    const char *const proxied[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
     assert_true(fleet_start(fleet, 1, direct));
-    assert_true(relay_open(fleet->redis.port, &relay));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
-    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, 1));
+    assert_true(proxy_open_to(fleet->redis.port, &proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, 1));
     fleet_cold_product(fleet, path);
     fleet_mark(fleet);
 
-    struct overtaking race = {.fleet = fleet, .relay = relay, .path = path};
+    struct overtaking race = {.fleet = fleet, .proxy = proxy, .path = path};
     const struct burst_event event = {.run = let_the_leader_finish_first, .context = &race};
     const struct burst_target reader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
     const struct burst_options options = {.targets = &reader,
@@ -407,7 +407,7 @@ TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
                                           .events = &event,
                                           .event_count = 1};
     struct burst_summary summary;
-    relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
+    proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
@@ -417,7 +417,7 @@ TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
     assert_int_equal(fleet_metric(fleet, 1, "guard_loads_started_total"), 0);
     assert_true(fleet_stop(fleet));
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

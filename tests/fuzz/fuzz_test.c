@@ -4,6 +4,7 @@
  *
  * What libFuzzer finds is kept in corpus/ and stays found, with any compiler. Run from the project's folder.
  */
+#include "load/base/dice.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/test.h"
 
@@ -31,30 +32,21 @@ static bool read_sample(const char *folder, const char *name, struct sample *sam
     return true;
 }
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* A few bytes set, a piece copied over another one, or the end cut off. */
 static void mutate(struct sample *sample, uint64_t *random)
 {
-    uint64_t dice = next_random(random);
+    uint64_t dice = dice_next(random);
     size_t count = 1 + dice % 4;
     if (sample->bytes == 0)
         return;
     for (size_t i = 0; i < count; i++)
-        sample->data[next_random(random) % sample->bytes] = (uint8_t)next_random(random);
-    size_t from = next_random(random) % sample->bytes, to = next_random(random) % sample->bytes;
+        sample->data[dice_next(random) % sample->bytes] = (uint8_t)dice_next(random);
+    size_t from = dice_next(random) % sample->bytes, to = dice_next(random) % sample->bytes;
     size_t room = sample->bytes - (from > to ? from : to);
     if ((dice & 0x100) != 0)
         memmove(sample->data + to, sample->data + from, room);
     if ((dice & 0x600) == 0)
-        sample->bytes = next_random(random) % (sample->bytes + 1);
+        sample->bytes = dice_next(random) % (sample->bytes + 1);
 }
 
 static void run_exactly(const struct fuzz_target *target, const struct sample *sample)

@@ -2,8 +2,8 @@
 /*
  * guard_fault_test.c - Redis away, hung or deaf; holders that die; guards that close in the middle of it.
  */
-#include "guard_proxy.h"
 #include "guard_rig.h"
+#include "load/stack/proxy.h"
 #include <dirent.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -319,11 +319,12 @@ TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
 TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
 {
     enum { SILENCE_MS = 2000, NOTICED_MS = 12000 }; /* a canary a second, the silence, and a slow machine */
-    struct proxy proxy;
+    struct proxy *proxy = NULL;
     struct ask holder, waiter;
     char url[64];
-    proxy_open(&proxy, rig_redis.port);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy.port);
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet_add();
     fleet.config.redis_url = url;
     fleet_open(2);
@@ -333,17 +334,17 @@ TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
     ask_start(1, &waiter, "a");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
     uint64_t begun_ms = rig_now_ms();
-    proxy.mute = true;
-    WAIT_UNTIL(proxy.thrown_away > 0); /* the first canary is lost */
-    source_open(&fleet.source);        /* nobody hears of this fill: the poll finds it */
+    proxy_set(proxy, 0, PROXY_MUTE, 0);
+    WAIT_UNTIL(proxy_hits(proxy, PROXY_MUTE) > 0); /* the first canary is lost */
+    source_open(&fleet.source);                    /* nobody hears of this fill: the poll finds it */
     ask_wait(&waiter);
     assert_row(&waiter.result, "a v1");
     ask_wait(&holder);
     ask_clear(&holder);
     ask_clear(&waiter);
-    WAIT_UNTIL(proxy.subscribers >= 2);
+    assert_true(proxy_wait_marked(proxy, 0, 2, RIG_LIMIT_MS));
     assert_in_range(rig_now_ms() - begun_ms, SILENCE_MS, NOTICED_MS);
-    proxy.mute = false;
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(is_up(fleet.guards[1]));
     assert_int_equal(fleet.source.begun, 1);
     fleet_close();

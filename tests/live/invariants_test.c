@@ -6,7 +6,6 @@
 #include "guard/wire/scripts.h"
 #include "guard_rig.h"
 #include "load/stack/proxy.h"
-#include "tests/support/relay.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -200,22 +199,22 @@ TEST(who_may_not_subscribe_polls_and_is_served)
 
 TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
 {
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     char url[64];
-    assert_true(relay_open(rig_redis.port, &relay));
-    relay_hold(relay, RELAY_HOLD_REPLIES, "SUBSCRIBE");
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_FREEZE_REPLIES);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
     fleet_add();
-    assert_true(relay_wait_held(relay, 1, RIG_LIMIT_MS));
+    assert_true(proxy_wait_marked(proxy, 0, 1, RIG_LIMIT_MS));
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_UP);
     assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
     expect_row(0, "k", "k v1");
     assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    relay_pass(relay);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(is_up(fleet.guards[0]));
     fleet_close();
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 /* No failure lease here: the lease is simply given back, and everybody hears of it at once. */
@@ -365,29 +364,29 @@ TEST(the_stale_time_is_not_shortened_by_jitter)
 
 TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm)
 {
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     char url[64];
     struct guard_invalidated result;
-    assert_true(relay_open(rig_redis.port, &relay));
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
     fleet.config.redis_limit_ms = 1000;
     fleet_add();
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
     fleet_open(2);
     expect_row(0, "k", "k v1");
     fleet.source.version = 2;
-    relay_hold(relay, RELAY_HOLD_REPLIES, "i - k");
+    proxy_mark(proxy, 0, "i - k", PROXY_FREEZE_REPLIES);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 3500, &result), GUARD_UNKNOWN);
     assert_false(is_cached("k")); /* it ran */
     expect_row(0, "k", "k v2");
     fleet.source.version = 3;
-    relay_pass(relay);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 10000, &result), GUARD_OK);
     assert_true(result.value_dropped);
     expect_row(1, "k", "k v3");
     assert_true(stats_of(fleet.guards[1]).redis_timeouts > 0);
     fleet_close();
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 struct restless {

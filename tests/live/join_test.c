@@ -2,21 +2,21 @@
 /*
  * join_test.c - who joins a flight late gets nothing that was under way before he came.
  *
- * Process 0 writes: it invalidates k, after which the row is v2. Process 1 has read v1 by then, and a relay holds
+ * Process 0 writes: it invalidates k, after which the row is v2. Process 1 has read v1 by then, and a proxy holds
  * back what it is about to hear of it. Between the two a caller comes on a loop of its own, whose connection is
- * not held, and joins the flight of process 1. Then the relay lets go. The early caller may be given v1; the late
+ * not held, and joins the flight of process 1. Then the proxy lets go. The early caller may be given v1; the late
  * one began after the invalidation returned and must be given v2.
  *
  * The same scene shows what becomes of leases, tokens and places when a reply is late, lost or no longer wanted.
  */
 #include "guard_rig.h"
-#include "tests/support/relay.h"
+#include "load/stack/proxy.h"
 #include <uv.h>
 
 enum { WRITER, READER, PROCESSES };
 
 static struct scene {
-    struct relay *relay; /* before the reader's Redis */
+    struct proxy *proxy; /* before the reader's Redis */
     char url[64];
     struct ask early, late;
     uv_loop_t loop; /* the late caller's; it turns while we wait */
@@ -34,8 +34,8 @@ static uint32_t soft_ms; /* of the next scene */
 static void scene_open(uint32_t stale_ms, uint32_t redis_limit_ms)
 {
     memset(&scene, 0, sizeof scene);
-    assert_true(relay_open(rig_redis.port, &scene.relay));
-    snprintf(scene.url, sizeof scene.url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(scene.relay));
+    assert_true(proxy_open_to(rig_redis.port, &scene.proxy));
+    snprintf(scene.url, sizeof scene.url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(scene.proxy, 0));
     fleet_init();
     fleet.config.redis_limit_ms = redis_limit_ms;
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
@@ -77,7 +77,7 @@ static void scene_close(void)
     assert_int_equal(uv_run(&scene.loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(uv_loop_close(&scene.loop), 0);
     fleet_close();
-    relay_close(&scene.relay);
+    proxy_close(&scene.proxy);
 }
 
 static void command(const char *format)
@@ -85,14 +85,14 @@ static void command(const char *format)
     freeReplyObject(stack_redis_command(&rig_redis, format, fleet.name_space));
 }
 
-static void hold(enum relay_mode mode, const char *text)
+static void hold(enum proxy_fault fault, const char *text)
 {
-    relay_hold(scene.relay, mode, text);
+    proxy_mark(scene.proxy, 0, text, fault);
 }
 
 static void wait_held(void)
 {
-    assert_true(relay_wait_held(scene.relay, 1, RIG_LIMIT_MS));
+    assert_true(proxy_wait_marked(scene.proxy, 0, 1, RIG_LIMIT_MS));
 }
 
 static void change_row(void)
@@ -142,12 +142,12 @@ static void start_load(void)
 /* The early caller's lookup finds v1, but its reply is held until the row has changed and the late caller is there. */
 static void change_row_during_lookup(void)
 {
-    hold(RELAY_HOLD_REPLIES, "EVAL");
+    hold(PROXY_FREEZE_REPLIES, "EVAL");
     ask_start(READER, &scene.early, "k");
     wait_held();
     change_row();
     join_late(1);
-    relay_pass(scene.relay);
+    proxy_set(scene.proxy, 0, PROXY_NONE, 0);
 }
 
 /* A stale value is there. */
@@ -240,10 +240,10 @@ TEST(a_fill_without_reply_answers_only_who_joined_before_its_query)
     start_load();
     change_row_unheard();
     join_late(1);
-    hold(RELAY_HOLD_REPLIES, " csg1 v "); /* only a fill carries an envelope */
+    hold(PROXY_FREEZE_REPLIES, " csg1 v "); /* only a fill carries an envelope */
     source_open(&fleet.source);
     wait_held();
-    hold(RELAY_HOLD_REPLIES, "nothing of this kind");
+    hold(PROXY_FREEZE_REPLIES, "nothing of this kind");
     expect_early_row("k v1");
     expect_late_row("k v2");
     assert_int_equal(stats_of(fleet.guards[READER]).fill_unknown, 1);
@@ -254,13 +254,13 @@ TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
 {
     scene_open(0, PATIENT_MS);
     start_load();
-    hold(RELAY_HOLD_REPLIES, " csg1 v ");
+    hold(PROXY_FREEZE_REPLIES, " csg1 v ");
     source_open(&fleet.source);
     wait_held();
     WAIT_UNTIL(is_cached("k"));
     change_row();
     join_late(1);
-    relay_pass(scene.relay);
+    proxy_set(scene.proxy, 0, PROXY_NONE, 0);
     expect_early_row("k v1");
     expect_late_row("k v2");
     scene_close();
@@ -299,12 +299,12 @@ TEST(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply)
     char first[37], second[37];
     scene_open(0, LIMIT_MS);
     source_shut(&fleet.source);
-    hold(RELAY_HOLD_REPLIES, "EVAL");
+    hold(PROXY_FREEZE_REPLIES, "EVAL");
     ask_start(READER, &scene.early, "k");
     wait_held();
     WAIT_UNTIL(is_leased("k"));
     read_lease("GET csg1:{%s:k}:l", first);
-    hold(RELAY_HOLD_REPLIES, "nothing of this kind");
+    hold(PROXY_FREEZE_REPLIES, "nothing of this kind");
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
     read_lease("GET csg1:{%s:k}:l", second);
     assert_string_not_equal(first, second);
@@ -318,14 +318,14 @@ TEST(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply)
 TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
 {
     scene_open(0, PATIENT_MS);
-    hold(RELAY_HOLD_REPLIES, "EVAL");
+    hold(PROXY_FREEZE_REPLIES, "EVAL");
     ask_start(READER, &scene.early, "k");
     wait_held();
     WAIT_UNTIL(is_leased("k"));
     guard_cancel(fleet.guards[READER], scene.early.ticket);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_CANCELLED);
-    relay_pass(scene.relay);
+    proxy_set(scene.proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(!is_leased("k"));
     assert_int_equal(atomic_load(&fleet.source.begun), 0);
     scene_close();
@@ -359,7 +359,7 @@ TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
 {
     scene_open(0, LIMIT_MS);
     start_load();
-    hold(RELAY_HOLD_REPLIES, " csg1 v ");
+    hold(PROXY_FREEZE_REPLIES, " csg1 v ");
     source_open(&fleet.source);
     wait_held();
     detach();

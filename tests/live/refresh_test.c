@@ -4,7 +4,7 @@
  * hit, and by a loader that finds it unchanged.
  */
 #include "guard_rig.h"
-#include "tests/support/relay.h"
+#include "load/stack/proxy.h"
 
 #include <time.h>
 
@@ -166,28 +166,28 @@ TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
 TEST(an_early_refresh_that_comes_second_loads_nothing)
 {
     struct ask ask;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     struct guard_invalidated done;
     char url[64];
     open_early();
     fleet_add();
-    assert_true(relay_open(rig_redis.port, &relay));
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
     fleet_open(2);
     load_slowly(&ask);
-    relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
-    while (!relay_wait_held(relay, 1, 20)) /* its lot has fallen: the refresh is on its way */
+    proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
+    while (!proxy_wait_marked(proxy, 0, 1, 20)) /* its lot has fallen: the refresh is on its way */
         expect_row(1, "k", "k v1");
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &done), GUARD_OK);
     expect_row(0, "k", "k v1");
     WAIT_UNTIL(is_cached("k"));
-    relay_pass(relay);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(stats_of(fleet.guards[1]).flights == 0);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
     assert_int_equal(FLEET_SUM(refresh_early), 0);
     fleet_close();
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

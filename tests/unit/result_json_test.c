@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_json_test.c - reports into JSON and back, what is no report, and the terminal's table. */
+#include "load/base/dice.h"
 #include "load/report/result.h"
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
@@ -356,7 +357,7 @@ TEST(a_damaged_file_does_no_harm)
     struct report report, read;
     char why[RESULT_WHY_BYTES] = "";
     size_t taken = 0;
-    uint64_t random = 1;
+    uint64_t seed = 1;
     sample_burst_report(&report);
     result_clear(report.results[2]);
     free(report.results[2]);
@@ -368,7 +369,7 @@ TEST(a_damaged_file_does_no_harm)
     for (size_t i = 0; i < 60; i++) {
         char *damaged = strdup(whole);
         assert_non_null(damaged);
-        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const uint64_t random = dice_next(&seed);
         if (i % 3 == 0)
             damaged[(random >> 20) % bytes] = '\0';
         for (size_t j = 0; j < 1 + i % 4; j++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* result_test.c - a result against slow, obvious computations, and at its edges. */
+#include "load/base/dice.h"
 #include "load/report/result.h"
 #include "tests/support/made_run.h"
 #include "tests/support/test.h"
@@ -20,8 +21,7 @@ static uint64_t random_state;
 
 static uint32_t random_below(uint32_t limit)
 {
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((random_state >> 33) % limit);
+    return (uint32_t)dice_below(&random_state, limit);
 }
 
 TEST(a_result_says_who_when_and_what)

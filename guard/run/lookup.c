@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loop_lookup.c - lookups: what a loop asks Redis, and whom the answer answers. See loop.h.
+ * lookup.c - lookups: what a loop asks Redis, and whom the answer answers. See lookup.h.
  *
  *     MGET (the tags that the key had)  PTTL  GETEX    one write
  *                                              |
@@ -10,14 +10,15 @@
  *
  * Whom a hit answers each get's own policy says (hit.h). GETEX, so that only the master answers: redis/fence.h.
  */
+#include "lookup.h"
 #include "../base/clock.h"
-#include "../base/digest.h"
 #include "../core/hit.h"
 #include "../wire/envelope.h"
 #include "../wire/protocol_tags.h"
-#include "loop_parts.h"
+#include "callback.h"
+#include "mailbox.h"
 #include "many.h"
-#include "shell.h"
+#include "tag_memory.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -60,28 +61,6 @@ struct lookup {
     char encoded[];
 };
 
-/* ---- which tags a key had ---- */
-
-static uint64_t hash_of_get(const struct get *get)
-{
-    const struct core_key key = get_key(get);
-    return digest_siphash(get->loop->guard->hash_key, key.encoded, key.encoded_bytes);
-}
-
-static void remember_tags(struct guard_loop *loop, uint64_t key_hash, const char *tags, size_t bytes)
-{
-    if (loop->tag_memory == NULL)
-        loop->tag_memory = tag_memory_new();
-    tag_memory_put(loop->tag_memory, key_hash, tags, bytes);
-}
-
-void loop_remember_loaded(struct guard_loop *loop, const struct get *get)
-{
-    const struct value *value = value_behind(get->waiter.result.value);
-    if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
-        remember_tags(loop, hash_of_get(get), value->tags, value->tags_bytes);
-}
-
 /* ---- leaving it: passed on, or answered ---- */
 
 static void leave_table(struct lookup *lookup)
@@ -92,7 +71,7 @@ static void leave_table(struct lookup *lookup)
     lookup->joinable = false;
 }
 
-void loop_leave_lookup(struct get *get)
+void lookup_leave(struct get *get)
 {
     if (get->lookup == NULL)
         return;
@@ -105,24 +84,24 @@ static void pass_on(struct lookup *lookup)
 {
     while (lookup->gets != NULL) {
         struct get *get = lookup->gets;
-        loop_leave_lookup(get);
+        lookup_leave(get);
         get->waiter.looked_up_in_vain = lookup->unanswered;
         if (lookup->check != NULL)
             memcpy(get->waiter.refused, lookup->check->refused, sizeof get->waiter.refused);
         if (get->many != NULL)
             many_missed(get);
         else
-            shell_post_get(lookup->loop->guard, get);
+            mailbox_post_get(lookup->loop->guard, get);
     }
 }
 
 static void answer_hit(struct guard_loop *loop, struct get *get, const struct guard_result *result)
 {
-    loop_leave_lookup(get);
+    lookup_leave(get);
     get->waiter.result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    loop_count(loop, get);
+    callback_count(loop, get);
     DL_APPEND(loop->hits, get);
     if (get->many != NULL)
         many_answered_here(get);
@@ -138,7 +117,7 @@ static void ask_for_refresh(struct guard_loop *loop, const struct get *get, cons
     if (recent->key_hash == key_hash && now_us < recent->until_us)
         return;
     *recent = (struct recent_refresh){key_hash, now_us + ASK_AGAIN_US};
-    shell_post_refresh(loop->guard, get, filler);
+    mailbox_post_refresh(loop->guard, get, filler);
 }
 
 /* Each by its own policy. */
@@ -187,7 +166,7 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
-        bump(&lookup->loop->counters.entry_rejected, 1);
+        counter_add(&lookup->loop->counters.entry_rejected, 1);
         return false;
     }
     enum envelope_age age =
@@ -216,7 +195,7 @@ static void judge_tags(struct lookup *lookup, struct found *found)
         answer_found(lookup, found);
         break;
     case TAGS_OUTDATED:
-        bump(&lookup->loop->counters.entry_outdated, 1);
+        counter_add(&lookup->loop->counters.entry_outdated, 1);
         memcpy(lookup->check->refused, found->filler, sizeof found->filler);
         break;
     case TAGS_UNANSWERED:
@@ -242,7 +221,7 @@ static void ask_for_epochs(struct lookup *lookup, struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
     const struct value *value = found->value;
-    remember_tags(loop, lookup->key_hash, value->tags, value->tags_bytes);
+    callback_remember_tags(loop, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL || !all_have_time(lookup) ||
@@ -268,7 +247,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
         return;
     bool untagged = found.value == NULL || found.value->tags_bytes == 0;
     if (untagged && lookup->check != NULL)
-        remember_tags(lookup->loop, lookup->key_hash, "", 0);
+        callback_remember_tags(lookup->loop, lookup->key_hash, "", 0);
     if (untagged)
         answer_found(lookup, &found);
     else if (epochs_are_here(lookup, found.value))
@@ -332,7 +311,7 @@ static void on_late_epochs(void *context, enum redis_outcome outcome, const stru
     lookup->check->epochs = protocol_read_epochs(outcome, reply);
     judge_tags(lookup, &lookup->check->found);
     one_reply_less(lookup);
-    loop_call_back_hits(loop);
+    callback_hits(loop);
 }
 
 static void on_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -357,7 +336,7 @@ static void on_get(void *context, enum redis_outcome outcome, const struct redis
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);
-    loop_call_back_hits(loop);
+    callback_hits(loop);
 }
 
 /* ---- sending ---- */
@@ -433,13 +412,13 @@ static bool has_time_for_lookup(const struct guard_loop *loop, const struct get 
     return get->deadline_us - get->waiter.start_us >= limit_us;
 }
 
-bool loop_look_up(struct guard_loop *loop, struct get *get)
+bool lookup_begin(struct guard_loop *loop, struct get *get)
 {
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
     if (!looks || !redis_may_look_up(loop->redis) || !has_time_for_lookup(loop, get))
         return false;
     struct core_key key = get_key(get);
-    uint64_t key_hash = hash_of_get(get);
+    uint64_t key_hash = callback_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;
     if (made)

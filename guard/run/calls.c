@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shell_send.c - a script on its way to Redis and back, and what goes beside it because of tags. See shell_parts.h.
+ * calls.c - a script on its way to Redis and back, and what goes beside it because of tags. See calls.h.
  *
  *   ACQUIRE, tagged      clock  + script     the core hears of a lease only when the clock has been read: the query
  *                                            comes after both
@@ -8,15 +8,15 @@
  *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
-#include "../base/clock.h"
+#include "calls.h"
 #include "../wire/protocol_tags.h"
-#include "shell_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* One script and its companion. */
 struct call {
     struct guard *guard;
+    calls_replied *replied;
     enum core_action_kind kind;
     uint64_t op;
     unsigned awaited;                /* replies; while it is sent one more */
@@ -43,23 +43,20 @@ static bool stores(enum core_action_kind kind)
     return kind == CORE_FILL || kind == CORE_TOUCH;
 }
 
-/* The last one tells the core, unless that has ended already. */
+/* The last one tells, unless the guard is ending already. */
 static void one_awaited_less(struct call *call)
 {
     struct guard *guard = call->guard;
     if (--call->awaited > 0)
         return;
-    bool told = call->sent && guard->phase != SHELL_ENDING;
-    if (told) {
+    if (call->sent && guard->phase != PHASE_ENDING) {
         call->reply.clock = call->clock;
         if (stores(call->kind))
             call->reply.outdated = call->outdated;
-        core_replied(guard->fleet, clock_now_us(), call->op, &call->reply);
+        call->replied(guard, call->op, &call->reply);
     }
     value_unref(&call->value);
     free(call);
-    if (told)
-        shell_after_events(guard);
 }
 
 /* ---- replies ---- */
@@ -182,12 +179,13 @@ static void send_companion(struct call *call, const struct core_action *action)
         send_keep(call, action);
 }
 
-static struct call *new_call(struct guard *guard, const struct core_action *action)
+static struct call *new_call(struct guard *guard, const struct core_action *action, calls_replied *replied)
 {
     struct call *call = calloc(1, sizeof *call + action->key.plain_bytes);
     if (call == NULL)
         return NULL;
     call->guard = guard;
+    call->replied = replied;
     call->kind = action->kind;
     call->op = action->op;
     call->key_bytes = action->key.plain_bytes;
@@ -195,9 +193,9 @@ static struct call *new_call(struct guard *guard, const struct core_action *acti
     return call;
 }
 
-bool shell_send(struct guard *guard, const struct core_action *action)
+bool calls_send(struct guard *guard, const struct core_action *action, calls_replied *replied)
 {
-    struct call *call = new_call(guard, action);
+    struct call *call = new_call(guard, action, replied);
     if (call == NULL)
         return false;
     call->awaited = 1;
@@ -207,5 +205,67 @@ bool shell_send(struct guard *guard, const struct core_action *action)
     if (call->sent)
         return true;
     one_awaited_less(call);
+    return false;
+}
+
+/* ---- what a message has brought ---- */
+
+/* An entry whose tags are being looked at. */
+struct push {
+    struct guard *guard;
+    calls_checked *checked;
+    struct core_pushed pushed; /* its lease_tag and its value are the next two */
+    char lease_tag[TOKEN_TAG_BYTES];
+    struct value *value; /* owned */
+    size_t tag_count;    /* of the entry */
+    size_t subject_bytes;
+    char subject[]; /* encoded key */
+};
+
+static struct push *new_push(struct guard *guard, const struct message *message,
+                             const struct core_pushed *pushed, struct value *value)
+{
+    struct push *push = malloc(sizeof *push + message->subject_bytes);
+    if (push == NULL)
+        return NULL;
+    push->guard = guard;
+    push->pushed = *pushed;
+    memcpy(push->lease_tag, pushed->lease_tag, TOKEN_TAG_BYTES);
+    push->pushed.lease_tag = push->lease_tag;
+    push->value = value != NULL ? value_ref(value) : NULL;
+    push->tag_count = tags_count(pushed->tags, pushed->tags_bytes);
+    push->subject_bytes = message->subject_bytes;
+    memcpy(push->subject, message->subject, message->subject_bytes);
+    return push;
+}
+
+static void free_push(struct push *push)
+{
+    value_unref(&push->value);
+    free(push);
+}
+
+static void on_push_checked(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct push *push = context;
+    struct guard *guard = push->guard;
+    struct tags_epochs epochs = protocol_read_epochs(outcome, reply);
+    bool good = tags_judge(&epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
+    if (guard->phase != PHASE_ENDING)
+        push->checked(guard, push->subject, push->subject_bytes, good ? &push->pushed : NULL);
+    free_push(push);
+}
+
+bool calls_check_push(struct guard *guard, const struct message *message, const struct core_pushed *pushed,
+                      struct value *value, calls_checked *checked)
+{
+    struct push *push = new_push(guard, message, pushed, value);
+    if (push == NULL)
+        return false;
+    push->checked = checked;
+    if (protocol_send_check(&guard->protocol, guard->own->redis, pushed->tags, pushed->tags_bytes,
+                            on_push_checked, push))
+        return true;
+    free_push(push);
     return false;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shell_cache.c - what the cache is called: guard_cache(). See shell_parts.h.
+ * cache.c - what the cache is called: guard_cache().
  *
  * Nobody asks Redis before somebody has asked here. Then every connection asks anew, for it may lead to another
  * Redis, or to the same without its data; and now and then, because the name may have been evicted or flushed.
  */
+#include "cache.h"
 #include "../base/clock.h"
-#include "shell_parts.h"
 #include <string.h>
 
 enum { CACHE_ASK_EVERY_US = 5000000 };
 
-bool shell_cache_open(struct guard *guard)
+bool cache_open(struct guard *guard)
 {
     uint8_t random[16];
     if (!clock_random(random, sizeof random))
@@ -39,19 +39,16 @@ static void on_cache_id(void *context, enum redis_outcome outcome, const struct 
     know(guard, guard->cache_name);
 }
 
-void shell_ask_cache(struct guard *guard)
+void cache_ask_redis(struct guard *guard)
 {
-    pthread_mutex_lock(&guard->mutex);
-    bool wanted = guard->cache_wanted;
-    pthread_mutex_unlock(&guard->mutex);
-    if (!wanted || guard->cache_asked || guard->phase == SHELL_ENDING ||
-        clock_now_us() < guard->cache_ask_us || !redis_is_up(guard->own->redis))
+    if (guard->cache_asked || guard->phase == PHASE_ENDING || clock_now_us() < guard->cache_ask_us ||
+        !redis_is_up(guard->own->redis))
         return;
     guard->cache_asked =
         protocol_send_cache_id(&guard->answering, guard->own->redis, guard->cache_name, on_cache_id, guard);
 }
 
-void shell_forget_cache(struct guard *guard)
+void cache_forget(struct guard *guard)
 {
     guard->cache_ask_us = 0;
     know(guard, "");
