@@ -341,7 +341,7 @@ static long long release(const struct names *names, const struct token *token, c
 
 static long long invalidate(const struct names *names, const char *message)
 {
-    return number(invalidate_raw(names, message, 'h', "0"));
+    return number(invalidate_raw(names, message, 'h', "100000"));
 }
 
 /* A value of `token` that has `ttl_ms` left. */
@@ -799,7 +799,7 @@ static redisReply *call(unsigned number_of_call)
     case 6:
         return release_raw(&k, a.text, "message", "unavailable", "1000");
     case 7:
-        return invalidate_raw(&k, "message", 'h', "0");
+        return invalidate_raw(&k, "message", 'h', "100000");
     case 8:
         return invalidate_raw(&k, "message", 's', "1000");
     default:
@@ -1039,7 +1039,7 @@ TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so)
     const struct snapshot before = snapshot_of(&k);
     redisReply *const replies[] = {renew_raw(&k, a.text), fill_raw(&k, a.text, &value, "600000", "no"),
                                    release_raw(&k, a.text, "no", "unavailable", "1000"),
-                                   invalidate_raw(&k, "no", 'h', "0"), invalidate_raw(&k, "no", 's', "1000")};
+                                   invalidate_raw(&k, "no", 'h', "100000"), invalidate_raw(&k, "no", 's', "1000")};
     for (size_t i = 0; i < COUNT(replies); i++) {
         assert_int_equal(replies[i]->type, REDIS_REPLY_ERROR);
         assert_non_null(strstr(replies[i]->str, "NOREPLICAS"));
