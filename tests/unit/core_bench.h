@@ -333,6 +333,13 @@ static inline struct guard_stats stats_of(void)
 
 /* ---- ways that many tests go ---- */
 
+/* A new get that looks up: the acquire. */
+static inline struct seen *lookup_of(const char *key, struct caller *caller)
+{
+    get(key, caller);
+    return expect(CORE_ACQUIRE);
+}
+
 /* The lease is granted and its load begins. */
 static inline struct seen *lease(struct seen *acquire)
 {
@@ -343,8 +350,7 @@ static inline struct seen *lease(struct seen *acquire)
 /* A new get that leads to a load under the lease. */
 static inline struct seen *begin_load(const char *key, struct caller *caller)
 {
-    get(key, caller);
-    return lease(expect(CORE_ACQUIRE));
+    return lease(lookup_of(key, caller));
 }
 
 /* The load comes back and its fill is stored. */
