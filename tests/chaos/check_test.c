@@ -32,18 +32,16 @@ static uint64_t ms(uint64_t instant_ms)
     return instant_ms * 1000;
 }
 
-static int new_history(void **state)
+static bool new_history(void)
 {
     history_init(&history);
-    (void)state;
-    return 0;
+    return true;
 }
 
-static int clear_history(void **state)
+static bool clear_history(void)
 {
-    (void)state;
     history_clear(&history);
-    return 0;
+    return true;
 }
 
 static void answered(uint64_t begin_ms, uint64_t end_ms, uint64_t version)

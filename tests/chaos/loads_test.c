@@ -29,18 +29,16 @@ static void read_log(const char *text)
     unlink(path);
 }
 
-static int new_history(void **state)
+static bool new_history(void)
 {
     history_init(&history);
-    (void)state;
-    return 0;
+    return true;
 }
 
-static int clear_history(void **state)
+static bool clear_history(void)
 {
-    (void)state;
     history_clear(&history);
-    return 0;
+    return true;
 }
 
 static void expect(size_t load, uint32_t key, uint64_t begin_ms, uint64_t end_ms)

@@ -60,26 +60,24 @@ static int listen_somewhere(uint16_t *port)
     return fd;
 }
 
-static int rig_up(void **state)
+static bool rig_up(void)
 {
     uint16_t port;
     rig = (struct rig){.listener = listen_somewhere(&port)};
-    (void)state;
     assert_true(proxy_open(1, &rig.proxy));
     assert_true(proxy_add(rig.proxy, port, &rig.route));
     rig.client = connect_client();
     rig.server = accept_server();
-    return 0;
+    return true;
 }
 
-static int rig_down(void **state)
+static bool rig_down(void)
 {
-    (void)state;
     proxy_close(&rig.proxy);
     close(rig.client);
     close(rig.server);
     close(rig.listener);
-    return 0;
+    return true;
 }
 
 static void say(int fd, const char *text)
@@ -211,7 +209,7 @@ TEST(a_connection_that_lost_nothing_survives_the_loss_of_others)
 {
     set(PROXY_DROP, 0);
     set(PROXY_NONE, 0);
-    bytes_pass_in_both_directions(state);
+    bytes_pass_in_both_directions();
     assert_int_equal(proxy_hits(rig.proxy, PROXY_DROP), 0);
 }
 
@@ -363,7 +361,7 @@ TEST(who_has_not_said_it_is_spared)
     hear(server, "SUBSCRIBE");
     set(PROXY_RESET, 0);
     assert_int_equal(hear_end(client), ECONNRESET);
-    bytes_pass_in_both_directions(state);
+    bytes_pass_in_both_directions();
     set(PROXY_NONE, 0);
     set(PROXY_RESET, 0); /* the text is forgotten: it is everybody's */
     assert_int_equal(hear_end(rig.client), ECONNRESET);
@@ -417,7 +415,7 @@ TEST(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_ser
     close(rig.server);
     rig.client = connect_client();
     rig.server = accept_server(); /* of the other listener: the first one is closed */
-    bytes_pass_in_both_directions(state);
+    bytes_pass_in_both_directions();
 }
 
 TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
@@ -428,7 +426,7 @@ TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
     assert_true(proxy_add(rig.proxy, port, &other));
     proxy_set(rig.proxy, other, PROXY_FREEZE_REQUESTS, 0);
     proxy_retarget(rig.proxy, other, port);
-    bytes_pass_in_both_directions(state);
+    bytes_pass_in_both_directions();
     rig.route = other;
     int client = connect_client();
     say(client, "frozen");
@@ -446,7 +444,7 @@ TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
 TEST(a_reset_is_heard_although_a_child_has_a_copy_of_the_connection)
 {
     int ends[2];
-    bytes_pass_in_both_directions(state); /* the proxy has it */
+    bytes_pass_in_both_directions(); /* the proxy has it */
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {

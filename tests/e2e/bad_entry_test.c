@@ -77,11 +77,11 @@ static struct bad_key *begin(const char *const *settings)
     return &bad;
 }
 
-static int end(void **state)
+static bool end(void)
 {
     if (bad.burst != NULL)
         burst_close(&bad.burst);
-    return fleet_end(state);
+    return fleet_end();
 }
 
 static void assert_round_is_right(struct bad_key *key)

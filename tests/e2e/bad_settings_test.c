@@ -64,15 +64,14 @@ static void start_catalogd(const char *const *settings, const char *argument, st
     read_output(path, out);
 }
 
-static int make_folder(void **state)
+static bool make_folder(void)
 {
-    (void)state;
-    return proc_folder("settings", NULL, folder) ? 0 : -1;
+    return proc_folder("settings", NULL, folder);
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return make_folder(state) == 0 ? fleet_up(state) : -1;
+    return make_folder() && fleet_up();
 }
 
 /* ---- every setting, wrong in turn ---- */

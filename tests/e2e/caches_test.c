@@ -279,15 +279,15 @@ TEST(a_redis_that_lost_its_data_is_no_further_cache)
     puts_reach_all();
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins() && stack_redis_start(&second, NULL) ? 0 : -1;
+    return fleet_up() && writes_make_logins() && stack_redis_start(&second, NULL);
 }
 
-static int down(void **state)
+static bool down(void)
 {
     stack_redis_stop(&second);
-    return fleet_down(state);
+    return fleet_down();
 }
 
 TEST_GROUP(.up = up, .down = down, .after = fleet_end);

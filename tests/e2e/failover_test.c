@@ -98,7 +98,7 @@ static void warm(void)
     }
 }
 
-static int begin_with(bool quick)
+static void begin_with(bool quick)
 {
     scene = (struct scene){.quick = quick};
     snprintf(scene.name, sizeof scene.name, "%s/redis.name", fleet.redis.folder);
@@ -110,27 +110,26 @@ static int begin_with(bool quick)
     warm();
     assert_true(stack_redis_start_replica(&scene.replica, &fleet.redis));
     assert_true(stack_redis_wait_in_sync(&scene.replica, &fleet.redis, FLEET_LIMIT_MS));
-    return 0;
 }
 
-static int begin(void **state)
+static bool begin(void)
 {
-    (void)state;
-    return begin_with(false);
+    begin_with(false);
+    return true;
 }
 
-static int begin_quickly(void **state)
+static bool begin_quickly(void)
 {
-    (void)state;
-    return begin_with(true);
+    begin_with(true);
+    return true;
 }
 
-static int end(void **state)
+static bool end(void)
 {
-    int ended = fleet_end(state);
+    bool ended = fleet_end();
     unlink(scene.name);
     stack_redis_stop(&scene.replica);
-    return stack_redis_restart(&fleet.redis) ? ended : -1;
+    return stack_redis_restart(&fleet.redis) && ended;
 }
 
 static void expect_state(size_t process, const char *state)
@@ -235,9 +234,9 @@ TEST_WITH(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on
         show(i % PROCESSES, scene.version);
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins() ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .before = begin, .after = end);

@@ -293,10 +293,10 @@ TEST(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again)
 /* ---- before and after ---- */
 
 /* What a test did to Redis's configuration and users ends with this Redis. */
-static int end_and_begin_anew(void **state)
+static bool end_and_begin_anew(void)
 {
-    int ended = fleet_end(state);
-    return stack_redis_restart(&fleet.redis) ? ended : -1;
+    bool ended = fleet_end();
+    return stack_redis_restart(&fleet.redis) && ended;
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = end_and_begin_anew);

@@ -309,9 +309,9 @@ TEST(old_purchases_are_forgotten_however_many_they_are)
     assert_true(writes_wait_number(0, "SELECT count(*) FROM purchases WHERE key LIKE 'old%'"));
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins() ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

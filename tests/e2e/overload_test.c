@@ -72,13 +72,13 @@ static uint32_t expect_loads(uint32_t loads, uint32_t most_at_a_time)
     return most;
 }
 
-static int up_with_durations(void **state)
+static bool up_with_durations(void)
 {
-    if (fleet_up(state) != 0)
-        return -1;
+    if (!fleet_up())
+        return false;
     bool good = fleet_sql(NULL, 0, "ALTER SYSTEM SET log_duration = on") &&
                 fleet_sql(NULL, 0, "SELECT pg_reload_conf()");
-    return good ? 0 : -1;
+    return good;
 }
 
 /* ---- bursts ---- */

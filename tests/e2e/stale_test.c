@@ -46,10 +46,10 @@ static void begin(const char *const *settings)
     assert_true(probe_wait_for(scene.product, PROBE_VALUE));
 }
 
-static int end(void **state)
+static bool end(void)
 {
     probe_gate_open(&scene.gate);
-    return fleet_end(state);
+    return fleet_end();
 }
 
 static void shut_gate(void)

@@ -218,12 +218,12 @@ static void mend_products(void)
                           "DROP FUNCTION broken; COMMIT"));
 }
 
-static int mend_and_end(void **state)
+static bool mend_and_end(void)
 {
     char broken[32];
     if (fleet_sql(broken, sizeof broken, "SELECT to_regclass('products_whole')") && broken[0] != '\0')
         mend_products();
-    return fleet_end(state);
+    return fleet_end();
 }
 
 static void wait_until_the_failure_is_forgotten(const char *failure_key)

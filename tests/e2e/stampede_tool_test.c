@@ -628,42 +628,39 @@ TEST(a_percentile_of_too_few_answers_does_not_hold)
     expect_status(TOOL("--url", url, "--burst", "100", "--expect", "p99 <= 60s"), HELD);
 }
 
-static int set_up(void **state)
+static bool set_up(void)
 {
     const char *service = getenv("CATALOGD");
-    (void)state;
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
     char *slash = strrchr(program, '/');
     strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");
     if (!proc_folder("tool", NULL, folder) || !herd_server_start(&server))
-        return -1;
+        return false;
     snprintf(output_path, sizeof output_path, "%s/output", folder);
     for (size_t i = 0; i < HERD_SERVER_PORTS; i++)
         snprintf(urls[i], sizeof urls[i], "http://127.0.0.1:%u", (unsigned)server.ports[i]);
-    return 0;
+    return true;
 }
 
-static int tear_down(void **state)
+static bool tear_down(void)
 {
-    (void)state;
     herd_server_stop(&server);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = set_up, .down = tear_down);
 
 /* ---- with servers of our own ---- */
 
-static int services_up(void **state)
+static bool services_up(void)
 {
-    void *ignored;
-    return set_up(&ignored) == 0 ? fleet_up(state) : -1;
+    return set_up() && fleet_up();
 }
 
-static int services_down(void **state)
+static bool services_down(void)
 {
-    tear_down(state);
-    return fleet_down(state);
+    tear_down();
+    return fleet_down();
 }
 
 /* The example for a service of one's own, against processes that the tester has not started. */

@@ -201,9 +201,9 @@ TEST(a_hit_of_a_product_is_one_command_more_and_of_the_tree_none)
     }
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins() ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -132,19 +132,17 @@ TEST(the_programs_say_what_they_said)
 
 static struct stack_catalogd lonely;
 
-static int start_lonely(void **state)
+static bool start_lonely(void)
 {
     static const char *const SETTINGS[] = {"REDIS_URL=unix:///nowhere/redis.sock",
                                            "DATABASE_URL=host=/nowhere", NULL};
-    (void)state;
-    return stack_catalogd_start(&lonely, SETTINGS) ? 0 : -1;
+    return stack_catalogd_start(&lonely, SETTINGS);
 }
 
-static int stop_lonely(void **state)
+static bool stop_lonely(void)
 {
-    (void)state;
     proc_stop(&lonely.pid, SIGTERM, ANSWER_LIMIT_MS);
-    return 0;
+    return true;
 }
 
 TEST(metrics_have_their_names)

@@ -186,17 +186,15 @@ static struct fleet {
     uint32_t drain_ms; /* of fleet_close() */
 } fleet;
 
-static inline int rig_start(void **state)
+static inline bool rig_start(void)
 {
-    (void)state;
-    return stack_redis_start(&rig_redis, NULL) ? 0 : -1;
+    return stack_redis_start(&rig_redis, NULL);
 }
 
-static inline int rig_stop(void **state)
+static inline bool rig_stop(void)
 {
-    (void)state;
     stack_redis_stop(&rig_redis);
-    return 0;
+    return true;
 }
 
 /* Before every test: settings of its own; change them before fleet_open(). */
@@ -223,11 +221,10 @@ static inline void fleet_init(void)
     fleet.drain_ms = 10000;
 }
 
-static inline int fleet_before(void **state)
+static inline bool fleet_before(void)
 {
-    (void)state;
     fleet_init();
-    return 0;
+    return true;
 }
 
 static inline struct guard_stats stats_of(struct guard *guard)

@@ -30,17 +30,15 @@ static struct run {
     char why[WORK_WHY_BYTES];
 } run;
 
-static int start_server(void **state)
+static bool start_server(void)
 {
-    (void)state;
-    return herd_server_start(&server) ? 0 : -1;
+    return herd_server_start(&server);
 }
 
-static int stop_server(void **state)
+static bool stop_server(void)
 {
-    (void)state;
     herd_server_stop(&server);
-    return 0;
+    return true;
 }
 
 static void add_target(uint16_t port)
@@ -144,11 +142,10 @@ static uint32_t count_outcome(enum record_outcome outcome)
     return count;
 }
 
-static int clear_run(void **state)
+static bool clear_run(void)
 {
-    (void)state;
     run_clear();
-    return 0;
+    return true;
 }
 
 #endif

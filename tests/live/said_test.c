@@ -74,15 +74,14 @@ static const char *caught(FILE *file)
     return stderr_text;
 }
 
-static int release_stderr(void **state)
+static bool release_stderr(void)
 {
-    (void)state;
     if (stderr_before >= 0) {
         dup2(stderr_before, STDERR_FILENO);
         close(stderr_before);
     }
     stderr_before = -1;
-    return 0;
+    return true;
 }
 
 /* A guard of this URL: until stderr has `said`. */

@@ -140,39 +140,36 @@ static inline void told(const char *expected)
 
 /* ---- before and after ---- */
 
-static inline int server_up(void **state)
+static inline bool server_up(void)
 {
     const struct timeval limit = {.tv_sec = 10};
-    (void)state;
     if (!stack_redis_start(&server, NULL))
-        return -1;
+        return false;
     subscriber = redisConnectUnixWithTimeout(server.socket_path, limit);
     if (subscriber == NULL || subscriber->err != 0 || redisSetTimeout(subscriber, limit) != REDIS_OK)
-        return -1;
+        return false;
     redisReply *confirmed = redisCommand(subscriber, "SUBSCRIBE %s", channel);
     if (confirmed == NULL)
-        return -1;
+        return false;
     freeReplyObject(confirmed);
-    return 0;
+    return true;
 }
 
-static inline int server_down(void **state)
+static inline bool server_down(void)
 {
-    (void)state;
     redisFree(subscriber);
     stack_redis_stop(&server);
-    return 0;
+    return true;
 }
 
-static inline int server_empty(void **state)
+static inline bool server_empty(void)
 {
     char left_over[HEARD_BYTES];
-    (void)state;
     discard(command("CONFIG SET maxmemory 0 min-replicas-to-write 0"));
     discard(command("REPLICAOF NO ONE"));
     discard(command("FLUSHALL"));
     hear(left_over);
-    return 0;
+    return true;
 }
 
 #endif

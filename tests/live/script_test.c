@@ -104,14 +104,14 @@ static void put(const char *name, const struct text *text, long long px_ms)
 static struct names k;
 static struct token a, b, c, d, asker, filler, foreign, holder, late, leader, other, reader;
 
-static int start(void **state)
+static bool start(void)
 {
     struct token *const tokens[] = {&a,       &b,      &c,    &d,      &asker, &filler,
                                     &foreign, &holder, &late, &leader, &other, &reader};
     k = names_of("k");
     for (size_t i = 0; i < COUNT(tokens); i++)
         *tokens[i] = token_of(i + 1);
-    return server_up(state);
+    return server_up();
 }
 
 /* ---- the scripts ---- */
@@ -1039,7 +1039,8 @@ TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so)
     const struct snapshot before = snapshot_of(&k);
     redisReply *const replies[] = {renew_raw(&k, a.text), fill_raw(&k, a.text, &value, "600000", "no"),
                                    release_raw(&k, a.text, "no", "unavailable", "1000"),
-                                   invalidate_raw(&k, "no", 'h', "100000"), invalidate_raw(&k, "no", 's', "1000")};
+                                   invalidate_raw(&k, "no", 'h', "100000"),
+                                   invalidate_raw(&k, "no", 's', "1000")};
     for (size_t i = 0; i < COUNT(replies); i++) {
         assert_int_equal(replies[i]->type, REDIS_REPLY_ERROR);
         assert_non_null(strstr(replies[i]->str, "NOREPLICAS"));

@@ -16,24 +16,22 @@ enum { MAX_CONNECTIONS = 120, SETTINGS_MAX = 48, STATEMENT_BYTES = 1024, PAUSE_M
 
 struct fleet fleet;
 
-/* ---- cmocka's set-up and tear-down ---- */
+/* ---- for a group of tests, and after each ---- */
 
-int fleet_up(void **state)
+bool fleet_up(void)
 {
-    (void)state;
     fleet.next_product = 1;
     bool good = net_raise_file_limit(4096) && stack_redis_start(&fleet.redis, NULL) &&
                 stack_postgres_start(&fleet.postgres, MAX_CONNECTIONS) &&
                 stack_postgres_load(fleet.postgres.url, FLEET_PRODUCTS);
-    return good ? 0 : -1;
+    return good;
 }
 
-int fleet_down(void **state)
+bool fleet_down(void)
 {
-    (void)state;
     stack_postgres_stop(&fleet.postgres);
     stack_redis_stop(&fleet.redis);
-    return 0;
+    return true;
 }
 
 /* A test that failed half-way may have left them paused or dead. */
@@ -49,11 +47,10 @@ static bool revive_servers(void)
     return true;
 }
 
-int fleet_end(void **state)
+bool fleet_end(void)
 {
-    (void)state;
     bool revived = revive_servers();
-    return fleet_stop() && revived ? 0 : -1;
+    return fleet_stop() && revived;
 }
 
 /* ---- processes ---- */

@@ -12,8 +12,7 @@
  * started, also for one that failed or was cancelled. What a process says about itself (/metrics) only tells
  * a test when to go on.
  *
- * The servers are a `struct fleet *`, cmocka's state. A test may pause, kill and restart them through
- * stack.h; fleet_start() finds them running again.
+ * A test may pause, kill and restart the servers through stack.h; fleet_start() finds them running again.
  *
  * Threads: all from one, see proc.h. Errors: a function that returns bool says why on stderr.
  */
@@ -52,11 +51,11 @@ extern struct fleet {
     uint32_t next_product; /* no test of this program has asked for it */
 } fleet;
 
-/* ---- cmocka's set-up and tear-down ---- */
+/* ---- for a group of tests, and after each ---- */
 
-int fleet_up(void **state);   /* group */
-int fleet_down(void **state); /* group */
-int fleet_end(void **state);  /* test: fleet_stop(), and both servers running again */
+bool fleet_up(void);   /* group */
+bool fleet_down(void); /* group */
+bool fleet_end(void);  /* test: fleet_stop(), and both servers running again */
 
 /* ---- processes ---- */
 

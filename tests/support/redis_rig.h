@@ -11,7 +11,6 @@
 #include "guard/redis/redis.h"
 #include "tests/support/test.h"
 #include <stdint.h>
-/* cmocka needs the ones above. */
 
 enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 

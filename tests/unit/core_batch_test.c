@@ -12,14 +12,14 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     (void)loads, (void)count, (void)context;
 }
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    bench_up(state);
+    bench_up();
     bench.policy.batch_loader = load_batch;
     bench.config.load_workers = 1;
     bench.config.load_queue = 10;
     bench_open();
-    return 0;
+    return true;
 }
 
 /* All in one turn; their acquires. */

@@ -99,9 +99,8 @@ static inline void bench_open(void)
 }
 
 /* Before every test: a core with the defaults. Its policy may be changed at any time. */
-static inline int bench_up(void **state)
+static inline bool bench_up(void)
 {
-    (void)state;
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1000000;
     bench.policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
@@ -116,7 +115,7 @@ static inline int bench_up(void **state)
         .make_token = bench_token,
     };
     bench_open();
-    return 0;
+    return true;
 }
 
 /* ---- events ---- */
@@ -404,7 +403,7 @@ static inline void bench_again(void)
 {
     if (bench.core != NULL)
         bench_close();
-    bench_up(NULL);
+    bench_up();
 }
 
 #endif

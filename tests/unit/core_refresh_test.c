@@ -9,12 +9,12 @@ enum { SOFT_MS = 200 };
 
 static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    bench_up(state);
+    bench_up();
     bench.policy.fresh_ms = 1000;
     bench.policy.stale_ms = 5000;
-    return 0;
+    return true;
 }
 
 static void refresh(const char *key, const char *filler)

@@ -8,11 +8,11 @@
 static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
 static const struct tags_clock NOON = {7, 5};
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    bench_up(state);
+    bench_up();
     bench.policy.tagged = true;
-    return 0;
+    return true;
 }
 
 /* The lease, with what the clock showed. */
