@@ -119,14 +119,15 @@ LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS)
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
+APP_OBJECTS := $(call objects,$(wildcard app/*/*.c))
 LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := app/head.c app/route.c app/settings.c load/base/http_parse.c tests/support/left_head.c
+FUZZED := $(addprefix app/,http/head.c http/route.c $(addprefix base/,settings.c address.c document.c number.c)) \
+	load/base/http_parse.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
@@ -207,6 +208,14 @@ $(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(L
 # Programs of their own below load/ have names of their own, too: only their tests link them.
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
 $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
+
+# The guard of walk_test says which functions are entered; -O0, so that none is inlined.
+WALK_OBJECTS := $(patsubst $(GUARD_BUILD)/%,$(BUILD)/walk/%,$(GUARD_OBJECTS))
+$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c $(GUARD_BUILD)/guard_scripts.h
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) -O0 -g -finstrument-functions -MMD -MP -c -o $@ $<
+-include $(WALK_OBJECTS:.o=.d)
+$(BUILD)/tests/live/walk_test: $(WALK_OBJECTS)
 
 $(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"

@@ -8,6 +8,7 @@
  */
 #include "tests/support/probe.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
@@ -283,14 +284,14 @@ TEST(a_second_copy_on_the_same_address_does_not_start)
     start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet.catalogd[0].port),
                                     at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
                    NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    assert_not_started(&start, "something already listens there", strchr(listen, '=') + 1);
     start_catalogd((const char *[]){at_port(listen, "LISTEN", net_free_port()),
                                     at_port(ops, "OPS_LISTEN", fleet.catalogd[0].ops_port), NULL},
                    NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(ops, '=') + 1);
+    assert_not_started(&start, "something already listens there", strchr(ops, '=') + 1);
     start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet.redis.port), "OPS_LISTEN=off", NULL},
                    NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    assert_not_started(&start, "something already listens there", strchr(listen, '=') + 1);
     assert_int_equal(fleet_ask_status(0, "/products/1"), 200); /* the first one never noticed */
 }
 
@@ -356,10 +357,10 @@ static bool readyz_has(const char *text)
 
 static void wait_readyz(const char *text)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!readyz_has(text)) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(2);
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(2);
     }
 }
 
@@ -414,10 +415,10 @@ TEST(a_redis_that_is_nowhere_is_told_and_found_when_it_comes)
     char path[BURST_PATH_BYTES];
     fleet_cold_product(path);
     fleet_mark();
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_metric(0, "guard_fills_total{result=\"stored\"}") < 1) { /* until it is tried again */
         assert_int_equal(fleet_ask_status(0, path), 200);
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     }
 }
 
@@ -476,13 +477,13 @@ TEST(a_database_without_our_schema_is_named_and_used_once_it_has_it)
     assert_false(fleet_ask(0, NULL, "/products/1", &answer) && answer.status != 503);
     assert_int_equal(strtol(http_header(&answer, "Retry-After", retry_s, sizeof retry_s), NULL, 10), 1);
     http_answer_clear(&answer);
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!log_has(0, "table products") || !log_has(0, "table categories"))
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     assert_true(stack_postgres_load(url, 100));
     assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
     while (fleet_ask_status(0, "/products/1") != 200)
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
 }
 
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
@@ -508,9 +509,9 @@ TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date)
     assert_true(log_comes_to_have("make db DATABASE_URL="));
     assert_true(stack_postgres_load(url, 0));
     assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_ask_status(0, "/products/1") != 200)
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
 }
 
 TEST(a_database_that_is_nowhere_or_refuses_us_is_told)

@@ -5,6 +5,7 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/report/result.h"
@@ -14,7 +15,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <dirent.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -105,11 +105,11 @@ static void expect_status(int status, int wanted)
 
 static void wait_until_said(const char *text)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
     do {
-        net_pause_ms(5);
+        clock_pause_ms(5);
         read_output();
-    } while (strstr(output, text) == NULL && net_now_us() < end_us);
+    } while (strstr(output, text) == NULL && clock_us() < end_us);
     expect_said(text);
 }
 
@@ -143,58 +143,14 @@ static const char *url_of(enum herd_server_port port, const char *path)
 
 /* ---- what it leaves ---- */
 
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], stat[512] = "";
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    size_t bytes = fread(stat, 1, sizeof stat - 1, file);
-    stat[bytes] = '\0';
-    fclose(file);
-    const char *end = strrchr(stat, ')');
-    return end != NULL && sscanf(end, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
-}
-
-static bool is_among(const pid_t *pids, size_t count, pid_t pid)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (pids[i] == pid)
-            return true;
-    }
-    return false;
-}
-
-/* The process and all its descendants. */
-static size_t family_of(pid_t pid, pid_t pids[static PIDS_MAX])
-{
-    size_t count = 1, before = 0;
-    pids[0] = pid;
-    while (count > before) {
-        DIR *proc = opendir("/proc");
-        struct dirent *entry;
-        before = count;
-        assert_non_null(proc);
-        while ((entry = readdir(proc)) != NULL && count < PIDS_MAX) {
-            pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
-            if (other > 0 && !is_among(pids, count, other) && is_among(pids, count, parent_of(other)))
-                pids[count++] = other;
-        }
-        closedir(proc);
-    }
-    return count;
-}
-
 static void expect_all_gone(const pid_t *pids, size_t count)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
     for (size_t i = 0; i < count; i++) {
         while (kill(pids[i], 0) == 0) {
-            if (net_now_us() >= end_us)
+            if (clock_us() >= end_us)
                 fail_msg("process %d of %zu is still there", (int)pids[i], count);
-            net_pause_ms(5);
+            clock_pause_ms(5);
         }
     }
 }
@@ -281,12 +237,12 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
 /* What follows a 101 is no HTTP: nobody waits for it. */
 TEST(an_answer_in_another_protocol_is_told_at_once)
 {
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/switching"), "--burst", "5", "--limit", "80s"),
                   DID_NOT_HOLD);
     expect_said("rubbish");
     expect_said("failed = 0: 5 of 5 (100%)");
-    assert_in_range(net_now_us() - begin_us, 0, 40000000);
+    assert_in_range(clock_us() - begin_us, 0, 40000000);
 }
 
 TEST(a_run_that_was_served_nothing_shows_nothing)
@@ -435,7 +391,7 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), "--json",
                                             folder, NULL});
     wait_until_said("under way");
-    size_t count = family_of(pid, pids);
+    size_t count = proc_family(pid, pids, PIDS_MAX);
     assert_true(count > 4); /* generators, janitor, Redis, PostgreSQL and its own, catalogd */
     kill(pid, SIGINT);
     expect_status(finish(pid), ENDED_EARLY);
@@ -462,10 +418,10 @@ TEST(ended_while_it_connects_it_ends_at_once)
     snprintf(url, sizeof url, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
     pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
     wait_until_said("A stampede on");
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     kill(pid, SIGINT);
     expect_status(finish(pid), ENDED_EARLY);
-    assert_in_range(net_now_us() - begin_us, 0, 9000000); /* connecting may last 10 s */
+    assert_in_range(clock_us() - begin_us, 0, 9000000); /* connecting may last 10 s */
     close(listener);
 }
 
@@ -475,7 +431,7 @@ TEST(a_second_wish_ends_it_at_once_and_leaves_nothing_either)
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
     wait_until_said("under way");
-    size_t count = family_of(pid, pids);
+    size_t count = proc_family(pid, pids, PIDS_MAX);
     kill(pid, SIGINT);
     wait_until_said("ended early");
     kill(pid, SIGINT);
@@ -490,7 +446,7 @@ TEST(killed_it_leaves_nothing)
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
     wait_until_said("under way");
-    size_t count = family_of(pid, pids);
+    size_t count = proc_family(pid, pids, PIDS_MAX);
     kill(pid, SIGKILL);
     expect_status(finish(pid), 1000 + SIGKILL);
     expect_all_gone(pids, count);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* herd_fault_test.c - targets that are none, machines that are too small, generators that die, runs that are cut. */
+#include "load/base/clock.h"
+#include "load/base/proc.h"
 #include "tests/live/herd_rig.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -115,7 +116,7 @@ TEST(a_target_that_goes_away_is_refused_to_each_one)
     server = usual;
     work.keeps_alive = false;
     run_begin();
-    wait_until_sent(80);
+    wait_until(&run.progress.answered, 80);
     herd_server_stop(&other);
     run_watch();
     run_end();
@@ -173,24 +174,13 @@ TEST(work_that_makes_no_sense_is_not_started)
 /* The generators are our only children with that name. */
 static size_t find_generators(pid_t parent, pid_t pids[static GENERATORS])
 {
+    pid_t family[64];
     size_t count = 0;
-    struct dirent *entry;
-    DIR *proc = opendir("/proc");
-    assert_non_null(proc);
-    while ((entry = readdir(proc)) != NULL && count < GENERATORS) {
-        char path[300], stat[512] = "";
-        int pid = 0, of = 0;
-        char name[32] = "", letter = '?';
-        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-        FILE *file = fopen(path, "re");
-        size_t read = file != NULL ? fread(stat, 1, sizeof stat - 1, file) : 0;
-        if (file != NULL)
-            fclose(file);
-        if (read > 0 && sscanf(stat, "%d (%31[^)]) %c %d", &pid, name, &letter, &of) == 4 && of == parent &&
-            letter != 'Z' && strcmp(name, "stampede-gen") == 0)
-            pids[count++] = pid;
+    for (size_t i = proc_family(parent, family, 64); i-- > 0 && count < GENERATORS;) {
+        struct proc_look look;
+        if (proc_look(family[i], &look) && look.parent == parent && strcmp(look.name, "stampede-gen") == 0)
+            pids[count++] = family[i];
     }
-    closedir(proc);
     return count;
 }
 
@@ -202,17 +192,17 @@ TEST(an_aborted_run_ends_at_once_and_keeps_what_there_is)
     run_begin();
     wait_until(&run.progress.due, 600); /* so many that all four hang and others wait for one */
     herd_abort(herd);
-    uint64_t abort_us = net_now_us();
+    uint64_t abort_us = clock_us();
     run_watch();
     run_end();
     assert_true(run.good);
-    assert_true(net_now_us() < abort_us + 15000000); /* the run would have gone on for longer */
+    assert_true(clock_us() < abort_us + 15000000); /* the run would have gone on for longer */
     assert_in_range(run.records.count, 600, 199999);
     assert_true(count_outcome(RECORD_ANSWERED) >= 1);
     assert_int_equal(count_outcome(RECORD_CUT), 4);
     assert_true(count_outcome(RECORD_UNSENT) >= 100);
     for (size_t i = 0; i < run.records.count; i++)
-        assert_true(run.records.at[i].due_us < net_now_us() && run.records.at[i].end_us > 0);
+        assert_true(run.records.at[i].due_us < clock_us() && run.records.at[i].end_us > 0);
 }
 
 TEST(a_burst_that_is_aborted_before_its_barrier_asks_nobody)
@@ -288,21 +278,15 @@ TEST(generators_do_not_hear_what_a_terminal_tells_everybody)
 
 static bool is_alive(pid_t pid)
 {
-    char path[32], stat[256] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    size_t count = fread(stat, 1, sizeof stat - 1, file);
-    fclose(file);
-    return count > 0 && strstr(stat, ") Z ") == NULL;
+    struct proc_look look;
+    return proc_look(pid, &look);
 }
 
 static _Noreturn void run_until_killed(void)
 {
     run_begin();
     for (;;) {
-        net_pause_ms(10);
+        clock_pause_ms(10);
         herd_watch(herd, &run.progress);
     }
 }
@@ -314,14 +298,14 @@ TEST(generators_die_with_the_program)
     pid_t program = fork();
     if (program == 0)
         run_until_killed();
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
-    while (find_generators(program, pids) < GENERATORS && net_now_us() < end_us)
-        net_pause_ms(2);
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
+    while (find_generators(program, pids) < GENERATORS && clock_us() < end_us)
+        clock_pause_ms(2);
     assert_int_equal(find_generators(program, pids), GENERATORS);
     assert_int_equal(kill(program, SIGKILL), 0);
     assert_int_equal(waitpid(program, NULL, 0), program);
-    while ((is_alive(pids[0]) || is_alive(pids[1])) && net_now_us() < end_us)
-        net_pause_ms(2);
+    while ((is_alive(pids[0]) || is_alive(pids[1])) && clock_us() < end_us)
+        clock_pause_ms(2);
     assert_false(is_alive(pids[0]) || is_alive(pids[1]));
 }
 

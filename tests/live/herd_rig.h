@@ -3,7 +3,7 @@
 #ifndef TESTS_LIVE_HERD_RIG_H
 #define TESTS_LIVE_HERD_RIG_H
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/herd.h"
 #include "tests/support/herd_server.h"
 #include "tests/support/test.h"
@@ -83,11 +83,11 @@ static void run_begin(void)
 
 static void watch_until(const bool *is_so)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
-        net_pause_ms(1);
+        clock_pause_ms(1);
         herd_watch(herd, &run.progress);
-    } while (!*is_so && net_now_us() < end_us);
+    } while (!*is_so && clock_us() < end_us);
     assert_true(*is_so);
 }
 
@@ -99,11 +99,11 @@ static void run_watch(void)
 /* Watches until one of run.progress's counters is that large. */
 static void wait_until(const uint64_t *counter, uint64_t count)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
-        net_pause_ms(1);
+        clock_pause_ms(1);
         herd_watch(herd, &run.progress);
-    } while (*counter < count && net_now_us() < end_us);
+    } while (*counter < count && clock_us() < end_us);
     assert_true(*counter >= count);
 }
 

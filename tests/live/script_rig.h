@@ -96,7 +96,7 @@ static inline struct words words_for(enum script script, const char *key_count)
 {
     struct words words = {.count = 0};
     add(&words, "EVAL");
-    add(&words, script_source(script));
+    add(&words, protocol_scripts[script].source);
     add(&words, key_count);
     return words;
 }

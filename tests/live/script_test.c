@@ -395,9 +395,9 @@ static void assert_unchanged(const struct names *names, const struct snapshot *b
 TEST(every_script_loads)
 {
     for (unsigned script = 0; script < SCRIPT_COUNT; script++) {
-        assert_int_equal(script_source_bytes(script), strlen(script_source(script)));
-        assert_null(strstr(script_source(script), "--"));
-        redisReply *digest = command("SCRIPT LOAD %s", script_source(script));
+        assert_int_equal(protocol_scripts[script].source_bytes, strlen(protocol_scripts[script].source));
+        assert_null(strstr(protocol_scripts[script].source, "--"));
+        redisReply *digest = command("SCRIPT LOAD %s", protocol_scripts[script].source);
         assert_int_equal(digest->type, REDIS_REPLY_STRING);
         assert_int_equal(digest->len, 40);
         freeReplyObject(digest);

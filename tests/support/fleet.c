@@ -2,6 +2,7 @@
 /* fleet.c - see fleet.h. */
 #include "tests/support/fleet.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
@@ -314,11 +315,11 @@ uint32_t fleet_loads_running(const char *marker)
 
 bool fleet_wait_running(const char *marker, uint32_t wanted)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_loads_running(marker) != wanted) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }
@@ -340,26 +341,26 @@ double fleet_sum(const char *sample)
 
 bool fleet_wait_metric(size_t process, const char *sample, double at_least)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_metric(process, sample) < at_least) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "fleet: process %zu never had %s at %g\n", process, sample, at_least);
             return false;
         }
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }
 
 bool fleet_wait_waiters(uint32_t at_least)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_sum("guard_waiters") < at_least) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "fleet: there were never %u waiters\n", (unsigned)at_least);
             return false;
         }
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }

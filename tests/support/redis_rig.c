@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
+#include "guard/base/uv_host.h"
 #include "guard/wire/scripts.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -58,6 +59,8 @@ void rig_prepare(struct rig *rig, const char *url)
     memset(rig, 0, sizeof *rig);
     rig->descriptor_count = count_descriptors();
     assert_int_equal(uv_loop_init(&rig->loop), 0);
+    rig->host = uv_host_attach(&rig->loop);
+    assert_non_null(rig->host);
     uv_timer_init(&rig->loop, &rig->limit);
     rig->limit.data = rig;
     if (!redis_address_parse(url, &rig->address, &error))
@@ -71,6 +74,8 @@ void rig_prepare(struct rig *rig, const char *url)
         .max_reply_bytes = 4 << 20,
         .max_pending_bytes = 64 << 20,
         .client_name = "redis_test",
+        .scripts = protocol_scripts,
+        .script_count = SCRIPT_COUNT,
         .jitter_seed = 1,
         .hooks = {.context = rig, .state = on_state, .message = on_message},
         .counters = &rig->counters,
@@ -79,7 +84,7 @@ void rig_prepare(struct rig *rig, const char *url)
 
 void rig_open(struct rig *rig)
 {
-    rig->redis = redis_open(&rig->loop, &rig->config);
+    rig->redis = redis_open(rig->host, &rig->config);
     assert_non_null(rig->redis);
     assert_int_equal(rig->state_count, 0);
 }
@@ -114,6 +119,7 @@ void rig_close(struct rig *rig)
 void rig_finish(struct rig *rig)
 {
     rig_close(rig);
+    host_close(rig->host, NULL, NULL);
     uv_close((uv_handle_t *)&rig->limit, NULL);
     while (uv_run(&rig->loop, UV_RUN_DEFAULT) != 0)
         ;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
-#include "app/settings.h"
+#include "app/base/address.h"
+#include "app/base/settings.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -75,30 +76,30 @@ TEST(without_any_setting_the_defaults_are_right)
     const struct settings *s = &reading.settings;
     assert_string_equal(s->listen, "127.0.0.1:8080");
     assert_string_equal(s->ops_listen, "127.0.0.1:8081");
-    assert_string_equal(s->redis_url, "redis://127.0.0.1:6379/0");
+    assert_string_equal(s->guard.redis_url, "redis://127.0.0.1:6379/0");
     assert_string_equal(s->database_url, "postgresql:///catalog");
-    assert_string_equal(s->name_space, "catalog");
+    assert_string_equal(s->guard.name_space, "catalog");
     assert_string_equal(s->ops_token_file, "");
-    assert_int_equal(s->guard_mode, GUARD_MODE_FLEET);
+    assert_int_equal(s->guard.mode, GUARD_MODE_FLEET);
     assert_true(s->prepare);
     const uint32_t numbers[][2] = {
-        {s->fresh_ms, 60000},
-        {s->stale_ms, 0},
-        {s->absent_ms, 10000},
-        {s->failure_ms, 1000},
-        {s->soft_ms, 0},
-        {s->early_percent, 0},
-        {s->jitter_percent, 10},
-        {s->lease_ms, 3000},
-        {s->max_hold_ms, 30000},
-        {s->load_limit_ms, 10000},
-        {s->deadline_ms, 15000},
-        {s->redis_limit_ms, 250},
-        {s->load_workers, 8},
-        {s->load_queue, 1000},
-        {s->max_waiters, 20000},
+        {s->policy.fresh_ms, 60000},
+        {s->policy.stale_ms, 0},
+        {s->policy.absent_ms, 10000},
+        {s->policy.failure_ms, 1000},
+        {s->policy.soft_ms, 0},
+        {s->policy.early_percent, 0},
+        {s->policy.jitter_percent, 10},
+        {s->policy.lease_ms, 3000},
+        {s->policy.max_hold_ms, 30000},
+        {s->policy.load_limit_ms, 10000},
+        {s->policy.deadline_ms, 15000},
+        {s->guard.redis_limit_ms, 250},
+        {s->guard.load_workers, 8},
+        {s->guard.load_queue, 1000},
+        {s->guard.max_waiters, 20000},
         {s->max_connections, 16000},
-        {s->max_value_bytes, 1048576},
+        {s->guard.max_value_bytes, 1048576},
         {s->server_loops, 0},
         {s->drain_ms, 5000},
         {s->load_delay_ms, 0},
@@ -114,9 +115,9 @@ TEST(a_flag_wins_over_the_environment_in_both_spellings)
     read_into(&reading, LIST("--fresh-ms", "5", "--stale-ms=7"),
               LIST("FRESH_MS=6", "STALE_MS=8", "ABSENT_MS=9"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
-    assert_int_equal(reading.settings.fresh_ms, 5);
-    assert_int_equal(reading.settings.stale_ms, 7);
-    assert_int_equal(reading.settings.absent_ms, 9);
+    assert_int_equal(reading.settings.policy.fresh_ms, 5);
+    assert_int_equal(reading.settings.policy.stale_ms, 7);
+    assert_int_equal(reading.settings.policy.absent_ms, 9);
 }
 
 TEST(a_wrong_environment_under_a_right_flag_does_not_matter)
@@ -131,9 +132,9 @@ TEST(zero_means_zero)
     struct reading reading;
     read_into(&reading, nothing, LIST("JITTER_PERCENT=0", "DRAIN_MS=0", "LOAD_QUEUE=0"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
-    assert_int_equal(reading.settings.jitter_percent, 0);
+    assert_int_equal(reading.settings.policy.jitter_percent, 0);
     assert_int_equal(reading.settings.drain_ms, 0);
-    assert_int_equal(reading.settings.load_queue, 0);
+    assert_int_equal(reading.settings.guard.load_queue, 0);
 }
 
 static const char *const wrong[] = {
@@ -236,7 +237,8 @@ TEST(all_wrong_settings_are_reported_at_once)
     assert_int_equal(line_count(reading.messages), 4);
     assert_says(&reading, "FRESH_MS (flag --fresh-ms): \"soon\" is wrong; must be 1 to 86400000 (ms)");
     assert_says(&reading, "LEASE_MS (flag --lease-ms): \"1\" is wrong");
-    assert_says(&reading, "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local or off");
+    assert_says(&reading,
+                "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local, off or shadow");
     assert_says(&reading, "PREPARE (environment): \"1\" is wrong; must be on or off");
 }
 
@@ -378,23 +380,56 @@ TEST(help_prints_every_setting_with_its_default)
     assert_int_equal(reading.verdict, SETTINGS_HELP);
 }
 
+/* The three lines of --help, "NAME --flag", the meaning and "default X; what is allowed", as a row of a table. */
+static const char *readme_row(const char *help, char *row, size_t row_bytes)
+{
+    const char *meaning = strchr(help, '\n') + 1 + 6;
+    const char *fallback = strchr(meaning, '\n') + 1 + strlen("      default ");
+    const char *allowed = strstr(fallback, "; ") + 2, *end = strchr(allowed, '\n');
+
+    snprintf(row, row_bytes, "\n| `%.*s` | %.*s | %.*s | %.*s |\n", (int)strcspn(help + 2, " "), help + 2,
+             (int)(allowed - 2 - fallback), fallback, (int)(end - allowed), allowed,
+             (int)strcspn(meaning, "\n"), meaning);
+    return end + 1;
+}
+
+TEST(the_readme_has_the_settings_as_help_has_them)
+{
+    static char readme[MESSAGE_BYTES];
+    struct reading reading;
+    char row[512];
+    FILE *file = fopen("app/README.md", "re");
+
+    assert_non_null(file);
+    readme[fread(readme, 1, sizeof(readme) - 1, file)] = '\0';
+    fclose(file);
+    read_into(&reading, LIST("--help"), nothing);
+    const char *at = strstr(reading.messages, "\n\n  ");
+    assert_non_null(at);
+    for (at += 2; *at == ' ';) {
+        at = readme_row(at, row, sizeof(row));
+        if (strstr(readme, row) == NULL)
+            fail_msg("app/README.md has no row%s", row);
+    }
+}
+
 TEST(an_address_is_taken_apart)
 {
-    struct settings_address address;
-    assert_true(settings_address_parse("[::1]:8080", &address));
+    struct address address;
+    assert_true(address_parse("[::1]:8080", &address));
     assert_string_equal(address.host, "::1");
     assert_int_equal(address.port, 8080);
     assert_false(address.is_unix);
-    assert_true(settings_address_parse("unix:/run/catalogd.sock", &address));
+    assert_true(address_parse("unix:/run/catalogd.sock", &address));
     assert_string_equal(address.host, "/run/catalogd.sock");
     assert_true(address.is_unix);
-    assert_true(settings_address_parse("example.org:0", &address));
+    assert_true(address_parse("example.org:0", &address));
     assert_string_equal(address.host, "example.org");
     assert_int_equal(address.port, 0);
 
     char path[120] = "unix:";
     memset(path + 5, 'x', 107);
-    assert_true(settings_address_parse(path, &address));
+    assert_true(address_parse(path, &address));
     path[5 + 107] = 'x';
-    assert_false(settings_address_parse(path, &address));
+    assert_false(address_parse(path, &address));
 }
