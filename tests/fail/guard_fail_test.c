@@ -327,7 +327,7 @@ static bool live_failing(enum failing what, void (*days)(struct life *life), uns
     live(&life);
     uv_run(&life.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&life.loop), 0);
-    close(life.source.gate);
+    source_clear(&life.source);
     return failing_end(first);
 }
 

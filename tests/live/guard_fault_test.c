@@ -756,7 +756,6 @@ TEST(a_guard_without_descriptors_is_not_opened_and_leaves_nothing)
     assert_true(opened);
     while (filled > 0)
         close(fillers[--filled]);
-    close(fleet.source.gate);
 }
 
 static atomic_uint told;

@@ -79,6 +79,14 @@ static inline void source_init(struct source *source)
     atomic_store(&source->version, 1);
 }
 
+/* Does nothing if that is done, or nothing was there. */
+static inline void source_clear(struct source *source)
+{
+    if (source->gate > 0)
+        close(source->gate);
+    source->gate = 0;
+}
+
 static inline void source_shut(struct source *source)
 {
     eventfd_t count = 0;
@@ -199,8 +207,7 @@ static inline bool rig_stop(void)
 /* Before every test: settings of its own; change them before fleet_open(). */
 static inline void fleet_init(void)
 {
-    if (fleet.source.gate > 0) /* thrown away */
-        close(fleet.source.gate);
+    source_clear(&fleet.source); /* of settings that were thrown away */
     memset(&fleet, 0, sizeof fleet);
     fleet.config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
     fleet.policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
@@ -321,8 +328,7 @@ static inline void fleet_close(void)
     }
     assert_int_equal(atomic_load(&fleet.answered), fleet_accepted());
     assert_int_equal(atomic_load(&fleet.source.running), 0);
-    close(fleet.source.gate);
-    fleet.source.gate = 0;
+    source_clear(&fleet.source);
 }
 
 /* ---- asking ---- */

@@ -913,7 +913,6 @@ TEST(a_wrong_setting_is_refused_by_name)
         assert_int_equal(guard_open(&wrong[i], &guard, NULL), GUARD_INVALID);
     }
     assert_int_equal(guard_open(NULL, &guard, &error), GUARD_INVALID);
-    close(fleet.source.gate);
 }
 
 TEST(a_wrong_policy_is_refused_by_name)

@@ -121,7 +121,7 @@ static void close_all(void)
             assert_int_equal(stats_of(fleet.guards[i]).load_duplicate, 0);
         assert_int_equal(guard_close(&fleet.guards[i], 5000), GUARD_OK);
     }
-    close(fleet.source.gate);
+    source_clear(&fleet.source);
 }
 
 /* ---- the bulkhead ---- */
@@ -418,7 +418,7 @@ TEST(a_guard_that_closes_ends_what_is_nested)
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_CLOSING);
-    close(fleet.source.gate);
+    source_clear(&fleet.source);
 }
 
 static struct guard_request foreign;
