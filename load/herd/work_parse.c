@@ -2,11 +2,11 @@
 /* work_parse.c - targets and URLs from text; see work.h. */
 #include "load/herd/work.h"
 
-#include <ctype.h>
+#include "load/base/number.h"
+
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, QUOTED_MAX = 100 };
@@ -19,15 +19,6 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
     vsnprintf(why, WORK_WHY_BYTES, format, arguments);
     va_end(arguments);
     return false;
-}
-
-/* Decimal digits and nothing else, at most `max`; moves *text behind them. */
-static bool take_number(const char **text, uint64_t max, uint64_t *out)
-{
-    size_t digits = strspn(*text, "0123456789");
-    *out = strtoull(*text, NULL, 10);
-    *text += digits;
-    return digits > 0 && digits < 19 && *out <= max;
 }
 
 /* ---- targets ---- */
@@ -59,7 +50,7 @@ static bool split_target(const char *text, size_t count, struct host_port *out)
     if (host_bytes >= count)
         return split_host(text, count, out);
     const char *rest = text + host_bytes + 1;
-    return text[host_bytes] == ':' && take_number(&rest, UINT16_MAX, &out->port) && out->port > 0 &&
+    return text[host_bytes] == ':' && number_scan(&rest, UINT16_MAX, &out->port) && out->port > 0 &&
            rest == text + count && split_host(text, host_bytes, out);
 }
 
@@ -131,7 +122,7 @@ bool work_target_parse(const char *text, struct work_target *out, char why[stati
 static bool parse_range(const char *text, const char **end, struct work_url *url)
 {
     uint64_t first, last;
-    if (!take_number(&text, UINT32_MAX, &first) || *text++ != '-' || !take_number(&text, UINT32_MAX, &last))
+    if (!number_scan(&text, UINT32_MAX, &first) || *text++ != '-' || !number_scan(&text, UINT32_MAX, &last))
         return false;
     url->first = (uint32_t)first;
     url->last = (uint32_t)last;
@@ -142,16 +133,12 @@ static bool parse_range(const char *text, const char **end, struct work_url *url
 /* ":1.2", if there is something. */
 static bool parse_exponent(const char *text, const char **end, struct work_url *url)
 {
-    char *behind;
     url->exponent = DEFAULT_EXPONENT;
     *end = text;
     if (*text != ':')
         return true;
-    if (!isdigit((unsigned char)text[1]))
-        return false;
-    url->exponent = strtod(text + 1, &behind);
-    *end = behind;
-    return url->exponent > 0 && url->exponent <= EXPONENT_MAX;
+    *end = text + 1;
+    return number_scan_decimal(end, &url->exponent) && url->exponent > 0 && url->exponent <= EXPONENT_MAX;
 }
 
 /* What stands between the braces. */
@@ -209,7 +196,7 @@ static bool parse_weight(const char *text, struct work_url *url, char *why)
         return wrong(why, "behind the path only \"weight N\" may follow, not \"%.*s\"", QUOTED_MAX, given);
     text += 6;
     text += strspn(text, " \t");
-    if (!take_number(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
+    if (!number_scan(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
         return wrong(why, "a weight is a number from 1 to %d, not \"%.*s\"", WEIGHT_MAX, QUOTED_MAX, given);
     url->weight = (uint32_t)weight;
     return true;

@@ -2,6 +2,8 @@
 /* expect.c - an expectation out of its words; expect_judge.c measures. See expect.h. */
 #include "load/play/expect.h"
 
+#include "load/base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +44,6 @@ static const struct trait {
 static const char *const operators[] = {[EXPECT_LESS] = "<",   [EXPECT_AT_MOST] = "<=",  [EXPECT_EQUAL] = "=",
                                         [EXPECT_OTHER] = "!=", [EXPECT_AT_LEAST] = ">=", [EXPECT_MORE] = ">"};
 
-static bool refuse(char *why, const char *reason, const char *word)
-{
-    snprintf(why, EXPECT_WHY_BYTES, "%s%s%s%s", reason, word != NULL ? " \"" : "", word != NULL ? word : "",
-             word != NULL ? "\"" : "");
-    return false;
-}
-
 /* ---- figures ---- */
 
 static bool refuse_figure(const char *name, char *why)
@@ -82,7 +77,7 @@ static bool read_status(const char *word, unsigned *number)
         *number = (unsigned)(word[0] - '0');
         return true;
     }
-    if (!word_number(word, 100, 599, &status))
+    if (!number_read(word, 100, 599, &status))
         return false;
     *number = status;
     return true;
@@ -105,7 +100,8 @@ static bool read_percentile(const char *name, double *percentile)
         *percentile = 100;
         return true;
     }
-    return name[0] == 'p' && word_decimal(name + 1, percentile) && *percentile > 0 && *percentile <= 100;
+    return name[0] == 'p' && number_read_decimal(name + 1, percentile) && *percentile > 0 &&
+           *percentile <= 100;
 }
 
 static bool read_outcome(const char *name, unsigned *number)
@@ -157,14 +153,14 @@ static bool read_figure(struct words *words, struct expect *out, char *why)
         out->figure = EXPECT_STATUS;
         const char *word = words_next(words);
         return read_status(word, &out->number) ||
-               refuse(why, "a status is 100 to 599, or 5xx for a class, not", word != NULL ? word : "");
+               words_refuse(why, "a status is 100 to 599, or 5xx for a class, not", word != NULL ? word : "");
     }
     if (words_skip(words, "cache")) {
         out->figure = EXPECT_CACHE;
         const char *word = words_next(words);
         return read_cache(word, &out->number) ||
-               refuse(why, "a cache's word is none, hit, stale, miss, collapsed, bypass or other, not",
-                      word != NULL ? word : "");
+               words_refuse(why, "a cache's word is none, hit, stale, miss, collapsed, bypass or other, not",
+                            word != NULL ? word : "");
     }
     read_name(words, name, sizeof name);
     if (find_figure(name, out))
@@ -184,7 +180,7 @@ static bool read_part(struct words *words, struct expect *out, char *why)
     if (!words_skip(words, "of"))
         return true;
     if (!trait_of(out->figure)->of_requests)
-        return refuse(why, "\"of\" is for figures of requests and latency", NULL);
+        return words_refuse(why, "\"of\" is for figures of requests and latency", NULL);
     const char *kind = words_next(words);
     const char *word = kind != NULL && strcmp(kind, "errors") != 0 ? words_next(words) : NULL;
     uint32_t index = 0;
@@ -200,9 +196,9 @@ static bool read_part(struct words *words, struct expect *out, char *why)
         out->part = EXPECT_PART_CACHE;
         return true;
     }
-    if (kind == NULL || word == NULL || !word_number(word, 1, WORK_URLS_MAX, &index) ||
+    if (kind == NULL || word == NULL || !number_read(word, 1, WORK_URLS_MAX, &index) ||
         (strcmp(kind, "url") != 0 && strcmp(kind, "target") != 0))
-        return refuse(why, "after \"of\": errors, status N, cache NAME, url N or target N", NULL);
+        return words_refuse(why, "after \"of\": errors, status N, cache NAME, url N or target N", NULL);
     out->part = strcmp(kind, "url") == 0 ? EXPECT_PART_URL : EXPECT_PART_TARGET;
     out->part_number = index - 1;
     return true;
@@ -212,32 +208,33 @@ static bool read_operator(struct words *words, struct expect *out, char *why)
 {
     const char *word = words_next(words);
     if (word == NULL)
-        return refuse(why, "a comparison is missing, for instance: <= 1", NULL);
+        return words_refuse(why, "a comparison is missing, for instance: <= 1", NULL);
     for (unsigned i = 0; i < sizeof operators / sizeof *operators; i++) {
         if (strcmp(word, operators[i]) == 0 || (i == EXPECT_EQUAL && strcmp(word, "==") == 0)) {
             out->operator=(enum expect_operator) i;
             return true;
         }
     }
-    return refuse(why, "a comparison is one of < <= = != >= >, not", word);
+    return words_refuse(why, "a comparison is one of < <= = != >= >, not", word);
 }
 
 static bool read_value(struct words *words, struct expect *out, char *why)
 {
     const char *word = words_next(words);
     if (word == NULL)
-        return refuse(why, "nothing stands after the comparison", NULL);
+        return words_refuse(why, "nothing stands after the comparison", NULL);
     switch (trait_of(out->figure)->unit) {
     case DURATION:
-        return word_duration_us(word, &out->wanted) || refuse(why, "a time is like 300ms or 1.5s, not", word);
+        return number_read_us(word, &out->wanted) ||
+               words_refuse(why, "a time is like 300ms or 1.5s, not", word);
     case SHARE:
-        out->is_share = word_percent(word, &out->wanted);
-        return out->is_share || word_decimal(word, &out->wanted) ||
-               refuse(why, "a number or a share like 99.5% is needed, not", word);
+        out->is_share = number_read_percent(word, &out->wanted);
+        return out->is_share || number_read_decimal(word, &out->wanted) ||
+               words_refuse(why, "a number or a share like 99.5% is needed, not", word);
     case COUNT:
         break;
     }
-    return word_decimal(word, &out->wanted) || refuse(why, "a number is needed, not", word);
+    return number_read_decimal(word, &out->wanted) || words_refuse(why, "a number is needed, not", word);
 }
 
 static bool read_window(struct words *words, struct expect *out, char *why)
@@ -247,11 +244,11 @@ static bool read_window(struct words *words, struct expect *out, char *why)
     const char *from = words_next(words);
     bool has_to = words_skip(words, "to");
     const char *to = has_to ? words_next(words) : NULL;
-    if (from == NULL || to == NULL || !word_duration_ms(from, &out->from_ms) ||
-        !word_duration_ms(to, &out->to_ms) || out->from_ms >= out->to_ms)
-        return refuse(why, "a window is written: from 4s to 6s", NULL);
+    if (from == NULL || to == NULL || !number_read_ms(from, &out->from_ms) ||
+        !number_read_ms(to, &out->to_ms) || out->from_ms >= out->to_ms)
+        return words_refuse(why, "a window is written: from 4s to 6s", NULL);
     if (!trait_of(out->figure)->has_window)
-        return refuse(why, "this figure is about the whole run: leave out", "from ... to ...");
+        return words_refuse(why, "this figure is about the whole run: leave out", "from ... to ...");
     out->has_window = true;
     return true;
 }
@@ -262,7 +259,7 @@ static bool read_variant(struct words *words, struct expect *out, char *why)
         return true;
     const char *name = words_next(words);
     if (name == NULL || strlen(name) >= sizeof out->variant)
-        return refuse(why, "after \"in\" stands a value of the vary line", NULL);
+        return words_refuse(why, "after \"in\" stands a value of the vary line", NULL);
     snprintf(out->variant, sizeof out->variant, "%s", name);
     return true;
 }
@@ -272,13 +269,13 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
     struct words whole = *words; /* with a cursor of its own */
     memset(out, 0, sizeof *out);
     if (!words_rest(&whole, out->text, sizeof out->text))
-        return refuse(why, "the expectation is too long", NULL);
+        return words_refuse(why, "the expectation is too long", NULL);
     if (words_peek(words) == NULL)
-        return refuse(why, "nothing is expected", NULL);
+        return words_refuse(why, "nothing is expected", NULL);
     if (!read_figure(words, out, why) || !read_part(words, out, why) || !read_operator(words, out, why) ||
         !read_value(words, out, why) || !read_window(words, out, why) || !read_variant(words, out, why))
         return false;
-    return words_peek(words) == NULL || refuse(why, "this is too much:", words_peek(words));
+    return words_peek(words) == NULL || words_refuse(why, "this is too much:", words_peek(words));
 }
 
 bool expect_needs_loads(const struct expect *expect)

@@ -68,7 +68,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EXPECT_WHY_BYTES = 1024, EXPECT_VARIANT_BYTES = 48 };
+enum { EXPECT_WHY_BYTES = WORDS_WHY_BYTES, EXPECT_VARIANT_BYTES = 48 };
 
 enum expect_figure {
     EXPECT_REQUESTS,

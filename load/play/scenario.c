@@ -2,6 +2,8 @@
 /* scenario.c - a scenario's defaults and its settings; see scenario.h. */
 #include "load/play/scenario.h"
 
+#include "load/base/number.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,5 +113,5 @@ uint32_t scenario_number(const struct scenario *scenario, const char *variant, c
 {
     const char *value = strcmp(scenario->vary, name) == 0 ? variant : scenario_setting(scenario, name);
     uint32_t number;
-    return value != NULL && word_number(value, 0, UINT32_MAX, &number) ? number : fallback;
+    return value != NULL && number_read(value, 0, UINT32_MAX, &number) ? number : fallback;
 }

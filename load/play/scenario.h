@@ -3,7 +3,7 @@
  * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
  *
  *     scenario_read.c   a file: lines, ${NAMES}; every mistake with its file and line
- *     scenario_take.c   one directive; scenario_take_work.c those about the clients
+ *     scenario_take.c   one directive, by a table of them all
  *     scenario_event.c  one "at" or "on load" line
  *     scenario_check.c  does it make sense as a whole?
  *     options.c         the command line fills the same struct, through the same directives
@@ -199,7 +199,6 @@ struct scenario {
 
     struct work work;
     struct work warm; /* only its URLs */
-    bool has_shape;   /* burst or rate was told */
     char method[16], headers[2048], version_after[64];
 
     struct scenario_event events[SCENARIO_EVENTS_MAX];
@@ -238,6 +237,10 @@ bool scenario_take(struct scenario *scenario, struct words *words, unsigned line
 void scenario_complete(struct scenario *scenario);
 /* Somebody wrote what is expected about failed in this variant. */
 bool scenario_says_failed(const struct scenario *scenario, const char *variant);
+
+/* How the index-th word is written and what it means; what can happen at an instant; NULL: there are no more. */
+const struct words_help *scenario_word(size_t index);
+const struct words_help *scenario_happening(size_t index);
 
 /* "at ..." and "on load ...", after their first word. */
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,

@@ -3,6 +3,7 @@
 #include "load/play/writer.h"
 
 #include "load/base/net.h"
+#include "load/base/number.h"
 #include "load/base/sql.h"
 
 #include <pthread.h>
@@ -77,7 +78,7 @@ static void write_once(struct writer *writer)
     put_key(statement, sizeof statement, writer->write->sql, done.key);
     bool good =
         sql_run(servers_database(writer->servers), statement, SQL_LIMIT_MS, version, sizeof version, why);
-    if (good && !word_number(version, 0, UINT32_MAX, &done.version)) {
+    if (good && !number_read(version, 0, UINT32_MAX, &done.version)) {
         snprintf(why, sizeof why, "the statement returned \"%s\", which is no version", version);
         good = false;
     }
