@@ -10,36 +10,87 @@
 
 enum unit { COUNT, SHARE, DURATION }; /* SHARE: a number or a percentage */
 
-/* What a figure is called and what can be asked of it. Longer names stand before those they begin with. */
+enum { WINDOW = 1 << 8, PARTS = 1 << 9 }; /* beside enum expect_needs */
+enum { OF_REQUESTS = PARTS | WINDOW, OF_KEYS = EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS };
+
+/* What a figure is called, what it means and what can be asked of it. */
 static const struct trait {
-    const char *name;
+    struct words_help shown;
     enum expect_figure figure;
     enum unit unit;
-    bool of_requests; /* has parts */
-    bool has_window;
-    bool needs_loads, needs_keys, needs_samples, needs_redis;
+    unsigned traits;
 } traits[] = {
-    {"requests", EXPECT_REQUESTS, COUNT, true, true, false, false, false, false},
-    {"answered per second", EXPECT_RATE, COUNT, false, false, false, false, false, false},
-    {"failed", EXPECT_FAILED, SHARE, true, true, false, false, false, false},
-    {"errors", EXPECT_ERRORS, SHARE, true, true, false, false, false, false},
-    {"status N", EXPECT_STATUS, SHARE, true, true, false, false, false, false},
-    {"cache NAME", EXPECT_CACHE, SHARE, true, true, false, false, false, false},
-    {"answered", EXPECT_OUTCOME, SHARE, true, true, false, false, false, false},
-    {"p99", EXPECT_PERCENTILE, DURATION, true, true, false, false, false, false},
-    {"max", EXPECT_PERCENTILE, DURATION, true, true, false, false, false, false},
-    {"mean", EXPECT_MEAN, DURATION, true, true, false, false, false, false},
-    {"loads", EXPECT_LOADS, COUNT, false, true, true, false, false, false},
-    {"loads at once", EXPECT_LOADS_AT_ONCE, COUNT, false, false, true, true, false, false},
-    {"loads per expiry", EXPECT_LOADS_PER_EXPIRY, COUNT, false, false, true, true, false, false},
-    {"loads per key", EXPECT_LOADS_PER_KEY, COUNT, false, true, true, true, false, false},
-    {"loaded keys", EXPECT_LOADED_KEYS, COUNT, false, true, true, true, false, false},
-    {"expiries", EXPECT_EXPIRIES, COUNT, false, false, true, true, false, false},
-    {"peak running", EXPECT_PEAK_RUNNING, COUNT, false, true, false, false, true, false},
-    {"redis commands", EXPECT_REDIS_COMMANDS, COUNT, false, false, false, false, false, true},
-    {"redis commands per request", EXPECT_REDIS_PER_REQUEST, COUNT, false, false, false, false, false, true},
-    {"stale answers", EXPECT_STALE, SHARE, false, false, false, false, false, false},
+    {{"requests", NULL, "all of them"}, EXPECT_REQUESTS, COUNT, OF_REQUESTS},
+    {{"answered per second", NULL, "over the whole run; only of requests at a rate"}, EXPECT_RATE, COUNT, 0},
+    {{"failed", NULL,
+      "got no answer although the client stayed, or a 5xx. Not known where nothing was served: 4xx, but not "
+      "one "
+      "answer below 400, unless a 4xx status is expected, too"},
+     EXPECT_FAILED,
+     SHARE,
+     OF_REQUESTS},
+    {{"errors", NULL, "answers with 5xx"}, EXPECT_ERRORS, SHARE, OF_REQUESTS},
+    {{"status N", NULL, "answers with this status; 5xx: with any of its class"},
+     EXPECT_STATUS,
+     SHARE,
+     OF_REQUESTS},
+    {{"cache NAME", NULL,
+      "answers whose Cache-Status says none, hit, stale, miss, collapsed, bypass or other"},
+     EXPECT_CACHE,
+     SHARE,
+     OF_REQUESTS},
+    {{"answered", NULL,
+      "a whole response came, whatever its status. Or what became of the others: refused, unconnected, "
+      "reset, "
+      "timeout, rubbish, left, unsent, cut"},
+     EXPECT_OUTCOME,
+     SHARE,
+     OF_REQUESTS},
+    {{"p99", NULL,
+      "latency from the instant a request was due, over those answered; nearest rank. Any percentile, such "
+      "as p50 or "
+      "p99.99; not known of so few answers that it is the slowest one's: p99 takes 100"},
+     EXPECT_PERCENTILE,
+     DURATION,
+     OF_REQUESTS},
+    {{"max", NULL, "the slowest answer"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
+    {{"mean", NULL, "over those answered"}, EXPECT_MEAN, DURATION, OF_REQUESTS},
+    {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
+    {{"loads at once", NULL,
+      "the most that ran at the same time, of those that began in the run; needs log_duration = on, which a "
+      "stack "
+      "has if this is expected"},
+     EXPECT_LOADS_AT_ONCE,
+     COUNT,
+     OF_KEYS | EXPECT_NEEDS_ENDS},
+    {{"loads per expiry", NULL, "what a guard keeps at 1; load/README.md says how expiries are told apart"},
+     EXPECT_LOADS_PER_EXPIRY,
+     COUNT,
+     OF_KEYS},
+    {{"loads per key", NULL, "the most that one key had"}, EXPECT_LOADS_PER_KEY, COUNT, OF_KEYS | WINDOW},
+    {{"loaded keys", NULL, "different ones"}, EXPECT_LOADED_KEYS, COUNT, OF_KEYS | WINDOW},
+    {{"expiries", NULL, "of all keys"}, EXPECT_EXPIRIES, COUNT, OF_KEYS},
+    {{"peak running", NULL, "the most loads at once that a sample of pg_stat_activity saw"},
+     EXPECT_PEAK_RUNNING,
+     COUNT,
+     WINDOW | EXPECT_NEEDS_SAMPLES},
+    {{"redis commands", NULL, "those that scripts run included"},
+     EXPECT_REDIS_COMMANDS,
+     COUNT,
+     EXPECT_NEEDS_REDIS},
+    {{"redis commands per request", NULL, "the same"}, EXPECT_REDIS_PER_REQUEST, COUNT, EXPECT_NEEDS_REDIS},
+    {{"stale answers", NULL, "older than a write that was over before their request was sent"},
+     EXPECT_STALE,
+     SHARE,
+     0},
 };
+
+enum { TRAITS = sizeof traits / sizeof *traits };
+
+const struct words_help *expect_word(size_t index)
+{
+    return index < TRAITS ? &traits[index].shown : NULL;
+}
 
 static const char *const operators[] = {[EXPECT_LESS] = "<",   [EXPECT_AT_MOST] = "<=",  [EXPECT_EQUAL] = "=",
                                         [EXPECT_OTHER] = "!=", [EXPECT_AT_LEAST] = ">=", [EXPECT_MORE] = ">"};
@@ -49,9 +100,9 @@ static const char *const operators[] = {[EXPECT_LESS] = "<",   [EXPECT_AT_MOST] 
 static bool refuse_figure(const char *name, char *why)
 {
     size_t used = (size_t)snprintf(why, EXPECT_WHY_BYTES, "unknown figure \"%.60s\"; there are:", name);
-    for (size_t i = 0; i < sizeof traits / sizeof *traits && used < EXPECT_WHY_BYTES; i++)
-        used +=
-            (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, "%s %s", i > 0 ? "," : "", traits[i].name);
+    for (size_t i = 0; i < TRAITS && used < EXPECT_WHY_BYTES; i++)
+        used += (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, "%s %s", i > 0 ? "," : "",
+                                 traits[i].shown.name);
     for (unsigned i = 1; i < RECORD_OUTCOMES && used < EXPECT_WHY_BYTES; i++)
         used += (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, ", %s",
                                  record_outcome_name((enum record_outcome)i));
@@ -60,7 +111,7 @@ static bool refuse_figure(const char *name, char *why)
 
 static const struct trait *trait_of(enum expect_figure figure)
 {
-    for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
+    for (size_t i = 0; i < TRAITS; i++) {
         if (traits[i].figure == figure)
             return &traits[i];
     }
@@ -137,8 +188,8 @@ static void read_name(struct words *words, char *name, size_t name_bytes)
 
 static bool find_figure(const char *name, struct expect *out)
 {
-    for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
-        if (strcmp(name, traits[i].name) == 0 && traits[i].figure != EXPECT_PERCENTILE) {
+    for (size_t i = 0; i < TRAITS; i++) {
+        if (strcmp(name, traits[i].shown.name) == 0 && traits[i].figure != EXPECT_PERCENTILE) {
             out->figure = traits[i].figure;
             return true;
         }
@@ -179,7 +230,7 @@ static bool read_part(struct words *words, struct expect *out, char *why)
 {
     if (!words_skip(words, "of"))
         return true;
-    if (!trait_of(out->figure)->of_requests)
+    if ((trait_of(out->figure)->traits & PARTS) == 0)
         return words_refuse(why, "\"of\" is for figures of requests and latency", NULL);
     const char *kind = words_next(words);
     const char *word = kind != NULL && strcmp(kind, "errors") != 0 ? words_next(words) : NULL;
@@ -247,7 +298,7 @@ static bool read_window(struct words *words, struct expect *out, char *why)
     if (from == NULL || to == NULL || !number_read_ms(from, &out->from_ms) ||
         !number_read_ms(to, &out->to_ms) || out->from_ms >= out->to_ms)
         return words_refuse(why, "a window is written: from 4s to 6s", NULL);
-    if (!trait_of(out->figure)->has_window)
+    if ((trait_of(out->figure)->traits & WINDOW) == 0)
         return words_refuse(why, "this figure is about the whole run: leave out", "from ... to ...");
     out->has_window = true;
     return true;
@@ -278,27 +329,10 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
     return words_peek(words) == NULL || words_refuse(why, "this is too much:", words_peek(words));
 }
 
-bool expect_needs_loads(const struct expect *expect)
+unsigned expect_needs(const struct expect *expect)
 {
-    return trait_of(expect->figure)->needs_loads;
-}
-
-bool expect_needs_keys(const struct expect *expect)
-{
-    return trait_of(expect->figure)->needs_keys || (expect_needs_loads(expect) && expect->has_window);
-}
-
-bool expect_needs_ends(const struct expect *expect)
-{
-    return expect->figure == EXPECT_LOADS_AT_ONCE;
-}
-
-bool expect_needs_samples(const struct expect *expect)
-{
-    return trait_of(expect->figure)->needs_samples;
-}
-
-bool expect_needs_redis(const struct expect *expect)
-{
-    return trait_of(expect->figure)->needs_redis;
+    unsigned needs = trait_of(expect->figure)->traits;
+    if ((needs & EXPECT_NEEDS_LOADS) != 0 && expect->has_window)
+        needs |= EXPECT_NEEDS_KEYS;
+    return needs & EXPECT_NEEDS_ALL;
 }

@@ -227,7 +227,7 @@ static void measure_result(const struct expect *expect, const struct expect_sour
                            struct figure *out)
 {
     const struct result *result = source->result;
-    if (expect_needs_redis(expect) && !result->has_redis)
+    if ((expect_needs(expect) & EXPECT_NEEDS_REDIS) != 0 && !result->has_redis)
         out->unknown = "nobody asked Redis";
     else if (expect->figure == EXPECT_REDIS_PER_REQUEST && result->requests == 0)
         out->unknown = "no request was made";
@@ -361,17 +361,19 @@ static bool holds_for_more(const struct expect *expect, double value)
 static void doubt(const struct expect *expect, const struct expect_source *source, struct figure *figure)
 {
     const struct witness_view *view = source->view;
-    bool is_of_loads = expect_needs_loads(expect), is_of_samples = expect_needs_samples(expect);
+    unsigned needs = expect_needs(expect);
+    bool is_of_loads = (needs & EXPECT_NEEDS_LOADS) != 0, is_of_samples = (needs & EXPECT_NEEDS_SAMPLES) != 0;
+    bool is_of_redis = (needs & EXPECT_NEEDS_REDIS) != 0;
     if (view == NULL || figure->unknown != NULL)
         return;
     bool saw_nothing = view->load_count == 0 && view->peak_running == 0 && !view->knows_text;
     bool misses_some = (is_of_loads && view->misses_loads) || (is_of_samples && view->misses_samples) ||
-                       (expect_needs_redis(expect) && view->misses_commands);
+                       (is_of_redis && view->misses_commands);
     if (misses_some && !holds_for_more(expect, figure->value))
         figure->unknown = "not all could be counted: see \"counting\"";
     else if ((is_of_loads || is_of_samples) && saw_nothing && !wants_none(expect))
         figure->unknown = "no load was seen: see \"counting\"; where none is right, expect loads = 0";
-    else if (expect_needs_redis(expect) && view->command_sum == 0 && !wants_none(expect))
+    else if (is_of_redis && view->command_sum == 0 && !wants_none(expect))
         figure->unknown = "this Redis ran nothing: is it the service's? Where that is right, expect = 0";
 }
 

@@ -243,7 +243,7 @@ static const struct command {
     [OPTIONS_SCENARIO] = {"scenario", FLAGS(scenario_flags), 1, SIZE_MAX,
                           "write: stampede scenario FILE...; ours are in load/scenarios/",
                           "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in "
-                          "load/scenarios/; load/play/scenario.h tells what can be written into one.\n\n"},
+                          "load/scenarios/.\n\n"},
     [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1,
                         "write: stampede report FILE.json [-o PAGE.html]",
                         "stampede report FILE.json [-o PAGE.html]\n\n"},
@@ -309,6 +309,29 @@ static void print_wrapped(const char *text, FILE *out)
     fputc('\n', out);
 }
 
+static const char language[] = "\n"
+                               "A FILE has one line for each word below; a # begins a comment, a backslash "
+                               "at its end joins a line with the\n"
+                               "next, \"...\" keeps words together. The comment at its head is shown with "
+                               "the result. Times: 250ms, 1.5s, 2m.\n"
+                               "\n";
+
+static const char happenings[] = "\nAt an instant (at, on load), each done after the other:\n\n";
+
+static const char figures[] = "\n"
+                              "What can be expected; VALUE is a time for latencies, a number or a share of "
+                              "the requests (99.5%) for requests,\n"
+                              "otherwise a number:\n"
+                              "\n";
+
+static const char parts[] = "\n"
+                            "PART, for requests and latencies: errors, status N, cache NAME, url N, target N "
+                            "(in the order given, from 1).\n"
+                            "OPERATOR: < <= = != >= >. A window counts from the start; a request belongs to "
+                            "where it was due, a load to where\n"
+                            "it began; expiries, Redis, stale answers and a rate are of the whole run. What "
+                            "was not measured does not hold.\n";
+
 /* "  --limit TIME", and what it means beside it; below it where there is no room. */
 static void print_entry(const char *dashes, const struct words_help *shown, const char *help, FILE *out)
 {
@@ -348,11 +371,29 @@ static void print_flags(const struct command *command, FILE *out)
     }
 }
 
+static void print_words(const char *above, const struct words_help *(*word)(size_t index), FILE *out)
+{
+    const struct words_help *shown;
+    fputs(above, out);
+    for (size_t i = 0; (shown = word(i)) != NULL; i++)
+        print_entry("", shown, shown->help, out);
+}
+
+static void print_language(FILE *out)
+{
+    print_words(language, scenario_word, out);
+    print_words(happenings, scenario_happening, out);
+    print_words(figures, expect_word, out);
+    fputs(parts, out);
+}
+
 static void print_help(enum options_command command, FILE *out)
 {
     if (command != OPTIONS_RUN && command != OPTIONS_HELP) {
         fputs(commands[command].usage, out);
         print_flags(&commands[command], out);
+        if (command == OPTIONS_SCENARIO)
+            print_language(out);
         return;
     }
     fputs(head, out);

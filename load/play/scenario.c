@@ -79,7 +79,16 @@ enum scenario_verb scenario_opposite(enum scenario_verb verb)
     }
 }
 
-/* ---- settings ---- */
+/* ---- names and settings ---- */
+
+const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes)
+{
+    for (size_t i = 0; i < scenario->let_count; i++) {
+        if (strlen(scenario->lets[i].name) == bytes && strncmp(scenario->lets[i].name, name, bytes) == 0)
+            return &scenario->lets[i];
+    }
+    return NULL;
+}
 
 static char *find_setting(const struct scenario *scenario, const char *name)
 {

@@ -3,74 +3,16 @@
  * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
  *
  *     scenario_read.c   a file: lines, ${NAMES}; every mistake with its file and line
- *     scenario_take.c   one directive, by a table of them all
- *     scenario_event.c  one "at" or "on load" line
+ *     scenario_take.c   one line, by a table of the words it can begin with
+ *     scenario_event.c  one "at" or "on load" line, by a table of what can happen
  *     scenario_check.c  does it make sense as a whole?
- *     options.c         the command line fills the same struct, through the same directives
+ *     options.c         the command line fills the same struct, through the same words
  *     scenario_run.c    runs it
  *
- * One directive a line; # begins a comment, a backslash at its end joins a line with the next; words are separated
- * by spaces, "..." keeps them together. The comment at the head of the file says what it is about and is shown with
- * the result. Times are 250ms, 1.5s, 2m.
+ * `stampede scenario --help` has the language; it is printed from those tables.
  *
- *     title   A hot key expires under load
- *     let     REQUESTS 1000                        ${REQUESTS} below; --set REQUESTS=500 changes it
- *
- *     stack   2 LOAD_DELAY_MS=200 FRESH_MS=1000    private Redis and PostgreSQL, two catalogd, their settings
- *     products 5000                                rows in its database, ids 1 to this
- *     vary    GUARD_MODE off local fleet           the whole scenario once for each value, one table for all
- *     proxy   redis                                our TCP proxy between the services and that server
- *     replica                                      a second Redis that follows the first
- *
- *     target  127.0.0.1:8080                       instead of a stack: somebody's own service ...
- *     database postgresql://...  redis redis://... ... its servers, for those who count ...
- *     count   log PATH | statements | sql "SELECT ..." | none     ... and how
- *     queries "load product"                       a load is a statement with this text (stack: the service's own)
- *     ttl     1s jitter 10%                        how long a value lives (stack: from FRESH_MS, JITTER_PERCENT)
- *
- *     warm    /products/{each:1-2000}              asked once each before the run
- *     ask     /products/{zipf:1-50000} weight 3    may be repeated; see work.h
- *     burst   1000 connections 3 rounds every 2s   (or: pause 1s, between two of them) or:
- *     rate    2000 per second for 10s poisson over 200 connections
- *     leave   50% after 20ms                       clients hanging up
- *     limit   30s                                  of one request
- *     connections close                            a connection for each request
- *     method  HEAD
- *     header  "Accept: text/html"                  may be repeated
- *     version "\"version\":"                       the number behind this text in a body
- *     write   every 100ms keys 1-20 sql "UPDATE ... WHERE id = {key} RETURNING version" then /invalidate?key={key}
- *     generators 2     sources 4     seed 7        see work.h
- *
- *     at 2s   redis kill                           FAULT lasts until its opposite ...
- *     at 3s   redis start
- *     at 2s   redis pause for 1s                   ... or for so long
- *     at 1s   leader kill                          the process that holds a lease right now; waits for one
- *     on load leader pause for 2s                  as soon as the database runs a load
- *     on load 3 after 20ms redis flush             the third one, and a little later
- *     at 4s   run "any command of the shell" as "the night job"     what reports call it
- *
- *     expect  loads per expiry <= 1                see expect.h for all figures
- *     expect  status 200 >= 99% from 4s to 6s
- *     expect  p99 <= 300ms in fleet                in one variant only
- *                                                  "failed = 0" is expected unless a line is about failed
- *
- * What can happen; each is done after the other, so a server that takes a while to start delays what comes next,
- * and the report says when everything really began and ended:
- *
- *     redis     kill, start (empty), restart, pause, resume, flush, failover (the first is killed, its replica is
- *               promoted and the proxy leads there)
- *     postgres  kill, start, restart, pause, resume
- *     catalogd  N or all: kill, start, restart (SIGTERM first), stop (SIGTERM), pause, resume
- *     leader    kill, pause; resume and start are about the one that it was
- *     link      redis or postgres: a fault of proxy.h by its name (delay 20ms, drop, reset, silent, dribble 1ms, cut,
- *               freeze-requests, freeze-replies, late 500ms), heal
- *     sql "..."           on the database
- *     run "..."           a shell command in a process group of its own; must exit with 0 within 30 s. Its
- *                         environment has TARGET, REDIS_URL and DATABASE_URL
- *     post PATH           POST; a stack's operations listener, or a URL, or the first target
- *     invalidate KEY      post /invalidate?key=KEY
- *     note "..."          shown on the page
- *
+ * What happens is done one after the other, so a server that takes a while to start delays what comes next; the report
+ * says when everything really began and ended.
  * What is told to happen and does not, or fails, is a check that did not hold.
  *
  * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting
@@ -238,7 +180,7 @@ void scenario_complete(struct scenario *scenario);
 /* Somebody wrote what is expected about failed in this variant. */
 bool scenario_says_failed(const struct scenario *scenario, const char *variant);
 
-/* How the index-th word is written and what it means; what can happen at an instant; NULL: there are no more. */
+/* The index-th word a line can begin with, and what can happen: how they are written; NULL: there are no more. */
 const struct words_help *scenario_word(size_t index);
 const struct words_help *scenario_happening(size_t index);
 
@@ -249,6 +191,9 @@ bool scenario_take_event(struct scenario *scenario, struct words *words, bool is
 /* Every contradiction between directives is a call; line 0: no line to name. Returns how many there were. */
 typedef void scenario_complain(void *context, unsigned line, const char *text);
 size_t scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
+
+/* NULL: there is no line "let NAME ...". */
+const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes);
 
 /* A setting of the stack's line, "NAME" without "="; NULL: not told. */
 const char *scenario_setting(const struct scenario *scenario, const char *name);

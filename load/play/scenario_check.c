@@ -188,18 +188,19 @@ static void check_expect(struct checking *checking, const struct expect *expect,
     const struct scenario *scenario = checking->scenario;
     bool is_with_samples =
         has_stack(scenario) || (scenario->database_url[0] != '\0' && scenario->statement[0] != '\0');
+    unsigned needs = expect_needs(expect);
     check_part(checking, expect, line);
     if (expect->variant[0] != '\0' && !has_variant(scenario, expect->variant) && scenario->variant_count != 1)
         wrong(checking, line, "\"in %s\": this is no value of the vary line", expect->variant);
-    if (expect_needs_loads(expect) && !counts(scenario))
+    if ((needs & EXPECT_NEEDS_LOADS) != 0 && !counts(scenario))
         wrong(checking, line, "\"%s\": nobody counts loads: count ...", expect->text);
-    else if (expect_needs_keys(expect) && !counts_by_log(scenario))
+    else if ((needs & EXPECT_NEEDS_KEYS) != 0 && !counts_by_log(scenario))
         wrong(checking, line,
               "\"%s\": only the statement log knows keys and instants: count log PATH, or expect loads",
               expect->text);
-    if (expect_needs_samples(expect) && !is_with_samples)
+    if ((needs & EXPECT_NEEDS_SAMPLES) != 0 && !is_with_samples)
         wrong(checking, line, "\"%s\": database and queries are needed", expect->text);
-    if (expect_needs_redis(expect) && !has_stack(scenario) && scenario->redis_url[0] == '\0')
+    if ((needs & EXPECT_NEEDS_REDIS) != 0 && !has_stack(scenario) && scenario->redis_url[0] == '\0')
         wrong(checking, line, "\"%s\": redis is needed", expect->text);
     if (expect->figure == EXPECT_STALE && (scenario->write_count == 0 || scenario->version_after[0] == '\0'))
         wrong(checking, line, "\"%s\": a write and a version are needed", expect->text);

@@ -91,9 +91,28 @@ static bool take_seed(struct taking *taking, const struct slot *slot)
 
 /* ---- what takes the whole line ---- */
 
+static const char name_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+
+static bool take_let(struct taking *taking)
+{
+    struct scenario *scenario = taking->scenario;
+    const char *name = words_next(taking->words);
+    if (name == NULL || words_peek(taking->words) == NULL)
+        return false;
+    if (name[0] == '\0' || strlen(name) >= SCENARIO_NAME_BYTES || strspn(name, name_letters) != strlen(name))
+        return words_refuse(taking->why, "a name is written in capital letters, not", name);
+    if (scenario->let_count == SCENARIO_LETS_MAX || scenario_find_let(scenario, name, strlen(name)) != NULL)
+        return words_refuse(taking->why, "a second one, or too many:", name);
+    struct scenario_let *let = &scenario->lets[scenario->let_count];
+    snprintf(let->name, sizeof let->name, "%s", name);
+    snprintf(let->value, sizeof let->value, "%s", words_next(taking->words));
+    scenario->let_count++;
+    return true;
+}
+
 static bool is_setting(const char *word)
 {
-    size_t name_bytes = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    size_t name_bytes = strspn(word, name_letters);
     return name_bytes > 0 && word[name_bytes] == '=';
 }
 
@@ -313,15 +332,20 @@ static const struct directive {
     const char *flag; /* this word, if it is there ... */
     size_t flag_at;   /* ... sets this */
 } directives[] = {
+    {{"let", "NAME VALUE",
+      "${NAME} stands for VALUE in the lines below; --set NAME=VALUE gives it another value"},
+     .take = take_let,
+     .repeats = true},
     {{"title", "TEXT", "of the report"}, .slots = {{TEXT(title)}}},
     {{"stack", "PROCESSES [NAME=value ...]",
-      "private Redis and PostgreSQL, so many processes of catalogd, and their settings"},
+      "a private Redis and PostgreSQL, and so many processes of catalogd with these settings"},
      .take = take_stack},
-    {{"products", "COUNT", "rows in its database, with the ids from 1 (default 5000)"},
+    {{"products", "COUNT", "rows in its database, with ids from 1 (default 5000)"},
      .slots = {{NUMBER(product_count, 100, 99999999)}}},
     {{"vary", "NAME VALUE ...", "the whole scenario once for each value of this setting, one table for all"},
      .take = take_vary},
-    {{"proxy", "redis|postgres ...", "our TCP proxy between the services and that server"},
+    {{"proxy", "redis|postgres ...",
+      "a TCP proxy of ours, which can be broken, between the processes and that server"},
      .take = take_proxy},
     {{"replica", NULL, "a second Redis that follows the first"},
      .flag = "replica",
@@ -329,13 +353,13 @@ static const struct directive {
     {{"target", "HOST:PORT ...", "who is asked, in turn; may be repeated"},
      .take = take_target,
      .repeats = true},
-    {{"database", "URL", "postgresql://user@host:port/name, for --count, --queries, --write and sql"},
+    {{"database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"},
      .slots = {{TEXT(database_url)}}},
     {{"redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"},
      .slots = {{TEXT(redis_url)}}},
     {{"count", "log PATH | statements | sql \"SELECT ...\" | none",
-      "how loads are counted: the server's statement log (log_statement=all), pg_stat_statements, a number "
-      "that only grows; a stack reads its own log"},
+      "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, by a "
+      "number that only grows, or not (default). A stack has its own log"},
      .take = take_count,
      .flag = "count",
      .flag_at = AT(has_count)},
@@ -357,8 +381,9 @@ static const struct directive {
      .take = take_ask,
      .repeats = true},
     {{"burst", "N [connections] [N rounds [every TIME] [pause TIME]]",
-      "N connections, released at one instant (default 1000); again every TIME, or TIME after the end of the "
-      "one before"},
+      "N connections, released at one instant (default 1000); the next round begins every TIME, and a pause "
+      "after the "
+      "end of the one before"},
      .slots = {{.take = take_connections,
                 .at = AT(work.connection_count),
                 .least = 1,
@@ -367,7 +392,9 @@ static const struct directive {
                {TIME(work.every_ms)},
                {TIME(work.pause_ms)}}},
     {{"rate", "N [per second] for TIME [poisson] [over N [connections]]",
-      "N requests a second are due, whatever became of those before; poisson: at random instants"},
+      "or: N requests a second are due, whatever became of those before; poisson: at random instants. A "
+      "request takes "
+      "a free connection, opens one, or waits if there are so many already (default 1000)"},
      .slots = {{.take = take_per_second, .at = AT(work.per_second), .least = 1, .most = 10000000},
                {TIME(work.duration_ms)},
                {NUMBER(work.connection_count, 1, WORK_CONNECTIONS_MAX)}},
@@ -391,18 +418,19 @@ static const struct directive {
     {{"seed", "N", "the same keys and instants again (default 0)"},
      .slots = {{.take = take_seed, .most = UINT32_MAX}}},
     {{"write", "every TIME keys N|N-N sql \"STATEMENT\" [then /PATH]",
-      "changes rows meanwhile; the statement has {key} and returns the new version, then the path is posted "
-      "to"},
+      "changes rows during the run, {key} after {key}. The statement returns the new version; then the path "
+      "is posted to, until it answers with 2xx"},
      .take = take_write,
      .repeats = true},
-    {{"at", "TIME ACTION [for TIME] [as NAME]", "what happens, see below; for TIME: then its opposite"},
+    {{"at", "TIME ACTION [for TIME] [as NAME]",
+      "what happens so long after the start; for TIME: then its opposite; as NAME: what reports call it"},
      .take = take_at,
      .repeats = true},
     {{"on", "load [N] [after TIME] ACTION [for TIME] [as NAME]", "the same, as soon as a load begins"},
      .take = take_on,
      .repeats = true},
     {{"expect", "FIGURE [of PART] OPERATOR VALUE [from TIME to TIME] [in VARIANT]",
-      "what must hold, see below; failed = 0 is expected, too, unless a line is about failed"},
+      "what must hold. \"failed = 0\" is expected, too, unless a line is about failed (in this variant)"},
      .take = take_expect,
      .repeats = true},
 };
@@ -484,11 +512,10 @@ static bool take_arguments(struct walk *walk, bool is_there)
 
 static bool refuse_name(struct taking *taking, const char *name)
 {
-    size_t used =
-        (size_t)snprintf(taking->why, SCENARIO_WHY_BYTES, "unknown: \"%.40s\"; there are: let", name);
+    size_t used = (size_t)snprintf(taking->why, SCENARIO_WHY_BYTES, "unknown: \"%.40s\"; there are:", name);
     for (size_t i = 0; i < DIRECTIVES && used < SCENARIO_WHY_BYTES; i++)
-        used +=
-            (size_t)snprintf(taking->why + used, SCENARIO_WHY_BYTES - used, ", %s", directives[i].shown.name);
+        used += (size_t)snprintf(taking->why + used, SCENARIO_WHY_BYTES - used, "%s %s", i > 0 ? "," : "",
+                                 directives[i].shown.name);
     return false;
 }
 

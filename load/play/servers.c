@@ -69,7 +69,7 @@ static bool log_ends(const struct servers *servers)
     const struct scenario *scenario = servers->scenario;
     bool wanted = false;
     for (size_t i = 0; i < scenario->expect_count; i++)
-        wanted = wanted || expect_needs_ends(&scenario->expects[i]);
+        wanted = wanted || (expect_needs(&scenario->expects[i]) & EXPECT_NEEDS_ENDS) != 0;
     return !wanted || stack_postgres_log_ends(&servers->postgres, true);
 }
 

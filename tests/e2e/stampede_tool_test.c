@@ -207,7 +207,7 @@ static void expect_all_gone(const pid_t *pids, size_t count)
 
 /* ---- words ---- */
 
-static void help_names_every_option_with_its_default(void **state)
+static void help_names_every_option_with_its_default_and_every_word_of_a_scenario(void **state)
 {
     (void)state;
     expect_status(TOOL("--help"), HELD);
@@ -216,6 +216,10 @@ static void help_names_every_option_with_its_default(void **state)
     expect_said("Exit status: 0 everything held; 1 something did not; 2 wrong options");
     expect_status(TOOL("demo", "--help"), HELD);
     expect_said("--requests N");
+    expect_status(TOOL("scenario", "--help"), HELD);
+    expect_said("rate N [per second] for TIME");
+    expect_said("link redis|postgres FAULT");
+    expect_said("loads per expiry");
 }
 
 static void wrong_options_are_refused_one_by_one(void **state)
@@ -806,7 +810,7 @@ static int services_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tool[] = {
-        cmocka_unit_test(help_names_every_option_with_its_default),
+        cmocka_unit_test(help_names_every_option_with_its_default_and_every_word_of_a_scenario),
         cmocka_unit_test(wrong_options_are_refused_one_by_one),
         cmocka_unit_test(a_wrong_scenario_names_file_and_line_of_every_mistake),
         cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),

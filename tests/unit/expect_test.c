@@ -415,18 +415,22 @@ static void the_variant_and_the_needs_are_told(void **state)
     assert_int_equal(expect.to_ms, 2500);
     assert_int_equal(expect.part, EXPECT_PART_URL);
     assert_int_equal(expect.part_number, 0);
-    assert_false(expect_needs_loads(&expect));
-    assert_true(parse("loads per key <= 1", &expect, why));
-    assert_true(expect_needs_loads(&expect) && expect_needs_keys(&expect));
-    assert_true(parse("loads <= 1 from 1s to 2s", &expect, why));
-    assert_true(expect_needs_keys(&expect));
-    assert_true(parse("peak running <= 8", &expect, why));
-    assert_true(expect_needs_samples(&expect) && !expect_needs_loads(&expect));
-    assert_false(expect_needs_ends(&expect));
-    assert_true(parse("loads at once <= 8", &expect, why));
-    assert_true(expect_needs_loads(&expect) && expect_needs_ends(&expect));
-    assert_true(parse("redis commands < 9", &expect, why));
-    assert_true(expect_needs_redis(&expect));
+    assert_int_equal(expect_needs(&expect), 0);
+    static const struct {
+        const char *line;
+        unsigned needs;
+    } table[] = {
+        {"loads <= 1", EXPECT_NEEDS_LOADS},
+        {"loads <= 1 from 1s to 2s", EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS},
+        {"loads per key <= 1", EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS},
+        {"peak running <= 8", EXPECT_NEEDS_SAMPLES},
+        {"loads at once <= 8", EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS | EXPECT_NEEDS_ENDS},
+        {"redis commands < 9", EXPECT_NEEDS_REDIS},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_true(parse(table[i].line, &expect, why));
+        assert_int_equal(expect_needs(&expect), table[i].needs);
+    }
 }
 
 static void a_wrong_expectation_is_refused_with_what_would_be_right(void **state)

@@ -308,7 +308,7 @@ static void every_mistake_is_told_with_its_line(void **state)
                       ":10: on: write: on load\n"
                       ":11: expect: unknown figure \"lodas\"; there are: requests,\n"
                       ":12: a quote is not closed\n"
-                      ":13: let: write: let NAME VALUE\n"
+                      ":13: let: a name is written in capital letters, not \"x\"; write: let NAME VALUE\n"
                       ":14: ${NOWHERE}: there is no line \"let NOWHERE VALUE\" above\n"
                       ":15: at: \"for\" is about what has an opposite\n"
                       ":16: at: write: link redis|postgres\n"
