@@ -13,7 +13,10 @@
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
 #                     saw: SECONDS=60 SEED=1
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
-#   make sim          the core in a simulated fleet under faults: SEEDS=100000
+#   make sim          the core in a simulated fleet under faults: SEEDS=100000. The first 2000 must run as
+#                     tests/sim/courses has it
+#   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
+#   make courses      writes tests/sim/courses anew, after a change that means to change what the core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (an hour): T=fill for names with it
 #   make model        the protocol in the model checker spin, sown bugs too
@@ -46,6 +49,7 @@ endif
 SAN ?=
 SCALE ?= 50000
 SECONDS ?= 60
+SEEDS ?= 100000
 MINUTES ?= 60
 SEED ?= 1
 PREFIX ?= /usr/local
@@ -61,7 +65,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage valgrind chaos soak sim mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all demo run scenarios db test tests fuzz coverage golden valgrind chaos soak sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -249,7 +253,7 @@ db:
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/scripts/*.lua app/*.c sql/*.sql)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/wire/scripts/*.lua app/*.c app/*/*.c sql/*.sql)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -258,6 +262,9 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+
+golden: $(BUILD)/tests/golden/golden_test
+	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
 fuzz:
@@ -272,7 +279,7 @@ $(BUILD)/fuzz: $(call objects,tests/fuzz/fuzz_main.c $(FUZZ_SOURCES) $(FUZZED)) 
 # -O0, so that a branch of the program is one of the source.
 coverage:
 	@$(MAKE) CC=gcc BUILD=build/coverage CFLAGS="-O0 -g --coverage" tests
-	@rm -f build/coverage/guard/*.gcda
+	@find build/coverage -name "*.gcda" -delete
 	@for tests in $(or $(T),tests/unit tests/fuzz tests/fail tests/live); do \
 	    $(MAKE) CC=gcc BUILD=build/coverage CFLAGS="-O0 -g --coverage" T=$$tests test || exit 1; \
 	done
@@ -291,8 +298,17 @@ chaos soak: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
 
+# A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
+COURSE_FILE := tests/sim/courses
 sim: $(BUILD)/sim
+	@$(BUILD)/sim COURSES=$$(wc -l <$(COURSE_FILE)) | diff $(COURSE_FILE) - >$(BUILD)/courses.diff || \
+	    { echo "SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
+	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $(COURSE_FILE): if that is meant," \
+	        "say why in the commit and run make courses"; exit 1; } >&2
 	@$(BUILD)/sim SEEDS=$(SEEDS)
+
+courses: $(BUILD)/sim
+	@$(BUILD)/sim COURSES=2000 >$(COURSE_FILE)
 
 # Are sown bugs found? In the model Redis, and in the core.
 mutants: $(BUILD)/sim
@@ -324,8 +340,8 @@ peers: all
 lab: all
 	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c app/*.c load/*.c load/*/*.c tests/*/*.c guard/example/*.c)
-HEADERS = $(wildcard guard/*.h app/*.h load/*/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
+HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint

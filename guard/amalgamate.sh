@@ -13,21 +13,32 @@ here=$(dirname "$0")
 mkdir -p "$out"
 scripts=$out/guard_scripts.h
 trap 'rm -f "$scripts"' EXIT
-sh "$here/scripts/embed.sh" "$scripts" "$here"/scripts/*.lua
+sh "$here/wire/scripts/embed.sh" "$scripts" "$here"/wire/scripts/*.lua
 cp "$here/guard.h" "$out/guard.h"
 version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
 awk -v here="$here" -v scripts="$scripts" -v version="$version" '
-function emit(path, name,    line, header) {
+# A path in this folder, without its "room/../".
+function plain(path) {
+    while (sub(/[a-z]+\/\.\.\//, "", path))
+        continue
+    return path
+}
+
+function emit(name,    line, header, path, room) {
+    path = name == "guard_scripts.h" ? scripts : here "/" name
+    room = name ~ /\// ? substr(name, 1, index(name, "/")) : ""
     printf "\n/* ======== %s ======== */\n\n", name
     while ((status = (getline line < path)) > 0) {
         if (line ~ /^[ \t]*#[ \t]*include[ \t]+"/) {
             header = line
             sub(/^[^"]*"/, "", header)
             sub(/".*/, "", header)
+            if (header != "guard_scripts.h")
+                header = plain(room header)
             if (header == "guard.h" || header in seen)
                 continue
             seen[header] = 1
-            emit(header == "guard_scripts.h" ? scripts : here "/" header, header)
+            emit(header)
             continue
         }
         print line
@@ -45,10 +56,7 @@ BEGIN {
         print line == "" ? " *" : " * " line
     print " */"
     print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"guard.h\""
-    for (i = 1; i < ARGC; i++) {
-        name = ARGV[i]
-        sub(/.*\//, "", name)
-        emit(ARGV[i], name)
-    }
+    for (i = 1; i < ARGC; i++)
+        emit(substr(ARGV[i], length(here) + 2))
     exit failed
-}' "$here"/*.c >"$out/guard.c"
+}' "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here"/api.c >"$out/guard.c"

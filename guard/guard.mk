@@ -24,8 +24,9 @@ GUARD_LIBS = -lhiredis -luv -pthread
 
 OBJCOPY ?= objcopy
 
-GUARD_SOURCES := $(wildcard $(GUARD_DIR)/*.c)
-GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/scripts/*.lua)
+GUARD_ROOMS := base core redis wire run
+GUARD_SOURCES := $(GUARD_DIR)/api.c $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
+GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
 GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 GUARD_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -I$(GUARD_BUILD)
 
@@ -42,11 +43,12 @@ $(GUARD_PARTS): $(GUARD_OBJECTS)
 	$(AR) rcs $@ $(GUARD_OBJECTS)
 
 $(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c $(GUARD_BUILD)/guard_scripts.h
+	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
 
-$(GUARD_BUILD)/guard_scripts.h: $(GUARD_DIR)/scripts/embed.sh $(GUARD_SCRIPTS)
+$(GUARD_BUILD)/guard_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_SCRIPTS)
 	@mkdir -p $(@D)
-	sh $(GUARD_DIR)/scripts/embed.sh $@ $(GUARD_SCRIPTS)
+	sh $(GUARD_DIR)/wire/scripts/embed.sh $@ $(GUARD_SCRIPTS)
 
 -include $(GUARD_OBJECTS:.o=.d)
 

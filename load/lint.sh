@@ -1,25 +1,160 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# lint.sh - who may include whom: guard/ nothing of ours outside its own folder, app/ only guard/guard.h of
-# guard/ and nothing of load/, load/ nothing of the two; load/lab/ alone sets guard/guard.h beside other locks.
+# lint.sh - which way includes go. Each room, and the rooms it may include; a file may always include its own room.
+#
+#   sh load/lint.sh [--count]      --count prints how many includes there are between rooms, and in how many circles
+#
+# A room is a folder or one file. What is listed here and what is found there must agree: an include of a room that is
+# not named, a circle of files (a .c and its .h are one module) outside guard/core, a header called *_parts.h, and a
+# folder with code that has no line are refused.
 set -u
 
-found=0
-
-# forbid FOLDER PATTERN EXCEPT WHY
-forbid() {
-    bad=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]$2" "$1"/*.[ch] /dev/null | grep -vE "[\"<]$3[\">]")
-    [ -z "$bad" ] || { echo "$bad" >&2; echo "lint: $4" >&2; found=1; }
+rooms() {
+    cat <<'ROOMS'
+guard/guard.h    
+guard/base       guard/guard.h
+guard/core       guard/guard.h guard/base
+guard/redis      guard/guard.h guard/base
+guard/wire       guard/guard.h guard/base guard/core guard/redis
+guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
+guard/api.c      guard/guard.h guard/base guard/core guard/redis guard/wire guard/run
+guard/example    guard/guard.h
+app/base         
+app/pg           app/base
+app/catalog      app/base app/pg guard/guard.h
+app/write        app/base app/pg app/catalog guard/guard.h
+app/http         app/base app/pg app/catalog app/write guard/guard.h
+app/ops          app/base app/pg app/catalog app/write app/http guard/guard.h
+app              app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
+load/base        
+load/stack       load/base
+load/witness     load/base load/stack
+load/herd        load/base load/stack load/witness
+load/report      load/base load/stack load/witness load/herd
+load/play        load/base load/stack load/witness load/herd load/report
+load/bench       load/base load/stack load/witness load/herd load/report load/play
+load/peers       load/base load/stack load/witness load/herd load/report load/play
+load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h
+load             load/base load/stack load/witness load/herd load/report load/play
+ROOMS
 }
 
-none='nothing is excepted'
-forbid guard '(guard|app|load|sql|tests)/' "$none" 'guard/ must be copyable: include its own files by bare name, nothing else of ours'
-forbid guard '\.\./' "$none" 'guard/ must be copyable: nothing above it'
-forbid app 'guard/' 'guard/guard\.h' 'app/ may use only guard/guard.h of guard/'
-forbid app '(load|tests)/' "$none" 'app/ may not include load/ or tests/'
-for folder in load load/base load/stack load/herd load/witness load/report load/play load/bench load/peers; do
-    forbid $folder '(guard|app|tests)/' "$none" 'load/ speaks HTTP, Redis and SQL only'
-done
-forbid load/lab 'guard/' 'guard/guard\.h' 'load/lab/ may use only guard/guard.h of guard/'
-forbid load/lab '(app|tests)/' "$none" 'load/lab/ may not include app/ or tests/'
-exit $found
+# redis/ shows one face to the rest of guard/.
+face='guard/redis/redis.h'
+
+git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
+    [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' "$file" || echo "$file:0:"
+done | awk -v rooms="$(rooms)" -v face="$face" -v counting="${1:-}" '
+function refuse(text) {
+    print "lint: " text > "/dev/stderr"
+    bad = 1
+}
+
+# The longest line of the list that this file is in.
+function room_of(file,    path) {
+    for (path = file; path != ""; path = path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "")
+        if (path in may)
+            return path
+    return ""
+}
+
+function plain(path) {
+    while (sub(/[^\/.]+\/\.\.\//, "", path))
+        continue
+    return path
+}
+
+function target_of(file, name,    beside) {
+    beside = plain(substr(file, 1, match(file, /[^\/]*$/) - 1) name)
+    return beside in files ? beside : name in files ? name : ""
+}
+
+function module_of(file) {
+    sub(/\.[ch]$/, "", file)
+    return file
+}
+
+# Depth first: a module that is met again while it is open closes a circle.
+function visit(module,    i, n, next_ones) {
+    state[module] = "open"
+    path[++depth] = module
+    n = split(arrows[module], next_ones, " ")
+    for (i = 1; i <= n; i++) {
+        if (state[next_ones[i]] == "open")
+            tell_circle(next_ones[i])
+        else if (state[next_ones[i]] == "")
+            visit(next_ones[i])
+    }
+    depth--
+    state[module] = "done"
+}
+
+function tell_circle(from,    i, text, on) {
+    circles++
+    for (i = 1; i <= depth; i++) {
+        on = on || path[i] == from
+        if (on)
+            text = text path[i] " -> "
+    }
+    if (!counting)
+        refuse("a circle of files: " text from)
+}
+
+BEGIN {
+    count = split(rooms, lines, "\n")
+    for (i = 1; i <= count; i++) {
+        n = split(lines[i], words, " ")
+        may[words[1]] = " " words[1] " "
+        for (j = 2; j <= n; j++)
+            may[words[1]] = may[words[1]] words[j] " "
+    }
+}
+
+{
+    split($0, part, ":")
+    files[part[1]] = 1
+    name = $0
+    if (part[2] == 0)
+        next
+    sub(/^[^"]*"/, "", name)
+    sub(/".*/, "", name)
+    from[++total] = part[1]
+    at[total] = part[1] ":" part[2]
+    to[total] = name
+}
+
+END {
+    for (file in files) {
+        if (room_of(file) == "")
+            refuse(file " is in no room of load/lint.sh")
+        if (file ~ /_parts\.h$/)
+            refuse(file ": say what it is a header of; parts are not a module")
+    }
+    for (i = 1; i <= total; i++) {
+        target = target_of(from[i], to[i])
+        if (target == "" || target == from[i])
+            continue
+        here = room_of(from[i])
+        there = room_of(target)
+        if (here != there)
+            between++
+        if (!index(may[here], " " there " ")) {
+            wrong++
+            refuse(at[i] ": " here " may not include " there ", which is " to[i])
+        }
+        if (there == "guard/redis" && here != there && target != face)
+            refuse(at[i] ": guard/redis shows " face " to others, and nothing else")
+        a = module_of(from[i])
+        b = module_of(target)
+        if (a != b && here != "guard/core" && !((a, b) in known)) {
+            known[a, b] = 1
+            arrows[a] = arrows[a] " " b
+        }
+    }
+    for (module in arrows)
+        if (state[module] == "")
+            visit(module)
+    if (counting)
+        printf "%d includes between rooms, %d of them against the list; %d circles of files\n", between, wrong, circles
+    exit bad
+}'

@@ -4,6 +4,7 @@
 
 #include "load/base/http_parse.h"
 #include "load/base/net.h"
+#include "load/base/text.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,32 +14,6 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 16384 };
-
-/* A growing text; NUL-terminated once something was added. Out of memory ends the program: it is a tester. */
-struct text {
-    char *bytes;
-    size_t count, capacity;
-};
-
-static void text_add(void *context, const char *bytes, size_t count)
-{
-    struct text *text = context;
-    if (text->count + count + 1 > text->capacity) {
-        text->capacity = (text->count + count + 1) * 2;
-        text->bytes = realloc(text->bytes, text->capacity);
-        if (text->bytes == NULL)
-            abort();
-    }
-    if (count > 0)
-        memcpy(text->bytes + text->count, bytes, count);
-    text->count += count;
-    text->bytes[text->count] = '\0';
-}
-
-static void text_add_line(struct text *text, const char *line)
-{
-    text_add(text, line, strlen(line));
-}
 
 /* A connected socket, or -1. */
 static int connect_by(const char *host, uint16_t port, uint64_t end_us)
@@ -145,12 +120,17 @@ static enum http_outcome exchange(const struct http_request *request, struct htt
     return outcome;
 }
 
+static void on_body(void *context, const char *bytes, size_t count)
+{
+    text_add(context, bytes, count);
+}
+
 bool http_ask(const struct http_request *request, struct http_answer *out)
 {
     struct text body = {.bytes = NULL};
     struct http_parse parse;
     uint64_t begin_us = net_now_us();
-    http_parse_init(&parse, text_add, &body);
+    http_parse_init(&parse, on_body, &body);
     http_parse_next(&parse, request->method != NULL && strcmp(request->method, "HEAD") == 0);
     enum http_outcome outcome = exchange(request, &parse);
     text_add(&body, NULL, 0);
@@ -175,10 +155,7 @@ void http_answer_clear(struct http_answer *answer)
 
 const char *http_header(const struct http_answer *answer, const char *name, char *value, size_t value_bytes)
 {
-    size_t count = 0;
-    const char *found = answer->head != NULL ? http_parse_header(answer->head, name, &count) : NULL;
-    snprintf(value, value_bytes, "%.*s", found != NULL ? (int)count : 0, found != NULL ? found : "");
-    return value;
+    return http_parse_value(answer->head, name, value, value_bytes);
 }
 
 void http_raw_ask(const char *host, uint16_t port, const char *bytes, size_t count, uint32_t deadline_ms,

@@ -2,6 +2,7 @@
 /* http_parse.c - see http_parse.h. */
 #include "load/base/http_parse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -51,6 +52,14 @@ const char *http_parse_header(const char *head, const char *name, size_t *count)
         return value;
     }
     return NULL;
+}
+
+const char *http_parse_value(const char *head, const char *name, char *value, size_t value_bytes)
+{
+    size_t count = 0;
+    const char *found = head != NULL ? http_parse_header(head, name, &count) : NULL;
+    snprintf(value, value_bytes, "%.*s", (int)count, found != NULL ? found : "");
+    return value;
 }
 
 /* Is the word one of the header's, which commas separate? */

@@ -70,4 +70,7 @@ void http_parse_end(struct http_parse *parse);
  */
 const char *http_parse_header(const char *head, const char *name, size_t *count);
 
+/* The value as a text, cut to fit; "" if there is no such header, or no head (NULL). Returns `value`. */
+const char *http_parse_value(const char *head, const char *name, char *value, size_t value_bytes);
+
 #endif

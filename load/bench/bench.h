@@ -27,7 +27,7 @@
 #ifndef LOAD_BENCH_BENCH_H
 #define LOAD_BENCH_BENCH_H
 
-#include "load/base/burst.h"
+#include "load/herd/burst.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* pace.c - see pace.h. */
 #include "load/bench/pace.h"
 
-#include "load/base/burst.h"
+#include "load/base/rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,18 +65,12 @@ bool pace_run(const struct pace *pace, struct records *records, struct herd_stra
     return pace_begin(pace, &herd, &begin_us, why) && herd_end(&herd, records, strain, why);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* What so few cannot show is no number, which reaches no goal. */
 static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
 {
-    if (count < burst_percentile_least(percent))
+    if (count < rank_percentile_least(percent))
         return NAN;
-    return (double)burst_percentile(sorted_us, count, percent) / 1e3;
+    return (double)rank_percentile(sorted_us, count, percent) / 1e3;
 }
 
 bool pace_latencies(const struct records *records, uint64_t from_us, uint64_t to_us, struct latencies *out)
@@ -93,7 +87,7 @@ bool pace_latencies(const struct records *records, uint64_t from_us, uint64_t to
         if (record->outcome == RECORD_ANSWERED && record->status == 200)
             times_us[count++] = record->end_us;
     }
-    qsort(times_us, count, sizeof *times_us, by_value);
+    rank_sort(times_us, count);
     *out = (struct latencies){.count = count,
                               .p50_ms = rank_ms(times_us, count, 50),
                               .p99_ms = rank_ms(times_us, count, 99),

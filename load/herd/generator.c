@@ -24,7 +24,10 @@ static const uint64_t BELL = UINT64_MAX;
 /* errno is part of the reason. */
 static _Noreturn void die(const struct herd_job *job, const char *what)
 {
-    snprintf(job->shared->posts[job->index].error, WORK_WHY_BYTES, "%s: %s", what, strerror(errno));
+    char *error = job->shared->posts[job->index].error;
+    snprintf(error, WORK_WHY_BYTES, "%s: %s", what, strerror(errno));
+    if (job->bell == -1) /* no herd reads it */
+        fprintf(stderr, "burst: %s\n", error);
     _exit(1);
 }
 
@@ -178,34 +181,52 @@ static void lists_init(struct generator *generator)
     }
 }
 
-static void epoll_init(struct generator *generator)
+/* Edge-triggered: nobody ever reads the bell, and everybody hears each ring. */
+static bool hear_bell(const struct generator *generator)
 {
-    /* Edge-triggered: nobody ever reads the bell, and everybody hears each ring. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = BELL};
-    generator->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (generator->epoll == -1 ||
-        epoll_ctl(generator->epoll, EPOLL_CTL_ADD, generator->job->bell, &event) == -1)
-        die(generator->job, "epoll");
+    return generator->job->bell == -1 ||
+           epoll_ctl(generator->epoll, EPOLL_CTL_ADD, generator->job->bell, &event) == 0;
 }
 
-static bool generator_init(struct generator *generator, const struct herd_job *job)
+bool generator_init(struct generator *generator, const struct herd_job *job)
 {
     const struct work *work = job->work;
     generator->job = job;
     generator->work = work;
     generator->post = &job->shared->posts[job->index];
+    generator->schedstat = -1;
+    generator->epoll = epoll_create1(EPOLL_CLOEXEC);
     generator->link_count = (uint32_t)work_part(work->connection_count, job->index, work->generator_count);
     generator->links = calloc(generator->link_count, sizeof *generator->links);
     generator->places = calloc((size_t)job->slot_count + 1, sizeof *generator->places);
     generator->buffer = malloc(GENERATOR_READ_BYTES);
-    if (generator->links == NULL || generator->places == NULL || generator->buffer == NULL ||
-        !ask_init(generator))
+    if (generator->links == NULL || generator->places == NULL || generator->buffer == NULL)
         return false;
-    generator->schedstat = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     lists_init(generator);
-    epoll_init(generator);
+    if (generator->epoll == -1 || !hear_bell(generator) || !ask_init(generator))
+        return false;
     work_chooser_init(&generator->chooser, work, job->index, work->generator_count);
     return true;
+}
+
+/* Descriptors that are 0 were never opened. */
+void generator_clear(struct generator *generator)
+{
+    for (uint32_t i = 0; generator->links != NULL && i < generator->link_count; i++) {
+        if (generator->links[i].fd > 0)
+            close(generator->links[i].fd);
+        http_parse_clear(&generator->links[i].parse);
+    }
+    for (size_t i = 0; i < WORK_TARGETS_MAX; i++)
+        free(generator->endings[i].text);
+    if (generator->epoll > 0)
+        close(generator->epoll);
+    if (generator->schedstat > 0)
+        close(generator->schedstat);
+    free(generator->links);
+    free(generator->places);
+    free(generator->buffer);
 }
 
 /* Aborted: what is under way is cut, what waits has not been sent. */
@@ -234,9 +255,9 @@ _Noreturn void generator_run(const struct herd_job *job)
     setpriority(PRIO_PROCESS, 0, BEFORE_OTHERS); /* where that is allowed */
     prctl(PR_SET_TIMERSLACK, 1UL);               /* ns; otherwise every wait may be 50 us too long */
     struct generator *generator = calloc(1, sizeof *generator);
-    if (generator != NULL && generator_init(generator, job))
-        work_through(generator);
-    else
+    if (generator == NULL || !generator_init(generator, job))
         die(job, "memory");
+    generator->schedstat = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+    work_through(generator);
     _exit(0); /* the kernel takes back what is still open */
 }

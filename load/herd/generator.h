@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * generator.h - one process full of clients: an epoll loop over its share of the connections and requests.
+ * generator.h - one thread full of clients: an epoll loop over its share of the connections and requests. A herd has
+ * one in each of its processes (generator_run()), a burst (burst.h) has one to itself.
  *
  * Slots: the requests of a generator are numbered in the order in which they are due; record, lateness and place of
  * request n are element n of three arrays. A slot:
@@ -90,13 +91,23 @@ struct generator_shape {
     void (*freed)(struct generator *generator, struct link *link);
 };
 
+/* What a burst wants beside its records; all zeros: nothing. */
+struct generator_hooks {
+    /* The path of a slot's request instead of the work's URLs; lent until the next call. */
+    const char *(*path_of)(void *context, uint32_t slot);
+    void *context;
+    uint32_t leave_count; /* these first slots hang up after leave_ms, too */
+};
+
 struct generator {
+    struct generator_hooks hooks;
     const struct herd_job *job;
     const struct work *work;
     struct herd_post *post; /* its own */
     const struct generator_shape *shape;
-    int epoll; /* owned, like all below that is a pointer or a descriptor */
-    int schedstat;
+    int epoll;         /* owned, like all below that is a pointer or a descriptor */
+    int schedstat;     /* a herd's only; or -1 */
+    int connect_error; /* burst: errno of the last connection that could not be opened */
 
     struct link *links;
     uint32_t link_count;
@@ -135,6 +146,11 @@ struct generator {
 
 /* Does the work and ends the process. */
 _Noreturn void generator_run(const struct herd_job *job);
+
+/* The same without a process of its own. Of `generator` the hooks are the caller's to set, the rest is zeros; false: no
+ * memory, no descriptor. Everything is lent until generator_clear(), which must follow in either case. */
+bool generator_init(struct generator *generator, const struct herd_job *job);
+void generator_clear(struct generator *generator);
 
 /* Waits for events until `until_us` at most; handles them, and what ran out of time. */
 void generator_turn(struct generator *generator, uint64_t until_us);
@@ -181,6 +197,13 @@ void link_fail(struct generator *generator, struct link *link, enum record_outco
 
 void generator_rate(struct generator *generator);
 void generator_burst(struct generator *generator);
+
+/* generator_burst.c, a round by its parts: which slot the link asks next, its record says where; */
+void round_place(struct generator *generator, struct link *link, uint32_t slot);
+/* connects who is missing, as long as connect_limit_ms allows; */
+void round_connect(struct generator *generator);
+/* all ask at once; those who could not be connected fail. */
+void round_ask(struct generator *generator, uint64_t begin_us);
 
 /* generator_rate.c: takes the first slot off a queue that is not empty. */
 uint32_t slot_queue_take(struct generator *generator, struct slot_queue *queue);

@@ -143,7 +143,14 @@ static char *append_number(char *to, uint32_t number)
     return append(to, digits + sizeof digits - count, count);
 }
 
-static size_t write_request(struct generator *generator, const struct record *record)
+static char *write_path_of(struct generator *generator, uint32_t slot)
+{
+    static const char method[] = "GET ";
+    const char *path = generator->hooks.path_of(generator->hooks.context, slot);
+    return append(append(generator->request, method, sizeof method - 1), path, strlen(path));
+}
+
+static char *write_url(struct generator *generator, const struct record *record)
 {
     const struct work_url *url = &generator->work->urls[record->url];
     char *end = append(generator->request, generator->openings[record->url].text,
@@ -152,13 +159,23 @@ static size_t write_request(struct generator *generator, const struct record *re
         const char *rest = url->path + url->key_at + url->key_bytes;
         end = append(append_number(end, record->key), rest, strlen(rest));
     }
+    return end;
+}
+
+static size_t write_request(struct generator *generator, uint32_t slot)
+{
+    const struct record *record = &generator->job->records[slot];
+    char *end =
+        generator->hooks.path_of != NULL ? write_path_of(generator, slot) : write_url(generator, record);
     end = append(end, generator->endings[record->target].text, generator->endings[record->target].count);
     return (size_t)(end - generator->request);
 }
 
 /* Exactly leave_percent of a hundred, evenly spread. */
-static bool is_to_leave(struct generator *generator)
+static bool is_to_leave(struct generator *generator, uint32_t slot)
 {
+    if (slot < generator->hooks.leave_count)
+        return true;
     generator->leave_hundredths += generator->work->leave_percent;
     if (generator->leave_hundredths < 100)
         return false;
@@ -169,8 +186,8 @@ static bool is_to_leave(struct generator *generator)
 void link_ask(struct generator *generator, struct link *link)
 {
     struct record *record = &generator->job->records[link->slot];
-    size_t count = write_request(generator, record);
-    bool leaves = is_to_leave(generator);
+    size_t count = write_request(generator, link->slot);
+    bool leaves = is_to_leave(generator, link->slot);
     uint64_t now_us = net_now_us();
     link->state = LINK_ASKED;
     link->until_us = now_us + (uint64_t)generator->work->leave_ms * 1000;

@@ -11,6 +11,8 @@
 #include "load/base/net.h"
 #include "load/herd/generator.h"
 
+#include <errno.h>
+
 enum {
     CONNECTING_MAX = 256, /* at a time, all generators together: below any listener's backlog */
     CONNECT_TRIES = 3,
@@ -39,6 +41,8 @@ static void burst_freed(struct generator *generator, struct link *link)
     (void)generator, (void)link; /* the next round will need it */
 }
 
+static const struct generator_shape shape = {burst_connected, burst_failed, burst_freed};
+
 /* ---- before the barrier ---- */
 
 /* The links of list `none` are those to be opened. */
@@ -47,33 +51,40 @@ static void open_missing(struct generator *generator)
     uint32_t limit = CONNECTING_MAX / generator->work->generator_count;
     while (generator->connecting.count < limit && generator->none.count > 0) {
         struct link *link = TAILQ_FIRST(&generator->none.queue);
-        if (!link_open(generator, link, link->target, link->slot))
+        if (!link_open(generator, link, link->target, link->slot)) {
+            generator->connect_error = errno;
             burst_failed(generator, link, RECORD_REFUSED);
+        }
     }
 }
 
-static void choose_all(struct generator *generator, uint32_t round)
+void round_place(struct generator *generator, struct link *link, uint32_t slot)
+{
+    uint8_t target = generator->job->records[slot].target;
+    link->tries = 0;
+    link->failure = RECORD_UNCONNECTED;
+    if (link->state == LINK_IDLE && link->target != target)
+        link_drop(generator, link);
+    link->slot = slot;
+    link->target = target;
+    if (link->state == LINK_NONE)
+        link_move(link, &generator->none);
+}
+
+static void place_all(struct generator *generator, uint32_t round)
 {
     for (uint32_t i = 0; i < generator->link_count; i++) {
-        struct link *link = &generator->links[i];
         uint32_t slot = round * generator->link_count + i;
         record_choose(generator, slot);
-        uint8_t target = generator->job->records[slot].target;
-        if (link->state == LINK_IDLE && link->target != target)
-            link_drop(generator, link);
-        link->slot = slot;
-        link->target = target;
-        link->tries = 0;
-        link->failure = RECORD_UNCONNECTED;
-        if (link->state == LINK_NONE)
-            link_move(link, &generator->none);
+        round_place(generator, &generator->links[i], slot);
     }
 }
 
-static void prepare(struct generator *generator, uint32_t round)
+void round_connect(struct generator *generator)
 {
     uint64_t end_us = net_now_us() + (uint64_t)generator->work->connect_limit_ms * 1000;
-    choose_all(generator, round);
+    generator->shape = &shape;
+    generator->connect_error = ETIMEDOUT;
     open_missing(generator);
     while (generator->none.count + generator->connecting.count > 0 && net_now_us() < end_us &&
            !generator_is_aborted(generator)) {
@@ -128,13 +139,18 @@ static void ask_at(struct generator *generator, struct link *link, uint64_t begi
     record_end(generator, slot, (enum record_outcome)link->failure);
 }
 
+void round_ask(struct generator *generator, uint64_t begin_us)
+{
+    for (uint32_t i = 0; i < generator->link_count && !generator_is_aborted(generator); i++)
+        ask_at(generator, &generator->links[i], begin_us);
+}
+
 static void run_round(struct generator *generator, uint64_t begin_us)
 {
     while (net_now_us() < begin_us)
         ;
     generator_meter_start(generator);
-    for (uint32_t i = 0; i < generator->link_count && !generator_is_aborted(generator); i++)
-        ask_at(generator, &generator->links[i], begin_us);
+    round_ask(generator, begin_us);
     while (generator->unended > 0 && !generator_is_aborted(generator))
         generator_turn(generator, UINT64_MAX);
     generator_meter_stop(generator);
@@ -142,12 +158,11 @@ static void run_round(struct generator *generator, uint64_t begin_us)
 
 void generator_burst(struct generator *generator)
 {
-    static const struct generator_shape shape = {burst_connected, burst_failed, burst_freed};
     const struct herd_job *job = generator->job;
     uint64_t done_us = 0;
-    generator->shape = &shape;
     for (uint32_t round = 0; round < generator->work->round_count; round++) {
-        prepare(generator, round);
+        place_all(generator, round);
+        round_connect(generator);
         atomic_store(&generator->post->stage, HERD_READY);
         atomic_store(&generator->post->done_us, done_us);
         herd_next_round(job->shared, generator->work, done_us, job->bell);

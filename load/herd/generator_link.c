@@ -102,6 +102,7 @@ void link_connected(struct generator *generator, struct link *link)
     if (error == 0 && epoll_ctl(generator->epoll, EPOLL_CTL_MOD, link->fd, &event) == -1)
         error = errno;
     if (error != 0) {
+        generator->connect_error = error;
         link_drop(generator, link);
         generator->shape->failed(generator, link, error == ETIMEDOUT ? RECORD_UNCONNECTED : RECORD_REFUSED);
         return;

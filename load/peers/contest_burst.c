@@ -13,12 +13,6 @@ static const enum figure figures[] = {FIGURE_ORIGIN_CALLS, FIGURE_GOOD, FIGURE_P
                                       FIGURE_P999,         FIGURE_MAX,  FIGURE_RATE, FIGURE_CPU,
                                       FIGURE_REDIS,        FIGURE_COUNT};
 
-static const enum record_outcome outcomes[BURST_OUTCOMES] = {
-    [BURST_ANSWERED] = RECORD_ANSWERED, [BURST_UNCONNECTED] = RECORD_UNCONNECTED,
-    [BURST_RESET] = RECORD_RESET,       [BURST_TIMEOUT] = RECORD_TIMEOUT,
-    [BURST_BAD] = RECORD_RUBBISH,       [BURST_LEFT] = RECORD_LEFT,
-};
-
 static bool open_burst(struct peer *peer, const char *path, struct burst **burst)
 {
     static struct burst_target targets[PEER_INSTANCES]; /* lent until the burst is closed */
@@ -39,10 +33,10 @@ static void judge(const struct burst *burst, uint64_t body_bytes, struct score *
     static uint64_t times_us[REQUESTS];
     size_t answered = 0, good = 0;
     for (size_t i = 0; i < REQUESTS; i++) {
-        if (answers[i].outcome == BURST_ANSWERED)
+        if (answers[i].outcome == RECORD_ANSWERED)
             times_us[answered++] = answers[i].end_us - answers[i].sent_us;
-        good += score_tally(score, outcomes[answers[i].outcome], answers[i].status,
-                            answers[i].body_bytes == body_bytes);
+        good +=
+            score_tally(score, answers[i].outcome, answers[i].status, answers[i].body_bytes == body_bytes);
     }
     struct burst_summary summary;
     burst_summarise(burst, &summary);

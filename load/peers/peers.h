@@ -22,7 +22,7 @@
 #ifndef LOAD_PEERS_PEERS_H
 #define LOAD_PEERS_PEERS_H
 
-#include "load/base/burst.h"
+#include "load/herd/burst.h"
 #include "load/peers/figures.h"
 #include "load/stack/stack.h"
 

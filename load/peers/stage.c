@@ -2,6 +2,7 @@
 /* stage.c - what the contests share: the servers all peers have in common, the meters, the counting. */
 #include "load/base/http.h"
 #include "load/base/net.h"
+#include "load/base/rank.h"
 #include "load/bench/usage.h"
 #include "load/peers/peers.h"
 
@@ -154,26 +155,18 @@ void stage_shares(const struct stage *stage, const struct peer *peer, struct met
         spread_add(redis_share, redis_us / each);
 }
 
-static int by_value(const void *a, const void *b)
+static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
 {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-/* Nearest rank, in integers: 99.9 % of 1 000 is the 999th. */
-static double rank_ms(const uint64_t *sorted_us, size_t count, size_t per_mille)
-{
-    size_t rank = (count * per_mille + 999) / 1000;
-    return count > 0 ? (double)sorted_us[rank > 0 ? rank - 1 : 0] / 1e3 : 0;
+    return (double)rank_percentile(sorted_us, count, percent) / 1e3;
 }
 
 void score_latencies(struct score *score, uint64_t *times_us, size_t count)
 {
-    qsort(times_us, count, sizeof *times_us, by_value);
-    spread_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 500));
-    spread_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 990));
-    spread_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 999));
-    spread_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 1000));
+    rank_sort(times_us, count);
+    spread_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 50));
+    spread_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 99));
+    spread_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 99.9));
+    spread_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 100));
 }
 
 bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body)

@@ -2,7 +2,7 @@
 /* expect_judge.c - what a run shows about an expectation; see expect.h. */
 #include "load/play/expect.h"
 
-#include "load/base/burst.h"
+#include "load/base/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,16 +102,10 @@ static void measure_requests(const struct expect *expect, const struct expect_so
             "nothing was served, not one answer is below 400; where a 4xx is right, expect that status";
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
 static void refuse_few(const struct expect *expect, size_t count, struct figure *out)
 {
-    uint64_t least = burst_percentile_least(expect->percentile);
+    uint64_t least = rank_percentile_least(expect->percentile);
     if (expect->figure == EXPECT_MEAN || count >= least)
         return;
     snprintf(out->why, sizeof out->why, "it takes %llu answers, and there are %zu", (unsigned long long)least,
@@ -135,14 +129,14 @@ static bool measure_latency(const struct expect *expect, const struct expect_sou
             sum += (double)record->end_us;
         }
     }
-    qsort(latencies_us, count, sizeof *latencies_us, by_size);
+    rank_sort(latencies_us, count);
     out->kind = TIME;
     if (count == 0)
         out->unknown = "no such request was answered";
     else if (expect->figure == EXPECT_MEAN)
         out->value = sum / (double)count;
     else
-        out->value = (double)burst_percentile(latencies_us, count, expect->percentile);
+        out->value = (double)rank_percentile(latencies_us, count, expect->percentile);
     if (count > 0)
         refuse_few(expect, count, out);
     free(latencies_us);

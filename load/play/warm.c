@@ -2,7 +2,7 @@
 /* warm.c - see warm.h. */
 #include "load/play/warm.h"
 
-#include "load/base/burst.h"
+#include "load/herd/burst.h"
 
 #include <netdb.h>
 #include <stdio.h>

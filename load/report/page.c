@@ -11,24 +11,13 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-/* Takes the item; the list is NULL from the first one on that it could not take. */
-static void append(json_t **list, json_t *item)
-{
-    if (*list == NULL) {
-        json_decref(item);
-    } else if (json_array_append_new(*list, item) != 0) {
-        json_decref(*list);
-        *list = NULL;
-    }
-}
-
 static json_t *row_to_json(const struct sheet_row *row, size_t column_count)
 {
     static const char *const weights[] = {
-        [SHEET_PART] = "part", [SHEET_WHOLE] = "whole", [SHEET_HEADLINE] = "headline"};
+        [FIELD_PART] = "part", [FIELD_WHOLE] = "whole", [FIELD_HEADLINE] = "headline"};
     json_t *cells = json_array();
     for (size_t i = 0; i < column_count; i++)
-        append(&cells, json_string(row->cells[i]));
+        json_append(&cells, json_string(row->cells[i]));
     return json_pack("{s:s, s:s, s:o}", "label", row->label, "weight", weights[row->weight], "cells", cells);
 }
 
@@ -41,10 +30,10 @@ static json_t *sheet_to_json(const struct report *report)
     json_t *rows = json_array(), *failed = json_array();
     sheet_fill(sheet, report);
     for (size_t i = 0; i < sheet->row_count; i++)
-        append(&rows, row_to_json(&sheet->rows[i], report->result_count));
+        json_append(&rows, row_to_json(&sheet->rows[i], report->result_count));
     free(sheet);
     for (size_t i = 0; i < report->result_count; i++)
-        append(&failed, json_integer((json_int_t)result_failed(report->results[i])));
+        json_append(&failed, json_integer((json_int_t)result_failed(report->results[i])));
     return json_pack("{s:o, s:o, s:i}", "rows", rows, "failed", failed, "columns", (int)SHEET_COLUMNS);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* result.c - see result.h: a result's life, what is simply counted, marks, and a report's life. */
+/* result.c - see result.h: a result's life, what is simply counted, stale answers, marks, and a report's life. */
 #include "load/report/result.h"
 
-#include "load/report/result_parts.h"
+#include "load/report/result_expiries.h"
+#include "load/report/result_latency.h"
 #include "load/report/result_text.h"
 
 #include <assert.h>
@@ -24,14 +25,14 @@ bool result_supports(uint64_t count, uint32_t per_10000)
 
 /* ---- what is counted ---- */
 
-uint64_t source_offset_us(const struct result_source *source, uint64_t instant_us)
+uint64_t result_offset_us(const struct result_source *source, uint64_t instant_us)
 {
     return instant_us > source->begin_us ? instant_us - source->begin_us : 0;
 }
 
-uint32_t source_offset_ms(const struct result_source *source, uint64_t instant_us)
+uint32_t result_offset_ms(const struct result_source *source, uint64_t instant_us)
 {
-    uint64_t ms = source_offset_us(source, instant_us) / 1000;
+    uint64_t ms = result_offset_us(source, instant_us) / 1000;
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
@@ -44,7 +45,7 @@ static void count_requests(const struct records *records, struct result *out)
             out->outcomes[record->outcome]++;
         if (record->outcome != RECORD_ANSWERED)
             continue;
-        out->statuses[record->status < 600 ? record->status : 0]++;
+        out->statuses[record->status < RESULT_STATUSES ? record->status : 0]++;
         out->caches[record->cache < RECORD_CACHES ? record->cache : RECORD_CACHE_OTHER]++;
     }
 }
@@ -54,7 +55,7 @@ static bool is_failure(size_t outcome)
     return outcome != RECORD_ANSWERED && outcome != RECORD_LEFT && outcome != RECORD_CUT;
 }
 
-bool record_failed(const struct record *record)
+bool result_record_failed(const struct record *record)
 {
     return record->outcome == RECORD_ANSWERED ? record->status >= 500 : is_failure(record->outcome);
 }
@@ -64,7 +65,7 @@ uint64_t result_failed(const struct result *result)
     uint64_t failed = result->statuses[0];
     for (size_t i = 0; i < RECORD_OUTCOMES; i++)
         failed += is_failure(i) ? result->outcomes[i] : 0;
-    for (size_t i = 500; i < sizeof result->statuses / sizeof *result->statuses; i++)
+    for (size_t i = 500; i < RESULT_STATUSES; i++)
         failed += result->statuses[i];
     return failed;
 }
@@ -75,7 +76,7 @@ static uint64_t last_end_us(const struct result_source *source)
     uint64_t answered_us = 0, any_us = 0;
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
-        uint64_t end_us = source_offset_us(source, record->due_us) + record->end_us;
+        uint64_t end_us = result_offset_us(source, record->due_us) + record->end_us;
         if (record->outcome == RECORD_ANSWERED && end_us > answered_us)
             answered_us = end_us;
         if (end_us > any_us)
@@ -90,7 +91,7 @@ static double offered_per_s(const struct result_source *source)
     const struct records *records = source->records;
     double span_us = (double)source->work->duration_ms * 1e3;
     if (source->is_partial && records->count > 0)
-        span_us = (double)source_offset_us(source, records->at[records->count - 1].due_us);
+        span_us = (double)result_offset_us(source, records->at[records->count - 1].due_us);
     return span_us > 0 ? (double)records->count / span_us * 1e6 : 0;
 }
 
@@ -122,14 +123,79 @@ static void describe(const struct result_source *source, struct result *out)
                sizeof out->strain.verdict, false);
 }
 
+/* ---- answers older than a version whose write was over before the request was sent ---- */
+
+static int by_end(const void *a, const void *b)
+{
+    const struct result_write *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key > right->key ? 1 : -1;
+    return (left->over_us > right->over_us) - (left->over_us < right->over_us);
+}
+
+/* Each write then has the newest version that its key had reached when it was over. */
+static void carry_versions(struct result_write *writes, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (writes[i].key == writes[i - 1].key && writes[i].version < writes[i - 1].version)
+            writes[i].version = writes[i - 1].version;
+    }
+}
+
+/* How many writes stand before those of the key that were over at the instant or later. */
+static size_t count_before(const struct result_write *writes, size_t count, uint32_t key, uint64_t instant_us)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct result_write *write = &writes[middle];
+        if (write->key < key || (write->key == key && write->over_us < instant_us))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The newest version that the answer must have; 0: nobody knows. */
+static uint32_t version_due(const struct record *record, const struct result_write *writes, size_t count)
+{
+    if (record->outcome != RECORD_ANSWERED || record->version == 0)
+        return 0;
+    size_t before = count_before(writes, count, record->key, record->due_us + record->sent_us);
+    return before > 0 && writes[before - 1].key == record->key ? writes[before - 1].version : 0;
+}
+
+static bool count_stale(const struct result_source *source, struct result *out)
+{
+    out->write_count = source->write_count;
+    if (source->write_count == 0)
+        return true;
+    struct result_write *writes = calloc(source->write_count, sizeof *writes);
+    if (writes == NULL)
+        return false;
+    memcpy(writes, source->writes, source->write_count * sizeof *writes);
+    qsort(writes, source->write_count, sizeof *writes, by_end);
+    carry_versions(writes, source->write_count);
+    for (size_t i = 0; i < source->records->count; i++) {
+        const struct record *record = &source->records->at[i];
+        uint32_t due = version_due(record, writes, source->write_count);
+        out->has_writes = out->has_writes || due > 0;
+        out->stale_answers += due > record->version;
+    }
+    free(writes);
+    return true;
+}
+
+/* ---- a result's life ---- */
+
 bool result_make(const struct result_source *source, struct result *out)
 {
     memset(out, 0, sizeof *out);
     describe(source, out);
     count_requests(source->records, out);
     count_time(source, out);
-    if (latency_make(source, out) && slices_make(source, out) && loads_make(source, out) &&
-        stale_make(source, out))
+    if (latency_make(source, out) && expiries_make(source, out) && count_stale(source, out))
         return true;
     result_clear(out);
     return false;

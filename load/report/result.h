@@ -3,9 +3,11 @@
  * result.h - everything that one run showed, and a report: several of them, side by side.
  *
  *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c    the terminal
- *                                                                ^           +--> result_json.c     a file
- *                                                                |           +--> result_compare.c  then and now
- *                                                                +-----------+--> page.c            one HTML page
+ *                                          |                     ^           +--> result_json.c     a file
+ *       result_latency.c  percentiles, series, noise             |           +--> result_compare.c  then and now
+ *       result_expiries.c  loads, keys, expiries                 +-----------+--> page.c            one HTML page
+ *
+ * What it consists of, its names in JSON and its rows are one table: result_fields.c.
  *
  * No I/O, no clock in result_make(). What is written to JSON can be read back: tables, pages and comparisons are made
  * from the file as well as from the run.
@@ -38,6 +40,7 @@ enum {
     RESULT_MARKS_MAX = 512,
     RESULT_CHECKS_MAX = 64,
     RESULT_HOT_MAX = 10,
+    RESULT_STATUSES = 600,
     REPORT_RESULTS_MAX = 16,
     RESULT_WHY_BYTES = 256,
 };
@@ -93,7 +96,7 @@ struct result {
 
     uint64_t requests;
     uint64_t outcomes[RECORD_OUTCOMES];
-    uint64_t statuses[600]; /* [0]: those of 600 and more */
+    uint64_t statuses[RESULT_STATUSES]; /* [0]: those of 600 and more */
     uint64_t caches[RECORD_CACHES];
     bool has_writes;        /* an answer had a version, of a key that was written before */
     uint64_t stale_answers; /* older than a version whose write was over before the request was sent */
@@ -185,8 +188,12 @@ const char *result_mark_name(enum result_mark_kind kind);
 uint64_t result_rank(uint64_t count, uint32_t per_10000);
 /* False: too few for it, it would only repeat the maximum; tables then print "-". */
 bool result_supports(uint64_t count, uint32_t per_10000);
-/* No answer, or 5xx; not who left as told, nor what an interrupted run left under way. */
+/* No answer, or 5xx; neither hung up as told nor left under way by an interrupted run. */
 uint64_t result_failed(const struct result *result);
+bool result_record_failed(const struct record *record);
+/* Of a run, since its barrier; what happened before it happened at it. */
+uint64_t result_offset_us(const struct result_source *source, uint64_t instant_us);
+uint32_t result_offset_ms(const struct result_source *source, uint64_t instant_us);
 
 /* Several runs under one title: one scenario in several variants, or today's and an earlier one. {0} is empty. */
 struct report {

@@ -20,6 +20,7 @@
  * if a run was interrupted or held up by its own generator; nothing but the checks is if the two asked for different
  * things.
  */
+#include "load/report/result_fields.h"
 #include "load/report/result_noise.h"
 #include "load/report/result_text.h"
 
@@ -166,28 +167,30 @@ static enum verdict judge_latency(const struct comparison *comparison, uint32_t 
     return direction(ratio, false);
 }
 
-static void compare_latency(struct comparison *comparison, const char *label, uint32_t per_10000,
-                            uint64_t mine_us, uint64_t theirs_us)
+/* The largest is only shown. */
+static void compare_latency(struct comparison *comparison, const struct field *field)
 {
-    char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES], interval[24] = "";
-    if (!result_supports(comparison->now->all.count, per_10000) ||
-        !result_supports(comparison->earlier->all.count, per_10000))
+    const struct result_quantiles *now = &comparison->now->all, *earlier = &comparison->earlier->all;
+    char label[32], mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES], interval[24] = "";
+    bool is_largest = field->per_10000 == 10000;
+    uint64_t now_us = *(const uint64_t *)(const void *)((const char *)now + field->offset);
+    uint64_t earlier_us = *(const uint64_t *)(const void *)((const char *)earlier + field->offset);
+    if (!field_is_supported(now, field) || !field_is_supported(earlier, field))
         return;
-    enum verdict verdict = judge_latency(comparison, per_10000, (double)mine_us, (double)theirs_us, interval);
-    print_line(comparison, label, text_ms(theirs, theirs_us), text_ms(mine, mine_us),
-               (double)mine_us / (double)theirs_us, interval, verdict);
+    enum verdict verdict = is_largest ? SHOWN
+                                      : judge_latency(comparison, field->per_10000, (double)now_us,
+                                                      (double)earlier_us, interval);
+    snprintf(label, sizeof label, "latency %s, ms", field->row.label);
+    print_line(comparison, label, text_ms(theirs, earlier_us), text_ms(mine, now_us),
+               (double)now_us / (double)earlier_us, interval, verdict);
 }
 
 static void compare_latencies(struct comparison *comparison)
 {
-    const struct result_quantiles *now = &comparison->now->all, *earlier = &comparison->earlier->all;
-    char mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES];
-    compare_latency(comparison, "latency p50, ms", 5000, now->p50_us, earlier->p50_us);
-    compare_latency(comparison, "latency p99, ms", 9900, now->p99_us, earlier->p99_us);
-    compare_latency(comparison, "latency p99.9, ms", 9990, now->p999_us, earlier->p999_us);
-    if (now->count > 0 && earlier->count > 0)
-        print_line(comparison, "latency max, ms", text_ms(theirs, earlier->max_us),
-                   text_ms(mine, now->max_us), (double)now->max_us / (double)earlier->max_us, "", SHOWN);
+    for (const struct field *field = fields_of_quantiles; field->name != NULL; field++) {
+        if (field->is_compared)
+            compare_latency(comparison, field);
+    }
 }
 
 static void compare_throughput(struct comparison *comparison)

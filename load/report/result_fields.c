@@ -6,9 +6,14 @@
     .name = #member, .kind = (is), .offset = offsetof(struct type, member),                                  \
     .bytes = sizeof((struct type *)NULL)->member
 
+/* `items` of type `item`, of which count_of says how many are in use. */
+#define LIST(is, items, item, fields_of, room, count_of)                                                     \
+    .name = #items, .kind = (is), .offset = offsetof(struct result, items), .bytes = sizeof(struct item),    \
+    .fields = (fields_of), .most = (room), .count_offset = offsetof(struct result, count_of)
+
 _Static_assert(sizeof(struct result_quantiles) == 80, "a new field belongs into fields_of_quantiles[], too");
 _Static_assert(sizeof(struct result_point) == 16, "a new field belongs into point[], too");
-_Static_assert(sizeof(struct result_slice) == 36, "a new field belongs into fields_of_slice[], too");
+_Static_assert(sizeof(struct result_slice) == 36, "a new field belongs into slice[], too");
 _Static_assert(sizeof(struct result_mark) == 172, "a new field belongs into mark[], too");
 _Static_assert(sizeof(struct result_check) == 321, "a new field belongs into check[], too");
 _Static_assert(sizeof(struct result_hot) == 72, "a new field belongs into hot[], too");
@@ -16,21 +21,64 @@ _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fiel
 _Static_assert(sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
                        RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
                    121208 + 2 * 8 + 320, /* keys_unknown and write_count are of the run only */
-               "a new field belongs into fields_of_result[] or field_lists[], too");
+               "a new field belongs into fields_of_result[], too");
 _Static_assert(sizeof(struct report) == 2088, "a new field belongs into fields_of_report[], too");
 _Static_assert(sizeof(struct witness_command) == 32, "a new field belongs into command[], too");
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "marks_left_out is written as a FIELD_U64");
+
+/* ---- names of counts ---- */
+
+static const char *status_name(size_t index)
+{
+    static char name[24];
+    snprintf(name, sizeof name, "%zu", index);
+    return name;
+}
+
+static const char *outcome_name(size_t index)
+{
+    return record_outcome_name((enum record_outcome)index);
+}
+
+static const char *cache_name(size_t index)
+{
+    return record_cache_name((enum record_cache)index);
+}
+
+/* ---- parts of a result ---- */
+
+#define LATENCY_ROW(n, text) .row = {PLACE_LATENCY + (n), text, FIELD_PART, EVERYBODY, SHOW_MS}
 
 const struct field fields_of_quantiles[] = {
     {FIELD(result_quantiles, count, FIELD_U64)},
     {FIELD(result_quantiles, min_us, FIELD_U64)},
-    {FIELD(result_quantiles, p50_us, FIELD_U64)},
-    {FIELD(result_quantiles, p90_us, FIELD_U64)},
-    {FIELD(result_quantiles, p95_us, FIELD_U64)},
-    {FIELD(result_quantiles, p99_us, FIELD_U64)},
-    {FIELD(result_quantiles, p999_us, FIELD_U64)},
-    {FIELD(result_quantiles, p9999_us, FIELD_U64)},
-    {FIELD(result_quantiles, max_us, FIELD_U64)},
+    {FIELD(result_quantiles, p50_us, FIELD_U64), LATENCY_ROW(0, "p50"), 5000, true, true},
+    {FIELD(result_quantiles, p90_us, FIELD_U64), LATENCY_ROW(1, "p90"), 9000, false, false},
+    {FIELD(result_quantiles, p95_us, FIELD_U64), .per_10000 = 9500},
+    {FIELD(result_quantiles, p99_us, FIELD_U64), LATENCY_ROW(2, "p99"), 9900, true, true},
+    {FIELD(result_quantiles, p999_us, FIELD_U64), LATENCY_ROW(3, "p99.9"), 9990, true, false},
+    {FIELD(result_quantiles, p9999_us, FIELD_U64), LATENCY_ROW(4, "p99.99"), 9999, false, false},
+    {FIELD(result_quantiles, max_us, FIELD_U64), LATENCY_ROW(5, "max"), 10000, true, true},
     {FIELD(result_quantiles, mean_us, FIELD_DOUBLE)},
+    {.name = NULL},
+};
+
+#define STRAIN_ROW(n, text, owner, show) .row = {PLACE_STRAIN + (n), text, FIELD_PART, owner, show}
+
+const struct field fields_of_strain[] = {
+    {FIELD(herd_strain, generator_count, FIELD_U32)},
+    {FIELD(herd_strain, busiest, FIELD_DOUBLE), STRAIN_ROW(0, "busiest, of one core", STRAIN, SHOW_PERCENT)},
+    {FIELD(herd_strain, starved, FIELD_DOUBLE),
+     STRAIN_ROW(1, "ready but without a core", STRAIN, SHOW_PERCENT)},
+    {FIELD(herd_strain, late_p99_us, FIELD_U64)},
+    {FIELD(herd_strain, late_max_us, FIELD_U64)},
+    {FIELD(herd_strain, late_count, FIELD_U64),
+     STRAIN_ROW(2, "left later than 1 ms after due", RATES, SHOW_COUNT)},
+    {FIELD(herd_strain, waited_count, FIELD_U64),
+     STRAIN_ROW(3, "waited for a connection", RATES, SHOW_COUNT)},
+    {FIELD(herd_strain, spread_us, FIELD_U64), STRAIN_ROW(4, "first to last sent, ms", BURSTS, SHOW_MS)},
+    {FIELD(herd_strain, is_bottleneck, FIELD_BOOL)},
+    {FIELD(herd_strain, verdict, FIELD_TEXT)},
     {.name = NULL},
 };
 
@@ -40,7 +88,7 @@ static const struct field point[] = {
     {.name = NULL},
 };
 
-const struct field fields_of_slice[] = {
+static const struct field slice[] = {
     {FIELD(result_slice, due, FIELD_U32)},     {FIELD(result_slice, answered, FIELD_U32)},
     {FIELD(result_slice, failed, FIELD_U32)},  {FIELD(result_slice, waiting, FIELD_U32)},
     {FIELD(result_slice, p50_us, FIELD_U32)},  {FIELD(result_slice, p99_us, FIELD_U32)},
@@ -75,50 +123,73 @@ static const struct field command[] = {
     {.name = NULL},
 };
 
-const struct field fields_of_strain[] = {
-    {FIELD(herd_strain, generator_count, FIELD_U32)},
-    {FIELD(herd_strain, busiest, FIELD_DOUBLE)},
-    {FIELD(herd_strain, starved, FIELD_DOUBLE)},
-    {FIELD(herd_strain, late_p99_us, FIELD_U64)},
-    {FIELD(herd_strain, late_max_us, FIELD_U64)},
-    {FIELD(herd_strain, late_count, FIELD_U64)},
-    {FIELD(herd_strain, waited_count, FIELD_U64)},
-    {FIELD(herd_strain, spread_us, FIELD_U64)},
-    {FIELD(herd_strain, is_bottleneck, FIELD_BOOL)},
-    {FIELD(herd_strain, verdict, FIELD_TEXT)},
-    {.name = NULL},
-};
+/* ---- a result, a report ---- */
+
+#define ROW(place, text, weight, owner, show) .row = {place, text, weight, owner, show}
 
 const struct field fields_of_result[] = {
     {FIELD(result, name, FIELD_TEXT)},
     {FIELD(result, what, FIELD_TEXT)},
     {FIELD(result, when, FIELD_TEXT)},
-    {FIELD(result, is_partial, FIELD_BOOL)},
-    {FIELD(result, duration_ms, FIELD_U32)},
-    {FIELD(result, offered_per_s, FIELD_DOUBLE)},
-    {FIELD(result, answered_per_s, FIELD_DOUBLE)},
-    {FIELD(result, requests, FIELD_U64)},
+    {FIELD(result, is_partial, FIELD_BOOL),
+     ROW(PLACE_REQUESTS, "interrupted", FIELD_WHOLE, PARTIAL, SHOW_YES)},
+    {FIELD(result, duration_ms, FIELD_U32),
+     ROW(PLACE_REQUESTS + 1, "seconds until the last answer", FIELD_WHOLE, EVERYBODY, SHOW_SECONDS)},
+    {FIELD(result, offered_per_s, FIELD_DOUBLE),
+     ROW(PLACE_REQUESTS + 2, "offered per second", FIELD_WHOLE, RATES, SHOW_PER_SECOND)},
+    {FIELD(result, answered_per_s, FIELD_DOUBLE),
+     ROW(PLACE_REQUESTS + 3, "answered per second", FIELD_WHOLE, RATES, SHOW_PER_SECOND)},
+    {FIELD(result, requests, FIELD_U64)}, /* its row and those of its parts: result_sheet.c */
     {FIELD(result, has_writes, FIELD_BOOL)},
-    {FIELD(result, stale_answers, FIELD_U64)},
+    {FIELD(result, stale_answers, FIELD_U64),
+     ROW(PLACE_REQUESTS + 4, "stale answers after a write", FIELD_WHOLE, WRITES, SHOW_COUNT)},
     {FIELD(result, slice_ms, FIELD_U32)},
     {FIELD(result, has_loads, FIELD_BOOL)},
     {FIELD(result, has_samples, FIELD_BOOL)},
     {FIELD(result, has_redis, FIELD_BOOL)},
     {FIELD(result, way, FIELD_TEXT)},
     {FIELD(result, caveat, FIELD_TEXT)},
-    {FIELD(result, loads, FIELD_U64)},
-    {FIELD(result, loaded_keys, FIELD_U64)},
+    {FIELD(result, loads, FIELD_U64), ROW(PLACE_LOADS + 1, "queries", FIELD_WHOLE, LOADS, SHOW_COUNT)},
+    {FIELD(result, loaded_keys, FIELD_U64),
+     ROW(PLACE_LOADS + 3, "different keys", FIELD_PART, LOADS_BY_KEY, SHOW_COUNT)},
     {FIELD(result, ttl_ms, FIELD_U32)},
-    {FIELD(result, expiries, FIELD_U64)},
-    {FIELD(result, loads_per_expiry, FIELD_DOUBLE)},
-    {FIELD(result, peak_running, FIELD_U32)},
-    {FIELD(result, gaps, FIELD_U32)},
+    {FIELD(result, expiries, FIELD_U64), ROW(PLACE_LOADS + 2, "expiries", FIELD_PART, EXPIRIES, SHOW_COUNT)},
+    {FIELD(result, loads_per_expiry, FIELD_DOUBLE),
+     ROW(PLACE_LOADS, "loads per expiry", FIELD_HEADLINE, EXPIRIES, SHOW_HUNDREDTHS)},
+    {FIELD(result, peak_running, FIELD_U32),
+     ROW(PLACE_LOADS + 4, "at the same time, most", FIELD_PART, SAMPLES, SHOW_COUNT)},
+    {FIELD(result, gaps, FIELD_U32),
+     ROW(PLACE_LOADS + 5, "samples that failed", FIELD_PART, SAMPLES, SHOW_COUNT)},
     {FIELD(result, command_sum, FIELD_U64)},
     {FIELD(result, marks_left_out, FIELD_U64)},
+    {FIELD(result, strain, FIELD_OBJECT), .fields = fields_of_strain},
+    {.name = "latency",
+     .kind = FIELD_OBJECT,
+     .offset = offsetof(struct result, all),
+     .fields = fields_of_quantiles},
+    {.name = "latency_5xx",
+     .kind = FIELD_OBJECT,
+     .offset = offsetof(struct result, errors),
+     .fields = fields_of_quantiles},
+    {.name = "latency_by_cache",
+     .kind = FIELD_NAMED,
+     .offset = offsetof(struct result, by_cache),
+     .fields = fields_of_quantiles,
+     .most = RECORD_CACHES,
+     .name_of = cache_name},
+    {FIELD(result, blocks, FIELD_BLOCKS), .most = RESULT_BLOCKS_MAX,
+     .count_offset = offsetof(struct result, block_count)},
+    {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = outcome_name},
+    {FIELD(result, statuses, FIELD_COUNTS), .most = RESULT_STATUSES, .name_of = status_name},
+    {FIELD(result, caches, FIELD_COUNTS), .most = RECORD_CACHES, .name_of = cache_name},
+    {LIST(FIELD_LIST, curve, result_point, point, RESULT_CURVE_MAX, curve_count)},
+    {LIST(FIELD_LIST, marks, result_mark, mark, RESULT_MARKS_MAX, mark_count)},
+    {LIST(FIELD_LIST, checks, result_check, check, RESULT_CHECKS_MAX, check_count)},
+    {LIST(FIELD_LIST, hot, result_hot, hot, RESULT_HOT_MAX, hot_count)},
+    {LIST(FIELD_LIST, commands, witness_command, command, WITNESS_COMMANDS_MAX, command_count)},
+    {LIST(FIELD_SERIES, slices, result_slice, slice, RESULT_SLICES_MAX, slice_count)},
     {.name = NULL},
 };
-
-_Static_assert(sizeof(size_t) == sizeof(uint64_t), "marks_left_out is written as a FIELD_U64");
 
 const struct field fields_of_report[] = {
     {FIELD(report, title, FIELD_TEXT)},
@@ -128,42 +199,8 @@ const struct field fields_of_report[] = {
     {.name = NULL},
 };
 
-/* Lists of a result with room for so many. */
-const struct field_list field_lists[] = {
-    {"curve", point, offsetof(struct result, curve), sizeof(struct result_point), RESULT_CURVE_MAX,
-     offsetof(struct result, curve_count)},
-    {"marks", mark, offsetof(struct result, marks), sizeof(struct result_mark), RESULT_MARKS_MAX,
-     offsetof(struct result, mark_count)},
-    {"checks", check, offsetof(struct result, checks), sizeof(struct result_check), RESULT_CHECKS_MAX,
-     offsetof(struct result, check_count)},
-    {"hot", hot, offsetof(struct result, hot), sizeof(struct result_hot), RESULT_HOT_MAX,
-     offsetof(struct result, hot_count)},
-    {"commands", command, offsetof(struct result, commands), sizeof(struct witness_command),
-     WITNESS_COMMANDS_MAX, offsetof(struct result, command_count)},
-    {NULL, NULL, 0, 0, 0, 0},
-};
-
-/* Lent until the next call. */
-static const char *status_name(size_t index)
+bool field_is_supported(const struct result_quantiles *quantiles, const struct field *percentile)
 {
-    static char name[24];
-    snprintf(name, sizeof name, "%zu", index);
-    return name;
+    return percentile->per_10000 == 10000 ? quantiles->count > 0
+                                          : result_supports(quantiles->count, percentile->per_10000);
 }
-
-static const char *outcome_name(size_t index)
-{
-    return record_outcome_name((enum record_outcome)index);
-}
-
-static const char *cache_name(size_t index)
-{
-    return record_cache_name((enum record_cache)index);
-}
-
-const struct field_counts field_counts[] = {
-    {"outcomes", outcome_name, offsetof(struct result, outcomes), RECORD_OUTCOMES},
-    {"statuses", status_name, offsetof(struct result, statuses), 600},
-    {"caches", cache_name, offsetof(struct result, caches), RECORD_CACHES},
-    {NULL, NULL, 0, 0},
-};

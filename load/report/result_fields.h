@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_fields.h - what a report's JSON holds, said once, by tables that writing and reading both follow, so that
- * nothing is written that is not read.
+ * result_fields.h - what a report consists of, said once: of each member its name and shape in JSON, and the row that
+ * shows it.
  *
- * Who adds a field to a struct of result.h adds it to its table in result_fields.c: the sizes asserted there remind
- * of it.
+ *     fields_of_report, fields_of_result ---> result_json.c     what is written and what is read
+ *                                        ---> result_sheet.c    the rows of the terminal's table and of the page
+ *     fields_of_quantiles                ---> result_latency.c  which percentiles are computed
+ *                                        ---> result_compare.c  ... and which are compared
+ *
+ * JSON has its members in the order of the tables, a sheet its rows in the order of their places. A member that is
+ * added to a struct of result.h needs its line in result_fields.c: the sizes asserted there remind of it.
  */
 #ifndef LOAD_REPORT_RESULT_FIELDS_H
 #define LOAD_REPORT_RESULT_FIELDS_H
@@ -15,34 +20,93 @@ enum { RESULT_FORMAT_VERSION = 1 };
 
 #define RESULT_FORMAT_NAME "stampede_report"
 
-enum field_kind { FIELD_TEXT, FIELD_LINES, FIELD_BOOL, FIELD_U32, FIELD_U64, FIELD_DOUBLE, FIELD_MARK_KIND };
+/* How a member stands in its struct, and thereby in JSON. */
+enum field_kind {
+    FIELD_TEXT,
+    FIELD_LINES, /* text of several lines */
+    FIELD_BOOL,
+    FIELD_U32,
+    FIELD_U64,
+    FIELD_DOUBLE,
+    FIELD_MARK_KIND,
+    FIELD_OBJECT, /* a struct with fields of its own */
+    FIELD_LIST,   /* an array of such structs; a size_t at count_offset says how many are in use */
+    FIELD_SERIES, /* the same, allocated */
+    FIELD_COUNTS, /* an array of uint64_t, of which those above zero are written under their names */
+    FIELD_NAMED, /* an array of result_quantiles, of which those with a count are written under their names */
+    FIELD_BLOCKS, /* result.blocks: each an object of the buckets that are not empty */
+};
+
+/* Which results have a value for a row at all. */
+enum field_owner {
+    EVERYBODY = 0,
+    LOADS,
+    EXPIRIES,
+    LOADS_BY_KEY,
+    SAMPLES,
+    REDIS,
+    WRITES,
+    RATES,
+    BURSTS,
+    STRAIN,
+    PARTIAL,
+};
+
+enum field_weight { FIELD_PART = 0 /* of the row above */, FIELD_WHOLE, FIELD_HEADLINE };
+
+/* How a row shows a number. */
+enum field_show {
+    SHOW_COUNT = 0,
+    SHOW_SECONDS, /* of milliseconds */
+    SHOW_MS,      /* of microseconds */
+    SHOW_PER_SECOND,
+    SHOW_HUNDREDTHS,
+    SHOW_PERCENT, /* of a share */
+    SHOW_YES,
+    SHOW_COMMAND, /* the calls of the Redis command that the row is named after */
+};
+
+/* The first places of the sections of a sheet. */
+enum { PLACE_LOADS = 10, PLACE_REQUESTS = 20, PLACE_LATENCY = 30, PLACE_STRAIN = 40, PLACES_EACH = 10 };
+
+struct field_row {
+    unsigned place; /* 0: no row */
+    const char *label;
+    enum field_weight weight;
+    enum field_owner owner;
+    enum field_show show;
+};
 
 struct field {
     const char *name; /* NULL ends a table */
     enum field_kind kind;
-    size_t offset, bytes;
+    size_t offset;
+    size_t bytes;                         /* LIST and SERIES: of one item */
+    const struct field *fields;           /* OBJECT, LIST, SERIES, NAMED */
+    size_t most, count_offset;            /* LIST, SERIES, BLOCKS; COUNTS, NAMED: how many there are */
+    const char *(*name_of)(size_t index); /* COUNTS, NAMED; lent until the next call */
+    struct field_row row;
+    uint32_t per_10000; /* fields_of_quantiles: which percentile; 10 000: the maximum; 0: none */
+    bool is_compared;   /* ... between two reports */
+    bool is_brief;      /* ... and shown of the 5xx answers, too */
 };
 
-/* A list in a result: an array with room for `most` and the count of those that are there. */
-struct field_list {
-    const char *name;
-    const struct field *fields;
-    size_t offset, item_bytes, most, count_offset;
-};
+extern const struct field fields_of_report[], fields_of_result[], fields_of_strain[], fields_of_quantiles[];
 
-/* Counts under names, of which those above zero are written. */
-struct field_counts {
-    const char *name;
-    const char *(*name_of)(size_t index);
-    size_t offset, count;
-};
+/* A percentile: are there answers enough for it? */
+bool field_is_supported(const struct result_quantiles *quantiles, const struct field *percentile);
 
-extern const struct field fields_of_report[], fields_of_result[], fields_of_strain[], fields_of_quantiles[],
-    fields_of_slice[];
-extern const struct field_list field_lists[]; /* end with a NULL name */
-extern const struct field_counts field_counts[];
+/* ---- result_json.c ---- */
+
+struct json_t;
 
 /* What report_write() writes; yours. NULL: no memory. */
 struct json_t *report_to_json(const struct report *report);
+
+/* Take the value; *list or *object is NULL from the first one on that could not be added. */
+void json_append(struct json_t **list, struct json_t *value);
+void json_put(struct json_t **object, const char *name, struct json_t *value);
+/* All members of a struct. */
+void json_put_fields(struct json_t **object, const struct field *fields, const void *base);
 
 #endif

@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_latency.c - percentiles, the curve of the distribution, and the blocks that noise is judged by.
+ * result_latency.c - see result_latency.h.
  *
  * Latencies of several groups are sorted in one go: the group stands above the latency in one number.
  */
+#include "load/report/result_latency.h"
+
+#include "load/report/result_fields.h"
 #include "load/report/result_noise.h"
-#include "load/report/result_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    REQUESTS_PER_BLOCK = 50, /* of a rate, at least */
-    FIFTY = 5000,
-    NINETY = 9000,
-    NINETY_FIVE = 9500,
-    NINETY_NINE = 9900,
-    THREE_NINES = 9990,
-    FOUR_NINES = 9999,
+    KEYED_LEFT_OUT = 0x7fffffff,
+    BLOCK_REQUESTS_LEAST = 50,  /* of a rate */
+    SLICES_LEAST = 40,          /* fewer show nothing, however few requests are in one */
+    SLICE_REQUESTS_LEAST = 100, /* so that it has a p99 */
 };
 
-/* ---- keyed ---- */
+/* ---- group << 32 | latency ---- */
 
-static int compare(const void *a, const void *b)
+/* Which group an answered request belongs to. */
+typedef uint32_t (*keyed_group)(const struct record *record, const void *context);
+
+static int by_size(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
     return (left > right) - (left < right);
 }
 
-size_t keyed_collect(const struct records *records, keyed_group group, const void *context, uint64_t *keyed)
+/* `keyed` has room for all records. How many there are. */
+static size_t keyed_collect(const struct records *records, keyed_group group, const void *context,
+                            uint64_t *keyed)
 {
     size_t count = 0;
     for (size_t i = 0; i < records->count; i++) {
@@ -40,11 +44,12 @@ size_t keyed_collect(const struct records *records, keyed_group group, const voi
         if (number != KEYED_LEFT_OUT)
             keyed[count++] = (uint64_t)number << 32 | record->end_us;
     }
-    qsort(keyed, count, sizeof *keyed, compare);
+    qsort(keyed, count, sizeof *keyed, by_size);
     return count;
 }
 
-size_t keyed_run(const uint64_t *keyed, size_t count)
+/* How many of `keyed` belong to the group of the first. */
+static size_t keyed_run(const uint64_t *keyed, size_t count)
 {
     size_t length = 0;
     while (length < count && keyed[length] >> 32 == keyed[0] >> 32)
@@ -52,7 +57,7 @@ size_t keyed_run(const uint64_t *keyed, size_t count)
     return length;
 }
 
-uint32_t keyed_percentile(const uint64_t *keyed, size_t count, uint32_t per_10000)
+static uint32_t keyed_percentile(const uint64_t *keyed, size_t count, uint32_t per_10000)
 {
     return count > 0 ? (uint32_t)keyed[result_rank(count, per_10000) - 1] : 0;
 }
@@ -77,6 +82,7 @@ static uint32_t by_cache(const struct record *record, const void *context)
     return record->cache < RECORD_CACHES ? record->cache : RECORD_CACHE_OTHER;
 }
 
+/* Of one group. */
 static void summarise(const uint64_t *keyed, size_t count, struct result_quantiles *out)
 {
     double sum_us = 0;
@@ -87,13 +93,17 @@ static void summarise(const uint64_t *keyed, size_t count, struct result_quantil
         sum_us += (double)(uint32_t)keyed[i];
     out->mean_us = sum_us / (double)count;
     out->min_us = (uint32_t)keyed[0];
-    out->p50_us = keyed_percentile(keyed, count, FIFTY);
-    out->p90_us = keyed_percentile(keyed, count, NINETY);
-    out->p95_us = keyed_percentile(keyed, count, NINETY_FIVE);
-    out->p99_us = keyed_percentile(keyed, count, NINETY_NINE);
-    out->p999_us = keyed_percentile(keyed, count, THREE_NINES);
-    out->p9999_us = keyed_percentile(keyed, count, FOUR_NINES);
-    out->max_us = (uint32_t)keyed[count - 1];
+    for (const struct field *field = fields_of_quantiles; field->name != NULL; field++) {
+        if (field->per_10000 > 0)
+            *(uint64_t *)(void *)((char *)out + field->offset) =
+                keyed_percentile(keyed, count, field->per_10000);
+    }
+}
+
+void latency_summarise(uint64_t *times_us, size_t count, struct result_quantiles *out)
+{
+    qsort(times_us, count, sizeof *times_us, by_size);
+    summarise(times_us, count, out);
 }
 
 /* Ranks evenly spread over the logarithm of what is above them: the rare, slow answers get as many points as the
@@ -125,10 +135,10 @@ static struct cut choose_cut(const struct result_source *source)
     const struct records *records = source->records;
     struct cut cut = {.source = source};
     size_t most =
-        source->work->shape == WORK_BURST ? source->work->round_count : records->count / REQUESTS_PER_BLOCK;
+        source->work->shape == WORK_BURST ? source->work->round_count : records->count / BLOCK_REQUESTS_LEAST;
     cut.block_count = most < RESULT_BLOCKS_MAX ? most : RESULT_BLOCKS_MAX;
     if (records->count > 0)
-        cut.span_us = source_offset_us(source, records->at[records->count - 1].due_us);
+        cut.span_us = result_offset_us(source, records->at[records->count - 1].due_us);
     return cut;
 }
 
@@ -141,7 +151,7 @@ static size_t block_of(const struct cut *cut, size_t index)
         block = index / (work->connection_count > 0 ? work->connection_count : 1) * cut->block_count /
                 work->round_count;
     else
-        block = (size_t)(source_offset_us(cut->source, cut->source->records->at[index].due_us) *
+        block = (size_t)(result_offset_us(cut->source, cut->source->records->at[index].due_us) *
                          cut->block_count / (cut->span_us + 1));
     return block < cut->block_count ? block : cut->block_count - 1;
 }
@@ -163,6 +173,123 @@ static bool make_blocks(const struct result_source *source, struct result *out)
     return true;
 }
 
+/* ---- a run over time, cut into slices of one length ---- */
+
+struct series {
+    const struct result_source *source;
+    struct result *out;
+};
+
+/* 1, 2, 5, 10, 20, ... */
+static uint64_t longer(uint64_t step)
+{
+    uint64_t ten = 1;
+    while (ten * 10 <= step)
+        ten *= 10;
+    return step / ten == 2 ? ten * 5 : step * 2;
+}
+
+static void choose_slices(const struct result_source *source, struct result *out)
+{
+    const struct records *records = source->records;
+    bool is_rate = source->work->shape == WORK_RATE;
+    uint64_t due_ms =
+        records->count > 0 ? result_offset_ms(source, records->at[records->count - 1].due_us) : 0;
+    uint64_t span_ms = due_ms > out->duration_ms ? due_ms : out->duration_ms, step = 1;
+    while (span_ms / step + 1 > RESULT_SLICES_MAX)
+        step = longer(step);
+    while (is_rate && span_ms / step + 1 > SLICES_LEAST &&
+           records->count * step < due_ms * SLICE_REQUESTS_LEAST)
+        step = longer(step);
+    out->slice_ms = (uint32_t)step;
+    out->slice_count = records->count > 0 ? span_ms / step + 1 : 0;
+}
+
+static size_t slice_at(const struct series *series, uint64_t offset_us)
+{
+    uint64_t index = offset_us / ((uint64_t)series->out->slice_ms * 1000);
+    return index < series->out->slice_count ? (size_t)index : series->out->slice_count - 1;
+}
+
+static uint32_t slice_of(const struct record *record, const void *context)
+{
+    const struct series *series = context;
+    return (uint32_t)slice_at(series, result_offset_us(series->source, record->due_us));
+}
+
+/* `waiting` counts who comes less who goes, and is summed up afterwards. */
+static void count_records(const struct series *series)
+{
+    const struct records *records = series->source->records;
+    struct result_slice *slices = series->out->slices;
+    for (size_t i = 0; i < records->count; i++) {
+        const struct record *record = &records->at[i];
+        uint64_t due_us = result_offset_us(series->source, record->due_us);
+        struct result_slice *slice = &slices[slice_at(series, due_us)];
+        slice->due++;
+        slice->answered += record->outcome == RECORD_ANSWERED;
+        slice->failed += result_record_failed(record);
+        slice->waiting++;
+        slices[slice_at(series, due_us + record->end_us)].waiting--;
+    }
+    for (size_t i = 1; i < series->out->slice_count; i++)
+        slices[i].waiting += slices[i - 1].waiting;
+}
+
+static bool measure(const struct series *series)
+{
+    const struct records *records = series->source->records;
+    uint64_t *keyed = calloc(records->count + 1, sizeof *keyed);
+    if (keyed == NULL)
+        return false;
+    size_t count = keyed_collect(records, slice_of, series, keyed);
+    for (size_t at = 0, length; at < count; at += length) {
+        struct result_slice *slice = &series->out->slices[keyed[at] >> 32];
+        length = keyed_run(keyed + at, count - at);
+        slice->p50_us = keyed_percentile(keyed + at, length, 5000);
+        slice->p99_us = keyed_percentile(keyed + at, length, 9900);
+        slice->max_us = (uint32_t)keyed[at + length - 1];
+    }
+    free(keyed);
+    return true;
+}
+
+static void raise_running(struct result_slice *slice, uint32_t running)
+{
+    if (running > slice->running)
+        slice->running = running;
+}
+
+/* A sample stands for the time until the next one, but not across a gap. */
+static void count_samples(const struct series *series, const struct witness_view *view)
+{
+    for (size_t i = 0; i < view->sample_count; i++) {
+        uint64_t from_us = result_offset_us(series->source, view->samples[i].at_us);
+        uint64_t until_us = from_us + (uint64_t)WITNESS_SAMPLE_EVERY_MS * 1000 - 1;
+        size_t last = slice_at(series, until_us);
+        for (size_t slice = slice_at(series, from_us); slice <= last; slice++)
+            raise_running(&series->out->slices[slice], view->samples[i].running);
+    }
+}
+
+static bool make_slices(const struct result_source *source, struct result *out)
+{
+    struct series series = {.source = source, .out = out};
+    const struct witness_view *view = source->view;
+    choose_slices(source, out);
+    if (out->slice_count == 0)
+        return true;
+    out->slices = calloc(out->slice_count, sizeof *out->slices);
+    if (out->slices == NULL)
+        return false;
+    count_records(&series);
+    for (size_t i = 0; view != NULL && view->loads != NULL && i < view->load_count; i++)
+        out->slices[slice_at(&series, result_offset_us(source, view->loads[i].at_us))].loads++;
+    if (view != NULL)
+        count_samples(&series, view);
+    return measure(&series);
+}
+
 bool latency_make(const struct result_source *source, struct result *out)
 {
     uint64_t *keyed = calloc(source->records->count + 1, sizeof *keyed);
@@ -179,5 +306,5 @@ bool latency_make(const struct result_source *source, struct result *out)
     summarise(keyed, count, &out->all);
     draw_curve(keyed, count, out);
     free(keyed);
-    return make_blocks(source, out);
+    return make_blocks(source, out) && make_slices(source, out);
 }

@@ -2,6 +2,8 @@
 /* result_noise.c - see result_noise.h. */
 #include "load/report/result_noise.h"
 
+#include "load/base/dice.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,14 +35,6 @@ double noise_bucket_us(uint32_t bucket)
 
 /* ---- drawing blocks ---- */
 
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
-}
-
 static double percentile_of(const uint64_t counts[static RESULT_BUCKETS], uint32_t per_10000)
 {
     uint64_t all = 0, below = 0;
@@ -62,7 +56,7 @@ static double draw(const struct result *result, uint32_t per_10000, uint64_t *ra
     uint64_t counts[RESULT_BUCKETS] = {0};
     uint32_t times[RESULT_BLOCKS_MAX] = {0};
     for (size_t i = 0; i < result->block_count; i++)
-        times[next_random(random) % result->block_count]++;
+        times[dice_next(random) % result->block_count]++;
     for (size_t i = 0; i < result->block_count; i++) {
         for (size_t bucket = 0; times[i] > 0 && bucket < RESULT_BUCKETS; bucket++)
             counts[bucket] += (uint64_t)times[i] * result->blocks[i][bucket];

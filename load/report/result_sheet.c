@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* result_sheet.c - see result_sheet.h. What a row shows is said by data: where in a result it stands, and what kind
- * of number it is. */
+/* result_sheet.c - see result_sheet.h. Which rows there are is said in result_fields.c, but for those whose labels are
+ * names of counts: statuses, outcomes, Cache-Status, Redis commands. */
 #include "load/report/result_sheet.h"
 
 #include "load/report/result_text.h"
@@ -10,85 +10,6 @@
 
 enum { STATUSES_SHOWN = 16, COMMANDS_SHOWN = 6 };
 
-enum kind {
-    COUNT_64,
-    COUNT_32,
-    MS_32,      /* milliseconds, shown as seconds */
-    US_64,      /* microseconds, shown as milliseconds */
-    PER_SECOND, /* double */
-    HUNDREDTHS, /* double */
-    SHARE,      /* double, shown as percent */
-    PERCENTILE, /* of a result_quantiles */
-    COMMAND,    /* of Redis, by its name */
-    YES,
-};
-
-/* Who has a value at all. */
-enum owner {
-    EVERYBODY,
-    LOADS,
-    EXPIRIES,
-    LOADS_BY_KEY,
-    SAMPLES,
-    REDIS,
-    WRITES,
-    RATES,
-    BURSTS,
-    STRAIN,
-    PARTIAL
-};
-
-struct figure {
-    const char *label;
-    enum sheet_weight weight;
-    enum owner owner;
-    enum kind kind;
-    size_t offset;      /* in struct result */
-    uint32_t per_10000; /* PERCENTILE: which; 0: the maximum */
-};
-
-#define AT(member) offsetof(struct result, member)
-
-static const struct figure loads[] = {
-    {"loads per expiry", SHEET_HEADLINE, EXPIRIES, HUNDREDTHS, AT(loads_per_expiry), 0},
-    {"queries", SHEET_WHOLE, LOADS, COUNT_64, AT(loads), 0},
-    {"expiries", SHEET_PART, EXPIRIES, COUNT_64, AT(expiries), 0},
-    {"different keys", SHEET_PART, LOADS_BY_KEY, COUNT_64, AT(loaded_keys), 0},
-    {"at the same time, most", SHEET_PART, SAMPLES, COUNT_32, AT(peak_running), 0},
-    {"samples that failed", SHEET_PART, SAMPLES, COUNT_32, AT(gaps), 0},
-};
-
-static const struct figure requests[] = {
-    {"interrupted", SHEET_WHOLE, PARTIAL, YES, AT(is_partial), 0},
-    {"seconds until the last answer", SHEET_WHOLE, EVERYBODY, MS_32, AT(duration_ms), 0},
-    {"offered per second", SHEET_WHOLE, RATES, PER_SECOND, AT(offered_per_s), 0},
-    {"answered per second", SHEET_WHOLE, RATES, PER_SECOND, AT(answered_per_s), 0},
-    {"stale answers after a write", SHEET_WHOLE, WRITES, COUNT_64, AT(stale_answers), 0},
-};
-
-static const struct figure latency[] = {
-    {"p50", SHEET_PART, EVERYBODY, PERCENTILE, AT(all), 5000},
-    {"p90", SHEET_PART, EVERYBODY, PERCENTILE, AT(all), 9000},
-    {"p99", SHEET_PART, EVERYBODY, PERCENTILE, AT(all), 9900},
-    {"p99.9", SHEET_PART, EVERYBODY, PERCENTILE, AT(all), 9990},
-    {"p99.99", SHEET_PART, EVERYBODY, PERCENTILE, AT(all), 9999},
-    {"max", SHEET_PART, EVERYBODY, PERCENTILE, AT(all), 0},
-};
-
-static const struct figure error_latency[] = {
-    {"p50", SHEET_PART, EVERYBODY, PERCENTILE, AT(errors), 5000},
-    {"p99", SHEET_PART, EVERYBODY, PERCENTILE, AT(errors), 9900},
-    {"max", SHEET_PART, EVERYBODY, PERCENTILE, AT(errors), 0},
-};
-
-static const struct figure strain[] = {
-    {"busiest, of one core", SHEET_PART, STRAIN, SHARE, AT(strain.busiest), 0},
-    {"ready but without a core", SHEET_PART, STRAIN, SHARE, AT(strain.starved), 0},
-    {"left later than 1 ms after due", SHEET_PART, RATES, COUNT_64, AT(strain.late_count), 0},
-    {"waited for a connection", SHEET_PART, RATES, COUNT_64, AT(strain.waited_count), 0},
-    {"first to last sent, ms", SHEET_PART, BURSTS, US_64, AT(strain.spread_us), 0},
-};
-
 struct rows {
     struct sheet *sheet;
     const struct report *report;
@@ -96,7 +17,7 @@ struct rows {
 
 /* ---- values ---- */
 
-static bool owns(const struct result *result, enum owner owner)
+static bool owns(const struct result *result, enum field_owner owner)
 {
     bool has_strain = result->strain.generator_count > 0, is_rate = result->offered_per_s > 0;
     const bool owned[] = {
@@ -115,24 +36,6 @@ static bool owns(const struct result *result, enum owner owner)
     return owned[owner];
 }
 
-static uint64_t percentile(const struct result_quantiles *quantiles, uint32_t per_10000)
-{
-    switch (per_10000) {
-    case 5000:
-        return quantiles->p50_us;
-    case 9000:
-        return quantiles->p90_us;
-    case 9900:
-        return quantiles->p99_us;
-    case 9990:
-        return quantiles->p999_us;
-    case 9999:
-        return quantiles->p9999_us;
-    default:
-        return quantiles->max_us;
-    }
-}
-
 static uint64_t calls_of(const struct result *result, const char *name)
 {
     for (size_t i = 0; i < result->command_count; i++) {
@@ -142,44 +45,45 @@ static uint64_t calls_of(const struct result *result, const char *name)
     return 0;
 }
 
-/* False: no value. Zero is one. */
-static bool show(const struct result *result, const struct figure *figure,
-                 char cell[static TEXT_NUMBER_BYTES])
+static void show_count(const struct field *field, const void *at, char cell[static TEXT_NUMBER_BYTES])
 {
-    const void *at = (const char *)result + figure->offset;
-    const struct result_quantiles *quantiles = at;
-    if (!owns(result, figure->owner))
+    uint64_t count = field->kind == FIELD_U32 ? *(const uint32_t *)at : *(const uint64_t *)at;
+    if (field->row.show == SHOW_SECONDS)
+        text_decimal(cell, (double)count / 1e3, count < 10000 ? 2 : 1);
+    else if (field->row.show == SHOW_MS)
+        text_ms(cell, count);
+    else
+        text_count(cell, count);
+}
+
+static void show_double(const struct field *field, double number, char cell[static TEXT_NUMBER_BYTES])
+{
+    if (field->row.show == SHOW_PERCENT)
+        snprintf(cell, TEXT_NUMBER_BYTES, "%.0f %%", number * 100);
+    else
+        text_decimal(cell, number, field->row.show == SHOW_HUNDREDTHS ? 2 : number < 100);
+}
+
+/* `field` by its place in a result. False: no value. Zero is one. */
+static bool show(const struct result *result, const struct field *field, char cell[static TEXT_NUMBER_BYTES])
+{
+    const char *at = (const char *)result + field->offset;
+    if (!owns(result, field->row.owner))
         return false;
-    switch (figure->kind) {
-    case COUNT_64:
-        return text_count(cell, *(const uint64_t *)at) != NULL;
-    case COUNT_32:
-        return text_count(cell, *(const uint32_t *)at) != NULL;
-    case MS_32:
-        return text_decimal(cell, *(const uint32_t *)at / 1e3, *(const uint32_t *)at < 10000 ? 2 : 1) != NULL;
-    case US_64:
-        return text_ms(cell, *(const uint64_t *)at) != NULL;
-    case PER_SECOND:
-        return text_decimal(cell, *(const double *)at, *(const double *)at < 100) != NULL;
-    case HUNDREDTHS:
-        return text_decimal(cell, *(const double *)at, 2) != NULL;
-    case SHARE:
-        return snprintf(cell, TEXT_NUMBER_BYTES, "%.0f %%", *(const double *)at * 100) > 0;
-    case PERCENTILE:
-        text_ms(cell, percentile(quantiles, figure->per_10000));
-        return figure->per_10000 > 0 ? result_supports(quantiles->count, figure->per_10000)
-                                     : quantiles->count > 0;
-    case COMMAND:
-        return text_count(cell, calls_of(result, figure->label)) != NULL;
-    case YES:
-        return snprintf(cell, TEXT_NUMBER_BYTES, "yes") > 0;
-    }
-    return false;
+    if (field->row.show == SHOW_YES)
+        snprintf(cell, TEXT_NUMBER_BYTES, "yes");
+    else if (field->row.show == SHOW_COMMAND)
+        text_count(cell, calls_of(result, field->row.label));
+    else if (field->kind == FIELD_DOUBLE)
+        show_double(field, *(const double *)(const void *)at, cell);
+    else
+        show_count(field, at, cell);
+    return true;
 }
 
 /* ---- rows ---- */
 
-static struct sheet_row *new_row(struct rows *rows, enum sheet_weight weight, const char *label)
+static struct sheet_row *new_row(struct rows *rows, enum field_weight weight, const char *label)
 {
     if (rows->sheet->row_count == SHEET_ROWS_MAX)
         return NULL;
@@ -190,77 +94,107 @@ static struct sheet_row *new_row(struct rows *rows, enum sheet_weight weight, co
     return row;
 }
 
-/* The row stays if anybody has a value; a part of something only if somebody's is not zero. True: it stays. */
-static bool add(struct rows *rows, const struct figure *figure)
+/* A member of the struct that stands at `base` of a result. The row stays if any result has a value; a part of something
+ * only if a value is not zero. True: it stays. */
+static bool add(struct rows *rows, const struct field *member, size_t base)
 {
-    struct sheet_row *row = new_row(rows, figure->weight, figure->label);
+    struct sheet_row *row = new_row(rows, member->row.weight, member->row.label);
+    struct field field = *member;
     bool stays = false;
+    field.offset += base;
     for (size_t i = 0; row != NULL && i < rows->report->result_count; i++) {
+        const struct result *result = rows->report->results[i];
         char cell[TEXT_NUMBER_BYTES] = "-";
-        bool has = show(rows->report->results[i], figure, cell);
-        stays = stays || (has && (figure->weight != SHEET_PART || strpbrk(cell, "123456789") != NULL));
+        bool has = show(result, &field, cell);
+        if (field.per_10000 > 0)
+            has = field_is_supported((const void *)((const char *)result + base), &field);
+        stays = stays || (has && (field.row.weight != FIELD_PART || strpbrk(cell, "123456789") != NULL));
         snprintf(row->cells[i], SHEET_CELL_BYTES, "%.*s", SHEET_CELL_BYTES - 1, has ? cell : "-");
     }
     rows->sheet->row_count += stays;
     return stays;
 }
 
-static void add_all(struct rows *rows, const struct figure *figures, size_t count)
+struct section {
+    const struct field *fields;
+    size_t base; /* where their struct stands in a result */
+    unsigned place;
+    bool is_brief;
+};
+
+static void add_section(struct rows *rows, const struct section *section)
 {
-    for (size_t i = 0; i < count; i++)
-        add(rows, &figures[i]);
+    for (unsigned place = section->place; place < section->place + PLACES_EACH; place++) {
+        for (const struct field *field = section->fields; field->name != NULL; field++) {
+            if (field->row.place == place && (field->is_brief || !section->is_brief))
+                add(rows, field, section->base);
+        }
+    }
 }
 
 /* A heading below which nothing is added is not there. */
-static void add_below(struct rows *rows, const char *heading, const struct figure *figures, size_t count)
+static bool begin_heading(struct rows *rows, const char *heading, size_t *with_heading)
 {
-    if (new_row(rows, SHEET_WHOLE, heading) == NULL)
-        return;
-    size_t with_heading = ++rows->sheet->row_count;
-    add_all(rows, figures, count);
+    if (new_row(rows, FIELD_WHOLE, heading) == NULL)
+        return false;
+    *with_heading = ++rows->sheet->row_count;
+    return true;
+}
+
+static void end_heading(struct rows *rows, size_t with_heading)
+{
     if (rows->sheet->row_count == with_heading)
         rows->sheet->row_count--;
 }
 
+static void add_below(struct rows *rows, const char *heading, const struct section *section)
+{
+    size_t with_heading;
+    if (!begin_heading(rows, heading, &with_heading))
+        return;
+    add_section(rows, section);
+    end_heading(rows, with_heading);
+}
+
+/* ---- rows whose labels are names ---- */
+
+static bool add_count(struct rows *rows, const char *label, size_t offset)
+{
+    const struct field field = {.kind = FIELD_U64, .offset = offset, .row.label = label};
+    return add(rows, &field, 0);
+}
+
 static void add_requests(struct rows *rows)
 {
-    struct figure figure = {"requests", SHEET_WHOLE, EVERYBODY, COUNT_64, AT(requests), 0};
+    const struct field requests = {.kind = FIELD_U64,
+                                   .offset = offsetof(struct result, requests),
+                                   .row = {.label = "requests", .weight = FIELD_WHOLE}};
     size_t shown = 0;
-    add(rows, &figure);
-    figure.weight = SHEET_PART;
-    for (size_t status = 0; status < 600 && shown < STATUSES_SHOWN; status++) {
+    add(rows, &requests, 0);
+    for (size_t status = 0; status < RESULT_STATUSES && shown < STATUSES_SHOWN; status++) {
         char label[32];
         snprintf(label, sizeof label, status > 0 ? "answered %zu" : "answered 600 or more", status);
-        figure.label = label;
-        figure.offset = AT(statuses) + status * sizeof(uint64_t);
-        shown += add(rows, &figure);
+        shown += add_count(rows, label, offsetof(struct result, statuses) + status * sizeof(uint64_t));
     }
-    for (size_t i = RECORD_ANSWERED + 1; i < RECORD_OUTCOMES; i++) {
-        figure.label = record_outcome_name((enum record_outcome)i);
-        figure.offset = AT(outcomes) + i * sizeof(uint64_t);
-        add(rows, &figure);
-    }
-    add_all(rows, requests, sizeof requests / sizeof *requests);
+    for (size_t i = RECORD_ANSWERED + 1; i < RECORD_OUTCOMES; i++)
+        add_count(rows, record_outcome_name((enum record_outcome)i),
+                  offsetof(struct result, outcomes) + i * sizeof(uint64_t));
 }
 
 static void add_caches(struct rows *rows)
 {
-    struct figure figures[RECORD_CACHES];
+    size_t with_heading;
     bool has_any = false;
     for (size_t i = 0; i < rows->report->result_count; i++) {
         const struct result *result = rows->report->results[i];
         has_any = has_any || result->caches[RECORD_CACHE_NONE] < result->outcomes[RECORD_ANSWERED];
     }
+    if (!has_any || !begin_heading(rows, "Cache-Status", &with_heading))
+        return;
     for (size_t i = 0; i < RECORD_CACHES; i++)
-        figures[i] = (struct figure){i == RECORD_CACHE_NONE ? "no such header"
-                                                            : record_cache_name((enum record_cache)i),
-                                     SHEET_PART,
-                                     EVERYBODY,
-                                     COUNT_64,
-                                     AT(caches) + i * sizeof(uint64_t),
-                                     0};
-    if (has_any)
-        add_below(rows, "Cache-Status", figures, RECORD_CACHES);
+        add_count(rows, i == RECORD_CACHE_NONE ? "no such header" : record_cache_name((enum record_cache)i),
+                  offsetof(struct result, caches) + i * sizeof(uint64_t));
+    end_heading(rows, with_heading);
 }
 
 static bool is_shown(const struct rows *rows, size_t first_row, const char *label)
@@ -290,79 +224,41 @@ static const struct witness_command *next_command(const struct rows *rows, size_
 
 static void add_commands(struct rows *rows)
 {
-    struct figure figure = {"Redis commands", SHEET_WHOLE, REDIS, COUNT_64, AT(command_sum), 0};
+    struct field field = {.kind = FIELD_U64,
+                          .offset = offsetof(struct result, command_sum),
+                          .row = {.label = "Redis commands", .weight = FIELD_WHOLE, .owner = REDIS}};
     size_t first_row = rows->sheet->row_count;
     const struct witness_command *command;
-    add(rows, &figure);
-    figure.weight = SHEET_PART;
-    figure.kind = COMMAND;
+    add(rows, &field, 0);
+    field.row.weight = FIELD_PART;
+    field.row.show = SHOW_COMMAND;
     for (size_t i = 0; i < COMMANDS_SHOWN && (command = next_command(rows, first_row)) != NULL; i++) {
-        figure.label = command->name;
-        if (!add(rows, &figure))
+        field.row.label = command->name;
+        if (!add(rows, &field, 0))
             return;
     }
 }
 
 void sheet_fill(struct sheet *sheet, const struct report *report)
 {
+    static const struct section loads = {fields_of_result, 0, PLACE_LOADS, false},
+                                requests = {fields_of_result, 0, PLACE_REQUESTS, false},
+                                latency = {fields_of_quantiles, offsetof(struct result, all), PLACE_LATENCY,
+                                           false},
+                                errors = {fields_of_quantiles, offsetof(struct result, errors), PLACE_LATENCY,
+                                          true},
+                                strain = {fields_of_strain, offsetof(struct result, strain), PLACE_STRAIN,
+                                          false};
     struct rows rows = {.sheet = sheet, .report = report};
     sheet->row_count = 0;
     if (report->result_count == 0)
         return;
-    add_all(&rows, loads, sizeof loads / sizeof *loads);
+    add_section(&rows, &loads);
     add_requests(&rows);
-    add_below(&rows, "latency, ms", latency, sizeof latency / sizeof *latency);
-    add_below(&rows, "latency of 5xx answers, ms", error_latency,
-              sizeof error_latency / sizeof *error_latency);
+    add_section(&rows, &requests);
+    add_below(&rows, "latency, ms", &latency);
+    add_below(&rows, "latency of 5xx answers, ms", &errors);
     add_caches(&rows);
     add_commands(&rows);
-    add_below(&rows, "generator", strain, sizeof strain / sizeof *strain);
-}
-
-size_t sheet_columns(const struct report *report, size_t first)
-{
-    size_t left = report->result_count - first;
-    return left < SHEET_COLUMNS ? left : SHEET_COLUMNS;
-}
-
-/* ---- texts that results share ---- */
-
-const char *sheet_what_of(const struct result *result)
-{
-    return result->what;
-}
-
-const char *sheet_verdict_of(const struct result *result)
-{
-    return result->strain.verdict;
-}
-
-const char *sheet_caveat_of(const struct result *result)
-{
-    return result->caveat;
-}
-
-bool sheet_is_first(const struct report *report, size_t index, sheet_text text)
-{
-    const char *mine = text(report->results[index]);
-    for (size_t i = 0; i < index; i++) {
-        if (strcmp(text(report->results[i]), mine) == 0)
-            return false;
-    }
-    return mine[0] != '\0';
-}
-
-void sheet_who(const struct report *report, size_t index, sheet_text text, char *who, size_t who_bytes)
-{
-    size_t used = 0, count = 0;
-    who[0] = '\0';
-    for (size_t i = 0; i < report->result_count && used < who_bytes; i++) {
-        if (strcmp(text(report->results[i]), text(report->results[index])) != 0)
-            continue;
-        used += (size_t)snprintf(who + used, who_bytes - used, "%s%s", used > 0 ? ", " : "",
-                                 report->results[i]->name);
-        count++;
-    }
-    if (count == report->result_count)
-        who[0] = '\0';
+    add_below(&rows, "generator", &strain);
 }

@@ -9,18 +9,13 @@
 #ifndef LOAD_REPORT_RESULT_SHEET_H
 #define LOAD_REPORT_RESULT_SHEET_H
 
-#include "load/report/result.h"
+#include "load/report/result_fields.h"
 
-enum { SHEET_ROWS_MAX = 96, SHEET_LABEL_BYTES = 48, SHEET_CELL_BYTES = 24, SHEET_COLUMNS = 4 };
-
-enum sheet_weight {
-    SHEET_PART = 0, /* of the row above */
-    SHEET_WHOLE,
-    SHEET_HEADLINE
-};
+enum { SHEET_ROWS_MAX = 96, SHEET_LABEL_BYTES = 48, SHEET_CELL_BYTES = 24 };
+enum { SHEET_COLUMNS = 4 }; /* so many results stand side by side */
 
 struct sheet_row {
-    enum sheet_weight weight;
+    enum field_weight weight;
     char label[SHEET_LABEL_BYTES];
     char cells[REPORT_RESULTS_MAX][SHEET_CELL_BYTES]; /* "": a heading */
 };
@@ -31,18 +26,5 @@ struct sheet {
 };
 
 void sheet_fill(struct sheet *sheet, const struct report *report);
-
-/* Results stand side by side, SHEET_COLUMNS at a time: how many there are in the part that begins at `first`. */
-size_t sheet_columns(const struct report *report, size_t first);
-
-/* Texts about results that are the same for several are said once: is it the first with this one? */
-typedef const char *(*sheet_text)(const struct result *result);
-bool sheet_is_first(const struct report *report, size_t index, sheet_text text);
-/* "off, local: " or "" if all share it. */
-void sheet_who(const struct report *report, size_t index, sheet_text text, char *who, size_t who_bytes);
-
-const char *sheet_what_of(const struct result *result);
-const char *sheet_verdict_of(const struct result *result); /* on the generator */
-const char *sheet_caveat_of(const struct result *result);
 
 #endif

@@ -3,6 +3,7 @@
  * hold the terminal's own commands. */
 #include "load/report/result_sheet.h"
 #include "load/report/result_text.h"
+#include "load/report/table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,50 +24,12 @@ static const char *ink(const struct table *table, enum ink ink)
     return table->is_terminal ? codes[ink] : "";
 }
 
-/* Cut to the columns, filled up with spaces before it or after it. */
-static void print_cell(const struct table *table, const char *text, size_t columns, bool is_right)
-{
-    size_t bytes = text_fit(text, columns);
-    bool cut = text[bytes] != '\0' && columns > 0;
-    if (cut)
-        bytes = text_fit(text, columns - 1);
-    char shown[CLEAN_BYTES];
-    snprintf(shown, sizeof shown, "%.*s%s", (int)bytes, text, cut ? "…" : "");
-    size_t used = text_columns(shown);
-    int space = (int)(used < columns ? columns - used : 0);
-    if (is_right)
-        fprintf(table->out, "%*s%s", space, "", shown);
-    else
-        fprintf(table->out, "%s%*s", shown, space, "");
-}
-
-/* Words, broken between lines; further lines are indented. `used` columns of the first line are taken already. */
-static void print_wrapped(const struct table *table, const char *text, size_t text_bytes, size_t used,
-                          size_t indent)
+static void print_words(const struct table *table, const char *text, size_t text_bytes, size_t used,
+                        size_t indent)
 {
     char clean[CLEAN_BYTES];
     text_clean(clean, sizeof clean, text, text_bytes, false);
-    bool begins = true;
-    for (const char *word = clean + strspn(clean, " "); *word != '\0'; word += strspn(word, " ")) {
-        char one[CLEAN_BYTES];
-        size_t bytes = strcspn(word, " ");
-        snprintf(one, sizeof one, "%.*s", (int)bytes, word);
-        size_t columns = text_columns(one);
-        if (!begins && used + 1 + columns > PAGE_COLUMNS) {
-            fprintf(table->out, "\n%*s", (int)indent, "");
-            used = indent;
-            begins = true;
-        }
-        if (columns > PAGE_COLUMNS - indent) { /* no space to break it at */
-            bytes = text_fit(one, PAGE_COLUMNS - indent - (begins ? 0 : 1));
-            one[bytes] = '\0';
-        }
-        used += (size_t)fprintf(table->out, "%s", begins ? "" : " ") + text_columns(one);
-        fputs(one, table->out);
-        begins = false;
-        word += bytes;
-    }
-    fputc('\n', table->out);
+    table_words(table->out, clean, PAGE_COLUMNS, used, indent);
 }
 
 /* ---- parts ---- */
@@ -75,61 +38,121 @@ static void print_head(const struct table *table)
 {
     const struct report *report = table->report;
     fputs(ink(table, BOLD), table->out);
-    print_wrapped(table, report->title, sizeof report->title, 0, 0);
+    print_words(table, report->title, sizeof report->title, 0, 0);
     fputs(ink(table, PLAIN), table->out);
     if (report->about[0] != '\0')
-        print_wrapped(table, report->about, sizeof report->about, 0, 0);
+        print_words(table, report->about, sizeof report->about, 0, 0);
     if (report->machine[0] != '\0')
-        print_wrapped(table, report->machine, sizeof report->machine, 0, 0);
+        print_words(table, report->machine, sizeof report->machine, 0, 0);
 }
 
-/* Once for all who share it: "off, local: 1000 connections at one instant". */
-static void print_shared(const struct table *table, const char *what, sheet_text text)
+/* ---- texts that several results share ---- */
+
+static const char *text_of(const struct table *table, size_t index, size_t offset)
+{
+    return (const char *)table->report->results[index] + offset;
+}
+
+static bool is_first(const struct table *table, size_t index, size_t offset)
+{
+    const char *mine = text_of(table, index, offset);
+    for (size_t i = 0; i < index; i++) {
+        if (strcmp(text_of(table, i, offset), mine) == 0)
+            return false;
+    }
+    return mine[0] != '\0';
+}
+
+/* "off, local: "; "" if all share it. */
+static void name_sharers(const struct table *table, size_t index, size_t offset, char *names,
+                         size_t names_bytes)
+{
+    const char *mine = text_of(table, index, offset);
+    size_t used = 0, count = 0;
+    names[0] = '\0';
+    for (size_t i = 0; i < table->report->result_count; i++) {
+        if (strcmp(text_of(table, i, offset), mine) != 0)
+            continue;
+        if (used < names_bytes)
+            used += (size_t)snprintf(names + used, names_bytes - used, "%s%s", used > 0 ? ", " : "",
+                                     table->report->results[i]->name);
+        count++;
+    }
+    if (count == table->report->result_count)
+        names[0] = '\0';
+}
+
+/* The text that stands at `offset` of each result, once for all that share it. */
+static void print_shared(const struct table *table, const char *what, size_t offset)
 {
     for (size_t i = 0; i < table->report->result_count; i++) {
         char who[REPORT_RESULTS_MAX * RESULT_TEXT_BYTES], line[CLEAN_BYTES];
-        if (!sheet_is_first(table->report, i, text))
+        if (!is_first(table, i, offset))
             continue;
-        sheet_who(table->report, i, text, who, sizeof who);
+        name_sharers(table, i, offset, who, sizeof who);
         snprintf(line, sizeof line, "%s%.600s%s%s", what, who, who[0] != '\0' ? ": " : "",
-                 text(table->report->results[i]));
-        print_wrapped(table, line, sizeof line, 0, strlen(what));
+                 text_of(table, i, offset));
+        print_words(table, line, sizeof line, 0, strlen(what));
     }
 }
 
+/* ---- figures ---- */
+
 static size_t column_width(size_t column_count)
 {
-    size_t width = (PAGE_COLUMNS - LABEL_COLUMNS) / (column_count > 0 ? column_count : 1);
+    size_t width = (PAGE_COLUMNS - LABEL_COLUMNS) / column_count;
     return width < CELL_COLUMNS ? width : CELL_COLUMNS;
 }
 
 static void print_names(const struct table *table, size_t first, size_t count)
 {
-    fprintf(table->out, "\n%*s", LABEL_COLUMNS, "");
+    struct table_column columns[SHEET_COLUMNS];
+    char names[SHEET_COLUMNS][RESULT_TEXT_BYTES];
+    const char *cells[SHEET_COLUMNS];
     for (size_t i = 0; i < count; i++) {
-        char name[RESULT_TEXT_BYTES];
-        text_clean(name, sizeof name, table->report->results[first + i]->name, sizeof name, false);
-        fputs("  ", table->out);
-        print_cell(table, name, column_width(count) - 2, true);
+        columns[i] = (struct table_column){2, column_width(count) - 2, TABLE_RIGHT, true};
+        text_clean(names[i], sizeof names[i], table->report->results[first + i]->name, sizeof names[i],
+                   false);
+        cells[i] = names[i];
     }
+    columns[0].gap += LABEL_COLUMNS;
     fputc('\n', table->out);
+    table_row(table->out, columns, count, cells);
 }
 
 static void print_row(const struct table *table, const struct sheet_row *row, size_t first, size_t count)
 {
-    bool is_part = row->weight == SHEET_PART;
-    fputs(row->weight == SHEET_HEADLINE ? ink(table, BOLD) : "", table->out);
-    fprintf(table->out, "%s", is_part ? "  " : "");
+    size_t indent = row->weight == FIELD_PART ? 2 : 0;
+    struct table_column columns[1 + SHEET_COLUMNS] = {{indent, LABEL_COLUMNS - indent, TABLE_LEFT, true}};
+    const char *cells[1 + SHEET_COLUMNS] = {row->label};
     if (row->cells[0][0] == '\0') {
         fprintf(table->out, "%s\n", row->label);
         return;
     }
-    print_cell(table, row->label, (size_t)LABEL_COLUMNS - (is_part ? 2 : 0), false);
-    for (size_t i = 0; i < count; i++)
-        print_cell(table, row->cells[first + i], column_width(count), true);
-    fputs(row->weight == SHEET_HEADLINE ? ink(table, PLAIN) : "", table->out);
+    for (size_t i = 0; i < count; i++) {
+        columns[1 + i] = (struct table_column){0, column_width(count), TABLE_RIGHT, true};
+        cells[1 + i] = row->cells[first + i];
+    }
+    fputs(row->weight == FIELD_HEADLINE ? ink(table, BOLD) : "", table->out);
+    table_cells(table->out, columns, 1 + count, cells);
+    fputs(row->weight == FIELD_HEADLINE ? ink(table, PLAIN) : "", table->out);
     fputc('\n', table->out);
 }
+
+static void print_figures(const struct table *table)
+{
+    static struct sheet sheet;
+    const size_t result_count = table->report->result_count;
+    sheet_fill(&sheet, table->report);
+    for (size_t first = 0; first < result_count; first += SHEET_COLUMNS) {
+        size_t left = result_count - first, count = left < SHEET_COLUMNS ? left : SHEET_COLUMNS;
+        print_names(table, first, count);
+        for (size_t i = 0; i < sheet.row_count; i++)
+            print_row(table, &sheet.rows[i], first, count);
+    }
+}
+
+/* ---- what had to hold ---- */
 
 static void print_check(const struct table *table, const struct result *result,
                         const struct result_check *check)
@@ -140,7 +163,7 @@ static void print_check(const struct table *table, const struct result *result,
     snprintf(line, sizeof line, "%.*s%s%.*s: %.*s", RESULT_TEXT_BYTES, alone ? "" : result->name,
              alone ? "" : ": ", RESULT_TEXT_BYTES, check->text, RESULT_TEXT_BYTES, check->measured);
     fprintf(table->out, "%s%s%s", ink(table, check->held ? GREEN : RED), verdict, ink(table, PLAIN));
-    print_wrapped(table, line, sizeof line, strlen(verdict), strlen(verdict));
+    print_words(table, line, sizeof line, strlen(verdict), strlen(verdict));
 }
 
 static void print_checks(const struct table *table)
@@ -155,19 +178,12 @@ static void print_checks(const struct table *table)
 
 void report_table(const struct report *report, FILE *out, bool is_terminal)
 {
-    struct table table = {.report = report, .out = out, .is_terminal = is_terminal};
-    static struct sheet sheet;
-    sheet_fill(&sheet, report);
+    const struct table table = {.report = report, .out = out, .is_terminal = is_terminal};
     print_head(&table);
-    print_shared(&table, "", sheet_what_of);
-    for (size_t first = 0, count; first < report->result_count; first += count) {
-        count = sheet_columns(report, first);
-        print_names(&table, first, count);
-        for (size_t i = 0; i < sheet.row_count; i++)
-            print_row(&table, &sheet.rows[i], first, count);
-    }
+    print_shared(&table, "", offsetof(struct result, what));
+    print_figures(&table);
     print_checks(&table);
-    print_shared(&table, "generator: ", sheet_verdict_of);
-    print_shared(&table, "counting: ", sheet_caveat_of);
+    print_shared(&table, "generator: ", offsetof(struct result, strain.verdict));
+    print_shared(&table, "counting: ", offsetof(struct result, caveat));
     fflush(out);
 }

@@ -101,12 +101,17 @@ static size_t columns_of(const char *text, size_t *bytes)
     return is_among(wide, sizeof wide / sizeof *wide, code) ? 2 : 1;
 }
 
-size_t text_columns(const char *text)
+size_t text_columns_of(const char *text, size_t text_bytes)
 {
     size_t columns = 0, bytes;
-    for (; *text != '\0'; text += bytes)
-        columns += columns_of(text, &bytes);
+    for (size_t at = 0; at < text_bytes; at += bytes)
+        columns += columns_of(text + at, &bytes);
     return columns;
+}
+
+size_t text_columns(const char *text)
+{
+    return text_columns_of(text, strlen(text));
 }
 
 size_t text_fit(const char *text, size_t columns)

@@ -126,19 +126,60 @@ static void *run(void *context)
 
 /* ---- what happens to a route ---- */
 
+/* With the mutex held. */
+static void turn_links(struct proxy_route *route, enum proxy_fault fault, uint32_t amount_ms)
+{
+    enum proxy_fault before = route->fault;
+    route->fault = fault;
+    route->amount_ms = amount_ms;
+    for (struct proxy_link *link = route->proxy->links; link != NULL; link = link->next) {
+        if (link->route == route && link->end_us != 0)
+            proxy_link_turn(link, before, net_now_us());
+    }
+}
+
+static void forget_marks(struct proxy_route *route)
+{
+    route->mark = NULL;
+    for (struct proxy_link *link = route->proxy->links; link != NULL; link = link->next) {
+        if (link->route == route)
+            link->is_marked = false;
+    }
+}
+
 void proxy_set(struct proxy *proxy, size_t route_number, enum proxy_fault fault, uint32_t amount_ms)
 {
     struct proxy_route *route = &proxy->routes[route_number];
     pthread_mutex_lock(&proxy->mutex);
-    enum proxy_fault before = route->fault;
-    route->fault = fault;
-    route->amount_ms = amount_ms;
-    for (struct proxy_link *link = proxy->links; link != NULL; link = link->next) {
-        if (link->route == route && link->end_us != 0)
-            proxy_link_turn(link, before, net_now_us());
-    }
+    turn_links(route, fault, amount_ms);
+    if (fault == PROXY_NONE)
+        forget_marks(route);
     pthread_mutex_unlock(&proxy->mutex);
     wake(proxy); /* times have changed */
+}
+
+void proxy_mark(struct proxy *proxy, size_t route_number, const char *text, enum proxy_fault fault)
+{
+    struct proxy_route *route = &proxy->routes[route_number];
+    pthread_mutex_lock(&proxy->mutex);
+    route->mark = text;
+    route->marked_count = 0;
+    turn_links(route, fault, 0);
+    pthread_mutex_unlock(&proxy->mutex);
+    wake(proxy);
+}
+
+bool proxy_wait_marked(struct proxy *proxy, size_t route_number, uint32_t wanted, uint32_t limit_ms)
+{
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    for (;;) {
+        pthread_mutex_lock(&proxy->mutex);
+        bool is_reached = proxy->routes[route_number].marked_count >= wanted;
+        pthread_mutex_unlock(&proxy->mutex);
+        if (is_reached || net_now_us() >= end_us)
+            return is_reached;
+        net_pause_ms(1);
+    }
 }
 
 /* It is an address of this machine, so it is one. */
@@ -212,6 +253,16 @@ bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route_number)
         shut(&route->listener);
     pthread_mutex_unlock(&proxy->mutex);
     return good;
+}
+
+bool proxy_open_to(uint16_t target_port, struct proxy **out)
+{
+    size_t route;
+    if (!proxy_open(1, out))
+        return false;
+    if (!proxy_add(*out, target_port, &route))
+        proxy_close(out);
+    return *out != NULL;
 }
 
 uint16_t proxy_port(const struct proxy *proxy, size_t route)

@@ -17,13 +17,18 @@
  *     CUT              a connection is reset in the middle of a reply, one of its next few
  *     FREEZE_REQUESTS  nothing reaches the server; the other direction flows
  *     FREEZE_REPLIES   nothing comes back; requests arrive
+ *     MUTE             what the server says vanishes, and the connection goes on; as behind a firewall that forgot it
  *     LATE             requests are taken and kept, also when their client has gone; amount_ms after that, or
  *                      when the fault ends, they reach the server: a command runs that nobody waits for
  *
  * What was frozen, delayed or kept goes on when the fault ends. A server that cannot be reached resets the
  * client. Nothing is lost, reordered or invented but by the faults.
  *
- * Threads: all functions from one thread, except proxy_hits(): any.
+ * A fault may be kept to some connections of its route: those that have said a certain text, from the request with it
+ * on. So an event of another process can be put between a command and its execution (FREEZE_REQUESTS), or between its
+ * execution and its reply (FREEZE_REPLIES), without knowing how long anything takes.
+ *
+ * Threads: all functions from one thread, except proxy_hits() and proxy_wait_marked(): any.
  */
 #ifndef LOAD_STACK_PROXY_H
 #define LOAD_STACK_PROXY_H
@@ -42,6 +47,7 @@ enum proxy_fault {
     PROXY_CUT,
     PROXY_FREEZE_REQUESTS,
     PROXY_FREEZE_REPLIES,
+    PROXY_MUTE,
     PROXY_LATE,
     PROXY_FAULTS
 };
@@ -57,8 +63,21 @@ bool proxy_open(uint64_t seed, struct proxy **out);
 bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route);
 uint16_t proxy_port(const struct proxy *proxy, size_t route);
 
+/* Both for who needs one route: it is number 0. */
+bool proxy_open_to(uint16_t target_port, struct proxy **out);
+
 /* Has happened to every connection of the route when it returns. */
 void proxy_set(struct proxy *proxy, size_t route, enum proxy_fault fault, uint32_t amount_ms);
+
+/*
+ * From here on the route has this fault, and faults of it strike only connections that say the text, each from the
+ * request with it on. Connections that were marked by an earlier text stay so. proxy_set() to NONE forgets all marks
+ * and the text, which is lent until then.
+ */
+void proxy_mark(struct proxy *proxy, size_t route, const char *text, enum proxy_fault fault);
+
+/* Until so many connections have been marked since proxy_mark(); false after limit_ms. */
+bool proxy_wait_marked(struct proxy *proxy, size_t route, uint32_t wanted, uint32_t limit_ms);
 
 /*
  * What a failover looks like to clients behind an address that moves: when it returns, every connection of the

@@ -12,11 +12,14 @@
  */
 #include "load/stack/proxy_link.h"
 
+#include "load/base/dice.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,10 +29,9 @@ enum {
     CUT_REPLIES = 6, /* a connection is cut in one of its next so many replies */
 };
 
-static uint32_t chance_below(struct proxy *proxy, uint32_t limit)
+static enum proxy_fault fault_of(const struct proxy_link *link)
 {
-    proxy->chance = proxy->chance * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((proxy->chance >> 33) % limit);
+    return link->route->mark == NULL || link->is_marked ? link->route->fault : PROXY_NONE;
 }
 
 static void touch(struct proxy_link *link, enum proxy_fault fault)
@@ -90,7 +92,7 @@ bool proxy_watch(struct proxy *proxy, void *whose, int fd, uint32_t events)
 
 static bool is_frozen(const struct proxy_link *link, const struct proxy_way *way)
 {
-    enum proxy_fault fault = link->route->fault;
+    enum proxy_fault fault = fault_of(link);
     if (fault == PROXY_SILENT || (fault == PROXY_LATE && way == &link->requests && !link->client_gone))
         return true;
     return fault == (way == &link->requests ? PROXY_FREEZE_REQUESTS : PROXY_FREEZE_REPLIES);
@@ -100,19 +102,42 @@ static bool may_read(const struct proxy_link *link, const struct proxy_way *way)
 {
     if (way->from == -1 || !link->connected)
         return false;
-    if (link->route->fault == PROXY_LATE && way == &link->requests)
+    if (fault_of(link) == PROXY_LATE && way == &link->requests)
         return way->begin + way->count < PROXY_WAY_BYTES;
     return way->count == 0 && !is_frozen(link, way);
 }
 
 static uint64_t due_of(const struct proxy_link *link, uint64_t now_us)
 {
-    if (link->route->fault == PROXY_DELAY)
+    if (fault_of(link) == PROXY_DELAY)
         return now_us + (uint64_t)link->route->amount_ms * 1000;
     return now_us;
 }
 
 enum progress { NOTHING, MOVED, ENDED, BROKEN };
+
+static void strike(struct proxy_link *link)
+{
+    static const bool at_once[PROXY_FAULTS] = {
+        [PROXY_SILENT] = true, [PROXY_FREEZE_REQUESTS] = true, [PROXY_FREEZE_REPLIES] = true};
+    if (at_once[fault_of(link)])
+        touch(link, fault_of(link));
+}
+
+static void look_for_mark(struct proxy_link *link, const unsigned char *bytes, size_t count)
+{
+    const char *mark = link->route->mark;
+    if (mark == NULL || link->is_marked || memmem(bytes, count, mark, strlen(mark)) == NULL)
+        return;
+    link->is_marked = true;
+    link->route->marked_count++;
+    strike(link);
+}
+
+static bool vanishes(const struct proxy_link *link, const struct proxy_way *way)
+{
+    return fault_of(link) == PROXY_DROP || (fault_of(link) == PROXY_MUTE && way == &link->replies);
+}
 
 static enum progress way_read(struct proxy_link *link, struct proxy_way *way, uint64_t now_us)
 {
@@ -124,14 +149,16 @@ static enum progress way_read(struct proxy_link *link, struct proxy_way *way, ui
         return NOTHING;
     if (got <= 0)
         return got == 0 ? ENDED : BROKEN;
-    if (link->route->fault == PROXY_DROP) {
-        link->lost_bytes = true;
-        touch(link, PROXY_DROP);
+    if (way == &link->requests)
+        look_for_mark(link, way->bytes + end, (size_t)got);
+    if (vanishes(link, way)) {
+        link->lost_bytes = fault_of(link) == PROXY_DROP;
+        touch(link, fault_of(link));
         return MOVED;
     }
-    if (way->count == 0 && link->route->fault != PROXY_DRIBBLE)
+    if (way->count == 0 && fault_of(link) != PROXY_DRIBBLE)
         way->due_us = due_of(link, now_us);
-    if (link->route->fault == PROXY_DELAY)
+    if (fault_of(link) == PROXY_DELAY)
         touch(link, PROXY_DELAY);
     way->count += (size_t)got;
     return MOVED;
@@ -141,24 +168,24 @@ static enum progress way_read(struct proxy_link *link, struct proxy_way *way, ui
 static size_t portion(struct proxy_link *link, const struct proxy_way *way)
 {
     struct proxy *proxy = link->route->proxy;
-    if (link->route->fault == PROXY_DRIBBLE) {
+    if (fault_of(link) == PROXY_DRIBBLE) {
         touch(link, PROXY_DRIBBLE);
         return 1;
     }
-    if (link->route->fault != PROXY_CUT || way != &link->replies)
+    if (fault_of(link) != PROXY_CUT || way != &link->replies)
         return way->count;
     if (link->cut_after == 0)
-        link->cut_after = 1 + chance_below(proxy, CUT_REPLIES);
+        link->cut_after = 1 + (uint32_t)dice_below(&proxy->chance, CUT_REPLIES);
     if (--link->cut_after > 0 || way->count < 2)
         return way->count;
     touch(link, PROXY_CUT);
-    return 1 + chance_below(proxy, (uint32_t)way->count - 1);
+    return 1 + dice_below(&proxy->chance, way->count - 1);
 }
 
 static enum progress way_write(struct proxy_link *link, struct proxy_way *way, uint64_t now_us)
 {
     size_t count = portion(link, way);
-    bool cuts = link->route->fault == PROXY_CUT && count < way->count;
+    bool cuts = fault_of(link) == PROXY_CUT && count < way->count;
     ssize_t sent = send(way->to, way->bytes + way->begin, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent == -1 && (errno == EAGAIN || errno == EINTR))
         return NOTHING;
@@ -166,7 +193,7 @@ static enum progress way_write(struct proxy_link *link, struct proxy_way *way, u
         return BROKEN;
     way->begin += (size_t)sent;
     way->count -= (size_t)sent;
-    if (link->route->fault == PROXY_DRIBBLE)
+    if (fault_of(link) == PROXY_DRIBBLE)
         way->due_us = now_us + 1 + (uint64_t)link->route->amount_ms * 1000;
     return MOVED;
 }
@@ -219,7 +246,7 @@ static void link_end_in_order(struct proxy_link *link)
 static bool outlives_its_client(struct proxy_link *link, uint64_t now_us)
 {
     bool keeps_some = link->requests.count > 0 && link->connected;
-    if (link->route->fault != PROXY_LATE || link->client_gone || !keeps_some)
+    if (fault_of(link) != PROXY_LATE || link->client_gone || !keeps_some)
         return false;
     reset_and_close(link->route->proxy, &link->client);
     link->requests.from = link->replies.to = -1;
@@ -284,7 +311,7 @@ static uint64_t link_due_us(const struct proxy_link *link, uint64_t now_us)
 void proxy_link_carry(struct proxy_link *link, uint64_t now_us)
 {
     struct proxy_way *const ways[] = {&link->requests, &link->replies};
-    if (link->route->fault == PROXY_RESET) {
+    if (fault_of(link) == PROXY_RESET) {
         touch(link, PROXY_RESET);
         proxy_link_end(link);
     }
@@ -352,7 +379,7 @@ static struct proxy_link *link_make(struct proxy_route *route, int client)
     link->client = client;
     link->server = -1;
     link->due_us = link->end_us = PROXY_NEVER;
-    if (route->fault != PROXY_SILENT && route->fault != PROXY_RESET)
+    if (fault_of(link) != PROXY_SILENT && fault_of(link) != PROXY_RESET)
         link->server = net_connect_start(&route->target);
     link->requests.from = link->replies.to = client;
     link->requests.to = link->replies.from = link->server;
@@ -363,13 +390,13 @@ struct proxy_link *proxy_link_new(struct proxy_route *route, int client, uint64_
 {
     struct proxy *proxy = route->proxy;
     struct proxy_link *link = link_make(route, client);
-    if (route->fault == PROXY_SILENT || route->fault == PROXY_RESET)
-        touch(link, route->fault);
+    if (fault_of(link) == PROXY_SILENT || fault_of(link) == PROXY_RESET)
+        touch(link, fault_of(link));
     bool good = proxy_watch(proxy, link, client, 0);
     if (good && link->server != -1)
         good = proxy_watch(proxy, link, link->server, EPOLLOUT);
     link->server_watches = EPOLLOUT;
-    if (!good || (link->server == -1 && route->fault != PROXY_SILENT))
+    if (!good || (link->server == -1 && fault_of(link) != PROXY_SILENT))
         proxy_link_end(link);
     else
         link_watch(link, now_us);
@@ -389,18 +416,10 @@ static void link_mend(struct proxy_link *link, enum proxy_fault before)
     link->requests.due_us = link->replies.due_us = 0;
 }
 
-static void link_strike(struct proxy_link *link, enum proxy_fault fault)
-{
-    static const bool at_once[PROXY_FAULTS] = {
-        [PROXY_SILENT] = true, [PROXY_FREEZE_REQUESTS] = true, [PROXY_FREEZE_REPLIES] = true};
-    if (at_once[fault])
-        touch(link, fault);
-}
-
 void proxy_link_turn(struct proxy_link *link, enum proxy_fault before, uint64_t now_us)
 {
     link->touched = 0;
-    link_strike(link, link->route->fault);
+    strike(link);
     link_mend(link, before);
     if (link->end_us != 0)
         proxy_link_carry(link, now_us);

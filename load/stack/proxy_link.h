@@ -41,6 +41,7 @@ struct proxy_link {
     bool connected;     /* to the server */
     bool client_gone;   /* kept alive for what is late */
     bool lost_bytes;    /* of DROP */
+    bool is_marked;     /* has said the route's mark */
     uint32_t cut_after; /* replies until it is cut; 0: not chosen */
     uint64_t due_us;    /* when it is to be carried even if no socket is ready */
     uint64_t end_us;    /* when it is over whatever happens; PROXY_NEVER; 0: it is over */
@@ -56,6 +57,8 @@ struct proxy_route {
     struct net_address target;
     enum proxy_fault fault;
     uint32_t amount_ms;
+    const char *mark; /* lent: faults strike only connections that say this; NULL: all */
+    uint32_t marked_count;
 };
 
 struct proxy {

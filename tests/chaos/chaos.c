@@ -10,8 +10,8 @@
 #include "tests/chaos/soak.h"
 #include "tests/chaos/stall.h"
 
-#include "load/base/burst.h"
 #include "load/base/net.h"
+#include "load/herd/burst.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,13 +6,7 @@
  * Times in the histories are whole milliseconds from 0.
  */
 #include "tests/chaos/check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,12 +138,12 @@ static void expect_only(struct history *history, enum check_kind kind, uint32_t 
 
 /* ---- freshness ---- */
 
-static void an_empty_history_keeps_every_promise(void **state)
+TEST(an_empty_history_keeps_every_promise)
 {
     expect_good(*state);
 }
 
-static void the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_confirmation(void **state)
+TEST(the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_confirmation)
 {
     struct history *history = *state;
     changed(history);
@@ -161,7 +155,7 @@ static void the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_co
     expect_good(history);
 }
 
-static void an_old_row_to_who_began_after_the_confirmation_is_stale(void **state)
+TEST(an_old_row_to_who_began_after_the_confirmation_is_stale)
 {
     struct history *history = *state;
     changed(history);
@@ -170,7 +164,7 @@ static void an_old_row_to_who_began_after_the_confirmation_is_stale(void **state
     expect_only(history, CHECK_STALE, 2);
 }
 
-static void an_invalidation_that_was_not_confirmed_promises_nothing(void **state)
+TEST(an_invalidation_that_was_not_confirmed_promises_nothing)
 {
     struct history *history = *state;
     edited(history, 10, 20, 2);
@@ -179,7 +173,7 @@ static void an_invalidation_that_was_not_confirmed_promises_nothing(void **state
     expect_good(history);
 }
 
-static void a_confirmation_of_an_older_version_does_not_lower_the_floor(void **state)
+TEST(a_confirmation_of_an_older_version_does_not_lower_the_floor)
 {
     struct history *history = *state;
     edited(history, 10, 20, 2);
@@ -190,7 +184,7 @@ static void a_confirmation_of_an_older_version_does_not_lower_the_floor(void **s
     expect_only(history, CHECK_STALE, 1);
 }
 
-static void a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed(void **state)
+TEST(a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed)
 {
     struct history *history = *state;
     struct check_report report;
@@ -201,7 +195,7 @@ static void a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed(v
     assert_int_equal(report.violations[CHECK_STATUS], 1);
 }
 
-static void a_version_before_anybody_can_have_written_it_is_unwritten(void **state)
+TEST(a_version_before_anybody_can_have_written_it_is_unwritten)
 {
     struct history *history = *state;
     changed(history);
@@ -210,7 +204,7 @@ static void a_version_before_anybody_can_have_written_it_is_unwritten(void **sta
     expect_only(history, CHECK_UNWRITTEN, 2);
 }
 
-static void an_edit_of_unknown_fate_may_have_happened(void **state)
+TEST(an_edit_of_unknown_fate_may_have_happened)
 {
     struct history *history = *state;
     history_add_edit(history, &(struct history_edit){.begin_us = ms(10), .end_us = ms(20), .key = KEY});
@@ -219,7 +213,7 @@ static void an_edit_of_unknown_fate_may_have_happened(void **state)
     expect_good(history);
 }
 
-static void the_row_of_another_key_is_a_wrong_row(void **state)
+TEST(the_row_of_another_key_is_a_wrong_row)
 {
     struct history *history = *state;
     answered(history, 1, 9, 1);
@@ -229,7 +223,7 @@ static void the_row_of_another_key_is_a_wrong_row(void **state)
 
 /* ---- answers ---- */
 
-static void refusals_are_allowed_until_all_is_calm(void **state)
+TEST(refusals_are_allowed_until_all_is_calm)
 {
     struct history *history = *state;
     refused(history, 10, 20, 503);
@@ -241,7 +235,7 @@ static void refusals_are_allowed_until_all_is_calm(void **state)
     expect_only(history, CHECK_STATUS, 2);
 }
 
-static void a_fault_before_the_calm_excuses_nothing_in_it(void **state)
+TEST(a_fault_before_the_calm_excuses_nothing_in_it)
 {
     struct history *history = *state;
     broke(history, FAULT_REDIS_STOP, FAULT_EVERYBODY, 100, 290);
@@ -253,7 +247,7 @@ static void a_fault_before_the_calm_excuses_nothing_in_it(void **state)
     expect_only(history, CHECK_STATUS, 1);
 }
 
-static void a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail(void **state)
+TEST(a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail)
 {
     struct history *history = *state;
     history->calm_us = ms(100);
@@ -267,7 +261,7 @@ static void a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail(vo
     expect_only(history, CHECK_STATUS, 2);
 }
 
-static void the_report_says_how_many_were_held_to_the_rule_of_the_calm(void **state)
+TEST(the_report_says_how_many_were_held_to_the_rule_of_the_calm)
 {
     struct history *history = *state;
     struct check_report report;
@@ -282,13 +276,13 @@ static void the_report_says_how_many_were_held_to_the_rule_of_the_calm(void **st
     assert_int_equal(report.judged_calm, 2);
 }
 
-static void an_internal_error_is_never_allowed(void **state)
+TEST(an_internal_error_is_never_allowed)
 {
     refused(*state, 10, 20, 500);
     expect_only(*state, CHECK_STATUS, 1);
 }
 
-static void an_answer_past_deadline_and_slack_is_late(void **state)
+TEST(an_answer_past_deadline_and_slack_is_late)
 {
     struct history *history = *state;
     refused(history, 10, 1110, 504);
@@ -297,7 +291,7 @@ static void an_answer_past_deadline_and_slack_is_late(void **state)
     expect_only(history, CHECK_LATE, 1);
 }
 
-static void the_time_a_process_was_stopped_does_not_count(void **state)
+TEST(the_time_a_process_was_stopped_does_not_count)
 {
     struct history *history = *state;
     refused(history, 10, 1600, 504);
@@ -307,7 +301,7 @@ static void the_time_a_process_was_stopped_does_not_count(void **state)
     expect_only(history, CHECK_LATE, 1);
 }
 
-static void who_leaves_a_stopped_process_did_not_wait_in_vain(void **state)
+TEST(who_leaves_a_stopped_process_did_not_wait_in_vain)
 {
     struct history *history = *state;
     unanswered(history, 100, 5100, HTTP_TIMEOUT, 5000);
@@ -317,7 +311,7 @@ static void who_leaves_a_stopped_process_did_not_wait_in_vain(void **state)
     expect_only(history, CHECK_UNANSWERED, 1);
 }
 
-static void no_answer_is_excused_by_a_kill_or_by_leaving(void **state)
+TEST(no_answer_is_excused_by_a_kill_or_by_leaving)
 {
     struct history *history = *state;
     broke(history, FAULT_CATALOGD_KILL, 0, 100, 200);
@@ -327,7 +321,7 @@ static void no_answer_is_excused_by_a_kill_or_by_leaving(void **state)
     expect_good(history);
 }
 
-static void no_answer_from_a_living_process_is_a_violation(void **state)
+TEST(no_answer_from_a_living_process_is_a_violation)
 {
     struct history *history = *state;
     broke(history, FAULT_CATALOGD_KILL, 0, 100, 200);
@@ -340,7 +334,7 @@ static void no_answer_from_a_living_process_is_a_violation(void **state)
 
 /* ---- loads ---- */
 
-static void loads_one_after_another_and_of_different_keys_need_no_excuse(void **state)
+TEST(loads_one_after_another_and_of_different_keys_need_no_excuse)
 {
     struct history *history = *state;
     loaded(history, KEY, 10, 20);
@@ -349,7 +343,7 @@ static void loads_one_after_another_and_of_different_keys_need_no_excuse(void **
     expect_good(history);
 }
 
-static void a_second_load_at_a_time_without_a_fault_is_an_overlap(void **state)
+TEST(a_second_load_at_a_time_without_a_fault_is_an_overlap)
 {
     struct history *history = *state;
     loaded(history, KEY, 10, 20);
@@ -357,7 +351,7 @@ static void a_second_load_at_a_time_without_a_fault_is_an_overlap(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void each_invalidation_during_a_load_excuses_one_more(void **state)
+TEST(each_invalidation_during_a_load_excuses_one_more)
 {
     struct history *history = *state;
     loaded(history, KEY, 100, 200);
@@ -368,7 +362,7 @@ static void each_invalidation_during_a_load_excuses_one_more(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void an_invalidation_of_another_key_or_another_time_excuses_nothing(void **state)
+TEST(an_invalidation_of_another_key_or_another_time_excuses_nothing)
 {
     struct history *history = *state;
     loaded(history, KEY, 100, 200);
@@ -380,7 +374,7 @@ static void an_invalidation_of_another_key_or_another_time_excuses_nothing(void 
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void a_fault_excuses_loads_until_its_tail_is_over(void **state)
+TEST(a_fault_excuses_loads_until_its_tail_is_over)
 {
     struct history *history = *state;
     broke(history, FAULT_REDIS_FLUSH, FAULT_EVERYBODY, 100, 101);
@@ -392,7 +386,7 @@ static void a_fault_excuses_loads_until_its_tail_is_over(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void a_fault_excuses_nothing_once_all_is_calm(void **state)
+TEST(a_fault_excuses_nothing_once_all_is_calm)
 {
     struct history *history = *state;
     broke(history, FAULT_REDIS_FLUSH, FAULT_EVERYBODY, 100, 101);
@@ -405,7 +399,7 @@ static void a_fault_excuses_nothing_once_all_is_calm(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void without_redis_every_process_may_load_and_no_more(void **state)
+TEST(without_redis_every_process_may_load_and_no_more)
 {
     struct history *history = *state;
     broke(history, FAULT_REDIS_STOP, FAULT_EVERYBODY, 90, 1000);
@@ -416,7 +410,7 @@ static void without_redis_every_process_may_load_and_no_more(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void a_longer_outage_of_postgresql_excuses_more_abandoned_queries(void **state)
+TEST(a_longer_outage_of_postgresql_excuses_more_abandoned_queries)
 {
     struct history *history = *state;
     broke(history, FAULT_POSTGRES_STOP, FAULT_EVERYBODY, 100, 1200);
@@ -427,7 +421,7 @@ static void a_longer_outage_of_postgresql_excuses_more_abandoned_queries(void **
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void any_number_of_stalls_lets_each_process_load_for_itself_and_no_more(void **state)
+TEST(any_number_of_stalls_lets_each_process_load_for_itself_and_no_more)
 {
     struct history *history = *state;
     stood_still(history, 90, 190);
@@ -442,7 +436,7 @@ static void any_number_of_stalls_lets_each_process_load_for_itself_and_no_more(v
     expect_good(history);
 }
 
-static void a_stall_excuses_loads_until_its_tail_is_over(void **state)
+TEST(a_stall_excuses_loads_until_its_tail_is_over)
 {
     struct history *history = *state;
     stood_still(history, 90, 100);
@@ -454,7 +448,7 @@ static void a_stall_excuses_loads_until_its_tail_is_over(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void a_stall_before_the_calm_excuses_no_loads_in_it(void **state)
+TEST(a_stall_before_the_calm_excuses_no_loads_in_it)
 {
     struct history *history = *state;
     stood_still(history, 90, 100);
@@ -465,7 +459,7 @@ static void a_stall_before_the_calm_excuses_no_loads_in_it(void **state)
     expect_only(history, CHECK_OVERLAP, 1);
 }
 
-static void no_faults_excuse_more_loads_than_there_are_workers(void **state)
+TEST(no_faults_excuse_more_loads_than_there_are_workers)
 {
     struct history *history = *state;
     for (uint64_t i = 0; i < 30; i++)
@@ -477,7 +471,7 @@ static void no_faults_excuse_more_loads_than_there_are_workers(void **state)
 
 /* ---- as text ---- */
 
-static void what_was_written_is_read_again_and_judged_alike(void **state)
+TEST(what_was_written_is_read_again_and_judged_alike)
 {
     char path[] = "/tmp/check_test.XXXXXX";
     struct history *history = *state, copy;
@@ -507,7 +501,7 @@ static void what_was_written_is_read_again_and_judged_alike(void **state)
     history_clear(&copy);
 }
 
-static void a_line_that_is_no_event_is_refused(void **state)
+TEST(a_line_that_is_no_event_is_refused)
 {
     char path[] = "/tmp/check_test.XXXXXX";
     int fd = mkstemp(path);
@@ -518,44 +512,4 @@ static void a_line_that_is_no_event_is_refused(void **state)
     unlink(path);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, new_history, clear_history)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(an_empty_history_keeps_every_promise),
-        CASE(the_new_row_is_allowed_from_the_edit_on_and_the_old_one_until_the_confirmation),
-        CASE(an_old_row_to_who_began_after_the_confirmation_is_stale),
-        CASE(an_invalidation_that_was_not_confirmed_promises_nothing),
-        CASE(a_confirmation_of_an_older_version_does_not_lower_the_floor),
-        CASE(a_row_answered_as_absent_is_stale_and_a_status_that_is_not_allowed),
-        CASE(a_version_before_anybody_can_have_written_it_is_unwritten),
-        CASE(an_edit_of_unknown_fate_may_have_happened),
-        CASE(the_row_of_another_key_is_a_wrong_row),
-        CASE(refusals_are_allowed_until_all_is_calm),
-        CASE(a_fault_before_the_calm_excuses_nothing_in_it),
-        CASE(a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail),
-        CASE(the_report_says_how_many_were_held_to_the_rule_of_the_calm),
-        CASE(an_internal_error_is_never_allowed),
-        CASE(an_answer_past_deadline_and_slack_is_late),
-        CASE(the_time_a_process_was_stopped_does_not_count),
-        CASE(who_leaves_a_stopped_process_did_not_wait_in_vain),
-        CASE(no_answer_is_excused_by_a_kill_or_by_leaving),
-        CASE(no_answer_from_a_living_process_is_a_violation),
-        CASE(loads_one_after_another_and_of_different_keys_need_no_excuse),
-        CASE(a_second_load_at_a_time_without_a_fault_is_an_overlap),
-        CASE(each_invalidation_during_a_load_excuses_one_more),
-        CASE(an_invalidation_of_another_key_or_another_time_excuses_nothing),
-        CASE(a_fault_excuses_loads_until_its_tail_is_over),
-        CASE(a_fault_excuses_nothing_once_all_is_calm),
-        CASE(without_redis_every_process_may_load_and_no_more),
-        CASE(a_longer_outage_of_postgresql_excuses_more_abandoned_queries),
-        CASE(any_number_of_stalls_lets_each_process_load_for_itself_and_no_more),
-        CASE(a_stall_excuses_loads_until_its_tail_is_over),
-        CASE(a_stall_before_the_calm_excuses_no_loads_in_it),
-        CASE(no_faults_excuse_more_loads_than_there_are_workers),
-        CASE(what_was_written_is_read_again_and_judged_alike),
-        CASE(a_line_that_is_no_event_is_refused),
-    };
-    return cmocka_run_group_tests_name("check", tests, NULL, NULL);
-}
+TEST_GROUP(.before = new_history, .after = clear_history);

@@ -2,6 +2,7 @@
 /* crowd.c - see crowd.h. */
 #include "tests/chaos/crowd.h"
 
+#include "load/base/dice.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 
@@ -40,8 +41,7 @@ struct crowd {
 
 static uint32_t chance_below(struct member *member, uint32_t limit)
 {
-    member->chance = member->chance * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((member->chance >> 33) % limit);
+    return (uint32_t)dice_below(&member->chance, limit);
 }
 
 static void rest(struct member *member, uint32_t pause_ms)

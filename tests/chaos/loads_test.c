@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* loads_test.c - loads read out of a log of PostgreSQL. */
 #include "tests/chaos/loads.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +50,7 @@ static void expect(const struct history *history, size_t load, uint32_t key, uin
     assert_int_equal(history->loads.items[load].end_us, end_ms * 1000);
 }
 
-static void a_load_lasts_from_its_statement_to_its_duration(void **state)
+TEST(a_load_lasts_from_its_statement_to_its_duration)
 {
     struct history *history = *state;
     read_log(history, "11 1763662000.090 LOG:  duration: 0.1 ms\n" BEGIN("11", "000.100", "7")
@@ -65,7 +59,7 @@ static void a_load_lasts_from_its_statement_to_its_duration(void **state)
     expect(history, 0, 7, 100, 122);
 }
 
-static void loads_of_several_backends_are_kept_apart(void **state)
+TEST(loads_of_several_backends_are_kept_apart)
 {
     struct history *history = *state;
     read_log(history, BEGIN("11", "000.100", "7") BEGIN("12", "000.101", "8") END("11", "000.120")
@@ -75,7 +69,7 @@ static void loads_of_several_backends_are_kept_apart(void **state)
     expect(history, 1, 8, 101, 121);
 }
 
-static void an_error_ends_a_load_and_so_does_the_end_of_its_session(void **state)
+TEST(an_error_ends_a_load_and_so_does_the_end_of_its_session)
 {
     struct history *history = *state;
     read_log(history,
@@ -88,7 +82,7 @@ static void an_error_ends_a_load_and_so_does_the_end_of_its_session(void **state
     expect(history, 1, 8, 100, 140);
 }
 
-static void a_server_that_begins_anew_has_no_loads_running(void **state)
+TEST(a_server_that_begins_anew_has_no_loads_running)
 {
     struct history *history = *state;
     read_log(history, BEGIN("11", "000.100", "7") "99 1763662001.000 LOG:  starting PostgreSQL 15.14\n" BEGIN(
@@ -98,7 +92,7 @@ static void a_server_that_begins_anew_has_no_loads_running(void **state)
     expect(history, 1, 7, 2000, 9000);
 }
 
-static void other_statements_and_further_lines_are_no_loads(void **state)
+TEST(other_statements_and_further_lines_are_no_loads)
 {
     struct history *history = *state;
     read_log(history, "11 1763662000.100 LOG:  statement: UPDATE products SET stock = stock + 1\n"
@@ -106,16 +100,4 @@ static void other_statements_and_further_lines_are_no_loads(void **state)
     assert_int_equal(history->loads.count, 0);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, new_history, clear_history)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(a_load_lasts_from_its_statement_to_its_duration),
-        CASE(loads_of_several_backends_are_kept_apart),
-        CASE(an_error_ends_a_load_and_so_does_the_end_of_its_session),
-        CASE(a_server_that_begins_anew_has_no_loads_running),
-        CASE(other_statements_and_further_lines_are_no_loads),
-    };
-    return cmocka_run_group_tests_name("loads", tests, NULL, NULL);
-}
+TEST_GROUP(.before = new_history, .after = clear_history);

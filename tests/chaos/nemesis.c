@@ -2,6 +2,7 @@
 /* nemesis.c - see nemesis.h. */
 #include "tests/chaos/nemesis.h"
 
+#include "load/base/dice.h"
 #include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
@@ -40,8 +41,7 @@ struct planner {
 
 static uint32_t chance_below(struct planner *planner, uint32_t limit)
 {
-    planner->chance = planner->chance * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((planner->chance >> 33) % limit);
+    return (uint32_t)dice_below(&planner->chance, limit);
 }
 
 /* Where it strikes: the slots in `parties` that must be free, count of them. */
@@ -115,7 +115,6 @@ static bool try_entry(struct planner *planner, uint32_t now_ms, struct nemesis_e
 void nemesis_plan(const struct nemesis_options *options, struct nemesis_plan *out)
 {
     struct planner planner = {.chance = options->seed, .options = options};
-    chance_below(&planner, 2);
     out->count = 0;
     for (uint32_t now_ms = 0; now_ms < options->span_ms && out->count < NEMESIS_MAX;) {
         bool found = false;

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* nemesis_test.c - the plans of disasters: repeatable, complete, and never two on one party at a time. */
 #include "tests/chaos/nemesis.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <string.h>
 
@@ -20,10 +14,9 @@ static struct nemesis_options options_of(uint64_t seed)
     return (struct nemesis_options){.seed = seed, .span_ms = SPAN_MS, .gap_ms = 200};
 }
 
-static void the_same_seed_gives_the_same_plan_and_another_one_another(void **state)
+TEST(the_same_seed_gives_the_same_plan_and_another_one_another)
 {
     struct nemesis_options options = options_of(7);
-    (void)state;
     nemesis_plan(&options, &plan);
     nemesis_plan(&options, &other);
     assert_true(plan.count > 10);
@@ -35,10 +28,9 @@ static void the_same_seed_gives_the_same_plan_and_another_one_another(void **sta
                 memcmp(plan.entries, other.entries, plan.count * sizeof *plan.entries) != 0);
 }
 
-static void every_kind_of_fault_is_planned_by_some_seed(void **state)
+TEST(every_kind_of_fault_is_planned_by_some_seed)
 {
     uint32_t seen[FAULT_KINDS] = {0};
-    (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct nemesis_options options = options_of(seed);
         nemesis_plan(&options, &plan);
@@ -58,9 +50,8 @@ static bool same_party(const struct fault *one, const struct fault *another)
            (links && another->process == FAULT_EVERYBODY);
 }
 
-static void a_party_has_one_fault_at_a_time_and_all_are_mended_within_the_span(void **state)
+TEST(a_party_has_one_fault_at_a_time_and_all_are_mended_within_the_span)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct nemesis_options options = options_of(seed);
         nemesis_plan(&options, &plan);
@@ -77,9 +68,8 @@ static void a_party_has_one_fault_at_a_time_and_all_are_mended_within_the_span(v
     }
 }
 
-static void who_is_not_mortal_is_not_killed(void **state)
+TEST(who_is_not_mortal_is_not_killed)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct nemesis_options options = options_of(seed);
         options.first_mortal = SCENE_PROCESSES - 1;
@@ -90,15 +80,4 @@ static void who_is_not_mortal_is_not_killed(void **state)
                 assert_int_equal(fault->process, SCENE_PROCESSES - 1);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_seed_gives_the_same_plan_and_another_one_another),
-        cmocka_unit_test(every_kind_of_fault_is_planned_by_some_seed),
-        cmocka_unit_test(a_party_has_one_fault_at_a_time_and_all_are_mended_within_the_span),
-        cmocka_unit_test(who_is_not_mortal_is_not_killed),
-    };
-    return cmocka_run_group_tests_name("nemesis", tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
 /* proxy_test.c - each fault of the proxy, seen from both ends of a connection. */
 #include "load/base/net.h"
 #include "load/stack/proxy.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -138,7 +132,7 @@ static void set(struct rig *rig, enum proxy_fault fault, uint32_t amount_ms)
 
 /* ---- without a fault ---- */
 
-static void bytes_pass_in_both_directions(void **state)
+TEST(bytes_pass_in_both_directions)
 {
     struct rig *rig = *state;
     say(rig->client, "PING\r\n");
@@ -147,7 +141,7 @@ static void bytes_pass_in_both_directions(void **state)
     hear(rig->client, "+PONG\r\n");
 }
 
-static void a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while(void **state)
+TEST(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while)
 {
     static unsigned char sent[BIG_BYTES], got[BIG_BYTES];
     struct rig *rig = *state;
@@ -167,7 +161,7 @@ static void a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while(void 
     assert_memory_equal(sent, got, BIG_BYTES);
 }
 
-static void an_orderly_end_is_passed_on_behind_the_last_bytes(void **state)
+TEST(an_orderly_end_is_passed_on_behind_the_last_bytes)
 {
     struct rig *rig = *state;
     say(rig->server, "-ERR max number of clients reached\r\n");
@@ -176,14 +170,14 @@ static void an_orderly_end_is_passed_on_behind_the_last_bytes(void **state)
     assert_int_equal(hear_end(rig->client), 0);
 }
 
-static void a_reset_is_passed_on(void **state)
+TEST(a_reset_is_passed_on)
 {
     struct rig *rig = *state;
     hang_up_with_reset(&rig->client);
     assert_int_equal(hear_end(rig->server), ECONNRESET);
 }
 
-static void a_server_that_is_not_there_resets_the_client(void **state)
+TEST(a_server_that_is_not_there_resets_the_client)
 {
     struct rig *rig = *state;
     close(rig->listener);
@@ -195,7 +189,7 @@ static void a_server_that_is_not_there_resets_the_client(void **state)
 
 /* ---- faults ---- */
 
-static void delayed_bytes_arrive_after_their_time(void **state)
+TEST(delayed_bytes_arrive_after_their_time)
 {
     struct rig *rig = *state;
     set(rig, PROXY_DELAY, 50);
@@ -209,7 +203,7 @@ static void delayed_bytes_arrive_after_their_time(void **state)
     assert_int_equal(proxy_hits(rig->proxy, PROXY_DELAY), 1);
 }
 
-static void a_connection_that_lost_bytes_is_reset_when_the_fault_ends(void **state)
+TEST(a_connection_that_lost_bytes_is_reset_when_the_fault_ends)
 {
     struct rig *rig = *state;
     set(rig, PROXY_DROP, 0);
@@ -221,7 +215,7 @@ static void a_connection_that_lost_bytes_is_reset_when_the_fault_ends(void **sta
     assert_int_equal(proxy_hits(rig->proxy, PROXY_DROP), 1);
 }
 
-static void a_connection_that_lost_nothing_survives_the_loss_of_others(void **state)
+TEST(a_connection_that_lost_nothing_survives_the_loss_of_others)
 {
     struct rig *rig = *state;
     set(rig, PROXY_DROP, 0);
@@ -230,7 +224,7 @@ static void a_connection_that_lost_nothing_survives_the_loss_of_others(void **st
     assert_int_equal(proxy_hits(rig->proxy, PROXY_DROP), 0);
 }
 
-static void a_reset_ends_what_there_is_and_what_comes(void **state)
+TEST(a_reset_ends_what_there_is_and_what_comes)
 {
     struct rig *rig = *state;
     set(rig, PROXY_RESET, 0);
@@ -241,7 +235,7 @@ static void a_reset_ends_what_there_is_and_what_comes(void **state)
     close(client);
 }
 
-static void half_open_connections_are_accepted_and_silent(void **state)
+TEST(half_open_connections_are_accepted_and_silent)
 {
     struct rig *rig = *state;
     set(rig, PROXY_SILENT, 0);
@@ -256,7 +250,7 @@ static void half_open_connections_are_accepted_and_silent(void **state)
     close(client);
 }
 
-static void dribbled_bytes_come_one_at_a_time(void **state)
+TEST(dribbled_bytes_come_one_at_a_time)
 {
     struct rig *rig = *state;
     char got[8];
@@ -272,7 +266,7 @@ static void dribbled_bytes_come_one_at_a_time(void **state)
     assert_true(portions > 2); /* some may have met in our socket */
 }
 
-static void a_reply_is_cut_in_the_middle_and_nothing_follows(void **state)
+TEST(a_reply_is_cut_in_the_middle_and_nothing_follows)
 {
     struct rig *rig = *state;
     size_t replies = 0;
@@ -290,7 +284,7 @@ static void a_reply_is_cut_in_the_middle_and_nothing_follows(void **state)
     assert_int_equal(proxy_hits(rig->proxy, PROXY_CUT), 1);
 }
 
-static void frozen_requests_wait_while_replies_flow(void **state)
+TEST(frozen_requests_wait_while_replies_flow)
 {
     struct rig *rig = *state;
     set(rig, PROXY_FREEZE_REQUESTS, 0);
@@ -302,7 +296,7 @@ static void frozen_requests_wait_while_replies_flow(void **state)
     hear(rig->server, "ask");
 }
 
-static void frozen_replies_wait_while_requests_flow(void **state)
+TEST(frozen_replies_wait_while_requests_flow)
 {
     struct rig *rig = *state;
     set(rig, PROXY_FREEZE_REPLIES, 0);
@@ -314,7 +308,7 @@ static void frozen_replies_wait_while_requests_flow(void **state)
     hear(rig->client, "told");
 }
 
-static void a_client_that_leaves_a_frozen_connection_is_noticed(void **state)
+TEST(a_client_that_leaves_a_frozen_connection_is_noticed)
 {
     struct rig *rig = *state;
     set(rig, PROXY_FREEZE_REQUESTS, 0);
@@ -322,7 +316,84 @@ static void a_client_that_leaves_a_frozen_connection_is_noticed(void **state)
     assert_int_equal(hear_end(rig->server), ECONNRESET);
 }
 
-static void a_late_request_arrives_after_its_client_has_gone(void **state)
+TEST(a_mute_server_hears_everything_and_its_connection_lives_on)
+{
+    struct rig *rig = *state;
+    set(rig, PROXY_MUTE, 0);
+    say(rig->server, "lost");
+    hear_nothing(rig->client);
+    say(rig->client, "ask");
+    hear(rig->server, "ask");
+    assert_int_equal(proxy_hits(rig->proxy, PROXY_MUTE), 1);
+    set(rig, PROXY_NONE, 0);
+    say(rig->server, "told");
+    hear(rig->client, "told");
+}
+
+/* ---- only connections that say something ---- */
+
+static void mark(struct rig *rig, const char *text, enum proxy_fault fault)
+{
+    proxy_mark(rig->proxy, rig->route, text, fault);
+}
+
+static bool is_marked(struct rig *rig, uint32_t limit_ms)
+{
+    return proxy_wait_marked(rig->proxy, rig->route, 1, limit_ms);
+}
+
+TEST(a_request_with_the_text_waits_with_all_that_follow)
+{
+    struct rig *rig = *state;
+    mark(rig, "EVAL", PROXY_FREEZE_REQUESTS);
+    say(rig->client, "GET");
+    hear(rig->server, "GET");
+    assert_false(is_marked(rig, 0));
+    say(rig->client, "EVAL");
+    assert_true(is_marked(rig, LIMIT_MS));
+    say(rig->client, "GET");
+    hear_nothing(rig->server);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->server, "EVALGET");
+}
+
+TEST(replies_wait_from_the_request_with_the_text_on)
+{
+    struct rig *rig = *state;
+    mark(rig, "EVAL", PROXY_FREEZE_REPLIES);
+    say(rig->server, "before");
+    hear(rig->client, "before");
+    say(rig->client, "EVAL");
+    hear(rig->server, "EVAL");
+    assert_true(is_marked(rig, LIMIT_MS));
+    say(rig->server, "after");
+    hear_nothing(rig->client);
+    mark(rig, "nothing of this kind", PROXY_FREEZE_REPLIES); /* who is held stays held */
+    hear_nothing(rig->client);
+    set(rig, PROXY_NONE, 0);
+    hear(rig->client, "after");
+}
+
+TEST(who_has_not_said_it_is_spared)
+{
+    struct rig *rig = *state;
+    mark(rig, "SUBSCRIBE", PROXY_NONE);
+    int client = connect_client(rig), server = accept_server(rig);
+    say(client, "SUBSCRIBE");
+    hear(server, "SUBSCRIBE");
+    set(rig, PROXY_RESET, 0);
+    assert_int_equal(hear_end(client), ECONNRESET);
+    bytes_pass_in_both_directions(state);
+    set(rig, PROXY_NONE, 0);
+    set(rig, PROXY_RESET, 0); /* the text is forgotten: it is everybody's */
+    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    close(client);
+    close(server);
+}
+
+/* ---- what comes late ---- */
+
+TEST(a_late_request_arrives_after_its_client_has_gone)
 {
     struct rig *rig = *state;
     set(rig, PROXY_LATE, 40);
@@ -339,7 +410,7 @@ static void a_late_request_arrives_after_its_client_has_gone(void **state)
     assert_int_equal(proxy_hits(rig->proxy, PROXY_LATE), 1);
 }
 
-static void a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends(void **state)
+TEST(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends)
 {
     struct rig *rig = *state;
     set(rig, PROXY_LATE, 40);
@@ -354,7 +425,7 @@ static void a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends(v
 
 /* ---- another server ---- */
 
-static void after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server(void **state)
+TEST(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server)
 {
     struct rig *rig = *state;
     uint16_t port;
@@ -372,7 +443,7 @@ static void after_a_failover_old_connections_are_reset_and_new_ones_reach_the_ot
     bytes_pass_in_both_directions(state);
 }
 
-static void a_failover_leaves_other_routes_alone_and_the_fault_in_place(void **state)
+TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
 {
     struct rig *rig = *state;
     uint16_t port;
@@ -396,7 +467,7 @@ static void a_failover_leaves_other_routes_alone_and_the_fault_in_place(void **s
 }
 
 /* Generators are forked from us and keep what was open then for as long as they live. */
-static void a_reset_is_heard_although_a_child_has_a_copy_of_the_connection(void **state)
+TEST(a_reset_is_heard_although_a_child_has_a_copy_of_the_connection)
 {
     struct rig *rig = *state;
     int ends[2];
@@ -416,31 +487,4 @@ static void a_reset_is_heard_although_a_child_has_a_copy_of_the_connection(void 
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, rig_up, rig_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(bytes_pass_in_both_directions),
-        CASE(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while),
-        CASE(an_orderly_end_is_passed_on_behind_the_last_bytes),
-        CASE(a_reset_is_passed_on),
-        CASE(a_server_that_is_not_there_resets_the_client),
-        CASE(delayed_bytes_arrive_after_their_time),
-        CASE(a_connection_that_lost_bytes_is_reset_when_the_fault_ends),
-        CASE(a_connection_that_lost_nothing_survives_the_loss_of_others),
-        CASE(a_reset_ends_what_there_is_and_what_comes),
-        CASE(half_open_connections_are_accepted_and_silent),
-        CASE(dribbled_bytes_come_one_at_a_time),
-        CASE(a_reply_is_cut_in_the_middle_and_nothing_follows),
-        CASE(frozen_requests_wait_while_replies_flow),
-        CASE(frozen_replies_wait_while_requests_flow),
-        CASE(a_client_that_leaves_a_frozen_connection_is_noticed),
-        CASE(a_late_request_arrives_after_its_client_has_gone),
-        CASE(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends),
-        CASE(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server),
-        CASE(a_failover_leaves_other_routes_alone_and_the_fault_in_place),
-        CASE(a_reset_is_heard_although_a_child_has_a_copy_of_the_connection),
-    };
-    return cmocka_run_group_tests_name("proxy", tests, NULL, NULL);
-}
+TEST_GROUP(.before = rig_up, .after = rig_down);

@@ -4,13 +4,7 @@
 #include "tests/chaos/stall.h"
 
 #include "load/base/net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -39,9 +33,8 @@ static size_t noticed(struct history *history)
     return count;
 }
 
-static void only_what_can_make_a_command_late_is_a_stall(void **state)
+TEST(only_what_can_make_a_command_late_is_a_stall)
 {
-    (void)state;
     struct history history;
     struct stall *stall = NULL;
     history_init(&history);
@@ -61,12 +54,4 @@ static void only_what_can_make_a_command_late_is_a_stall(void **state)
     }
     stall_end(&stall);
     history_clear(&history);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_can_make_a_command_late_is_a_stall),
-    };
-    return cmocka_run_group_tests_name("stall", tests, NULL, NULL);
 }

@@ -8,17 +8,14 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum {
     PROCESSES = 2,
@@ -114,7 +111,7 @@ static void assert_replaced(struct bad_key *key)
 
 /* ---- the value ---- */
 
-static void a_value_that_is_not_ours_is_replaced(void **state)
+TEST(a_value_that_is_not_ours_is_replaced)
 {
     struct fleet *fleet = *state;
     static const char *const foreign[] = {
@@ -137,7 +134,7 @@ static void a_value_that_is_not_ours_is_replaced(void **state)
     assert_true(fleet_sum(fleet, "guard_entries_rejected_total") > 0);
 }
 
-static void a_huge_foreign_value_is_replaced(void **state)
+TEST(a_huge_foreign_value_is_replaced)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -149,7 +146,7 @@ static void a_huge_foreign_value_is_replaced(void **state)
     assert_replaced(key);
 }
 
-static void a_value_cut_short_is_replaced(void **state)
+TEST(a_value_cut_short_is_replaced)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -164,7 +161,7 @@ static void a_value_cut_short_is_replaced(void **state)
     freeReplyObject(entry);
 }
 
-static void a_value_with_a_flipped_bit_is_replaced(void **state)
+TEST(a_value_with_a_flipped_bit_is_replaced)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -179,7 +176,7 @@ static void a_value_with_a_flipped_bit_is_replaced(void **state)
     freeReplyObject(entry);
 }
 
-static void the_sound_value_of_another_key_is_replaced(void **state)
+TEST(the_sound_value_of_another_key_is_replaced)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -197,7 +194,7 @@ static void the_sound_value_of_another_key_is_replaced(void **state)
     freeReplyObject(other);
 }
 
-static void a_value_of_another_type_is_replaced(void **state)
+TEST(a_value_of_another_type_is_replaced)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -211,7 +208,7 @@ static void a_value_of_another_type_is_replaced(void **state)
 }
 
 /* Nothing is wrong with the entry; only its TTL is none that a fill would have set. */
-static void a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one(void **state)
+TEST(a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -227,7 +224,7 @@ static void a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_ri
 
 /* ---- the lease ---- */
 
-static void a_lease_of_another_type_is_replaced(void **state)
+TEST(a_lease_of_another_type_is_replaced)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -239,7 +236,7 @@ static void a_lease_of_another_type_is_replaced(void **state)
 }
 
 /* It says itself how long it was granted for; so long it is respected. */
-static void a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for(void **state)
+TEST(a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -249,7 +246,7 @@ static void a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for(void **sta
 }
 
 /* Nothing says how long: at most as long as any lease may be. Requests end at their deadline until then. */
-static void a_lease_of_garbage_without_a_ttl_gets_the_longest_one(void **state)
+TEST(a_lease_of_garbage_without_a_ttl_gets_the_longest_one)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, (const char *[]){"DEADLINE_MS=3000", "REDIS_LIMIT_MS=1000", NULL});
@@ -271,7 +268,7 @@ static bool overwrite_the_lease(struct fleet *fleet)
     return true;
 }
 
-static void a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more(void **state)
+TEST(a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -285,7 +282,7 @@ static void a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more(voi
 
 /* ---- the failure ---- */
 
-static void a_failure_of_another_type_is_no_failure(void **state)
+TEST(a_failure_of_another_type_is_no_failure)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -294,7 +291,7 @@ static void a_failure_of_another_type_is_no_failure(void **state)
 }
 
 /* Whatever it says, it is taken for a failure; but never for longer than it can rightly last. */
-static void a_failure_of_garbage_passes(void **state)
+TEST(a_failure_of_garbage_passes)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -312,7 +309,7 @@ static void a_failure_of_garbage_passes(void **state)
 /* ---- the channel ---- */
 
 /* Anybody may publish there: what makes no sense is ignored, what does is a hint. */
-static void noise_on_the_wake_channel_harms_nobody(void **state)
+TEST(noise_on_the_wake_channel_harms_nobody)
 {
     struct fleet *fleet = *state;
     struct bad_key *key = begin(fleet, NULL);
@@ -333,24 +330,4 @@ static void noise_on_the_wake_channel_harms_nobody(void **state)
     assert_replaced(key);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_value_that_is_not_ours_is_replaced, end),
-        cmocka_unit_test_teardown(a_huge_foreign_value_is_replaced, end),
-        cmocka_unit_test_teardown(a_value_cut_short_is_replaced, end),
-        cmocka_unit_test_teardown(a_value_with_a_flipped_bit_is_replaced, end),
-        cmocka_unit_test_teardown(the_sound_value_of_another_key_is_replaced, end),
-        cmocka_unit_test_teardown(a_value_of_another_type_is_replaced, end),
-        cmocka_unit_test_teardown(a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one,
-                                  end),
-        cmocka_unit_test_teardown(a_lease_of_another_type_is_replaced, end),
-        cmocka_unit_test_teardown(a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for, end),
-        cmocka_unit_test_teardown(a_lease_of_garbage_without_a_ttl_gets_the_longest_one, end),
-        cmocka_unit_test_teardown(a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more, end),
-        cmocka_unit_test_teardown(a_failure_of_another_type_is_no_failure, end),
-        cmocka_unit_test_teardown(a_failure_of_garbage_passes, end),
-        cmocka_unit_test_teardown(noise_on_the_wake_channel_harms_nobody, end),
-    };
-    return cmocka_run_group_tests_name("bad entries", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = end);

@@ -8,19 +8,16 @@
 #include "tests/support/writes.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ASK_LIMIT_MS = 10000, REQUEST_BYTES = 2048, ANSWER_BYTES = 4096, HIDDEN_PRODUCT = 7 };
 
@@ -198,7 +195,7 @@ static void assert_all_refused(uint16_t port, const char *hidden)
     "Connection: close\r\n\r\n{\"quantity\":1}"
 _Static_assert(sizeof(PURCHASE) - 1 == 135, "the heads announce it");
 
-static void what_a_wrong_head_hides_is_never_carried_out(void **state)
+TEST(what_a_wrong_head_hides_is_never_carried_out)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
@@ -214,7 +211,7 @@ static void what_a_wrong_head_hides_is_never_carried_out(void **state)
 }
 
 /* A head that writes is judged like any other, before a byte of its body is taken. */
-static void a_wrong_head_of_a_write_changes_nothing(void **state)
+TEST(a_wrong_head_of_a_write_changes_nothing)
 {
     struct fleet *fleet = *state;
     char request[REQUEST_BYTES], answer[ANSWER_BYTES];
@@ -240,7 +237,7 @@ static void a_wrong_head_of_a_write_changes_nothing(void **state)
 }
 
 /* The same heads to those who operate it; there an invalidation is what must not happen. */
-static void the_operations_listener_judges_heads_likewise(void **state)
+TEST(the_operations_listener_judges_heads_likewise)
 {
     static const char invalidation[] =
         "POST /invalidate?key=product:7 HTTP/1.1\r\nHost: shop\r\nContent-Length: 0\r\n"
@@ -256,7 +253,7 @@ static void the_operations_listener_judges_heads_likewise(void **state)
     assert_false(probe_has(fleet, HIDDEN_PRODUCT, PROBE_VALUE)); /* by itself it is one */
 }
 
-static void what_is_unusual_and_right_is_answered(void **state)
+TEST(what_is_unusual_and_right_is_answered)
 {
     static const char last[] = "GET /ping HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n";
     struct fleet *fleet = *state;
@@ -279,13 +276,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_a_wrong_head_hides_is_never_carried_out, fleet_end),
-        cmocka_unit_test_teardown(a_wrong_head_of_a_write_changes_nothing, fleet_end),
-        cmocka_unit_test_teardown(the_operations_listener_judges_heads_likewise, fleet_end),
-        cmocka_unit_test_teardown(what_is_unusual_and_right_is_answered, fleet_end),
-    };
-    return cmocka_run_group_tests_name("bad heads", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -8,16 +8,13 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
     NEIGHBOURS = 8,
@@ -180,7 +177,7 @@ static void assert_refused(const struct fleet *fleet, const struct bad *bad)
     http_raw_clear(&raw);
 }
 
-static void what_is_wrong_is_refused_and_nobody_else_notices(void **state)
+TEST(what_is_wrong_is_refused_and_nobody_else_notices)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -230,7 +227,7 @@ static char *many_headers(void)
     return text;
 }
 
-static void what_is_too_long_is_refused_and_nobody_else_notices(void **state)
+TEST(what_is_too_long_is_refused_and_nobody_else_notices)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -258,7 +255,7 @@ static void what_is_too_long_is_refused_and_nobody_else_notices(void **state)
 
 #define BYTES(text) text, sizeof(text) - 1
 
-static void what_is_no_request_ends_without_harm(void **state)
+TEST(what_is_no_request_ends_without_harm)
 {
     struct fleet *fleet = *state;
     static const struct {
@@ -308,7 +305,7 @@ static size_t find_answers(const struct http_raw *raw, struct answer_at *out, si
 }
 
 /* The first one is suspended until its load is done; what follows on its connection waits behind it. */
-static void pipelined_requests_are_answered_in_order(void **state)
+TEST(pipelined_requests_are_answered_in_order)
 {
     struct fleet *fleet = *state;
     char first[BURST_PATH_BYTES], second[BURST_PATH_BYTES], bytes[4 * BURST_PATH_BYTES], id[40];
@@ -339,7 +336,7 @@ static void pipelined_requests_are_answered_in_order(void **state)
 }
 
 /* A request hidden in a body must not be answered: whoever sits before us would take it for another's. */
-static void a_request_inside_a_body_is_not_answered(void **state)
+TEST(a_request_inside_a_body_is_not_answered)
 {
     struct fleet *fleet = *state;
     static const char *const hiding[] = {
@@ -359,7 +356,7 @@ static void a_request_inside_a_body_is_not_answered(void **state)
     assert_int_equal(fleet_loads(fleet, "load"), 0);
 }
 
-static void an_older_client_is_answered_and_left(void **state)
+TEST(an_older_client_is_answered_and_left)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], bytes[BURST_PATH_BYTES * 2];
@@ -381,7 +378,7 @@ static void an_older_client_is_answered_and_left(void **state)
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
 }
 
-static void who_holds_the_version_gets_it_confirmed(void **state)
+TEST(who_holds_the_version_gets_it_confirmed)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], etag[132], condition[176];
@@ -410,7 +407,7 @@ static void who_holds_the_version_gets_it_confirmed(void **state)
 
 /* ---- those who do not finish ---- */
 
-static void half_open_connections_hold_nobody_up(void **state)
+TEST(half_open_connections_hold_nobody_up)
 {
     struct fleet *fleet = *state;
     static const char half[] = "GET /products/7 HTTP/1.1\r\nHost: sh";
@@ -456,7 +453,7 @@ static void wait_until_all_others_are_shed(void *context)
 }
 
 /* Past MAX_WAITERS a request is refused at once, and the rest is served. */
-static void past_the_limit_of_waiters_requests_are_shed(void **state)
+TEST(past_the_limit_of_waiters_requests_are_shed)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -473,18 +470,4 @@ static void past_the_limit_of_waiters_requests_are_shed(void **state)
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_wrong_is_refused_and_nobody_else_notices, fleet_end),
-        cmocka_unit_test_teardown(what_is_too_long_is_refused_and_nobody_else_notices, fleet_end),
-        cmocka_unit_test_teardown(what_is_no_request_ends_without_harm, fleet_end),
-        cmocka_unit_test_teardown(pipelined_requests_are_answered_in_order, fleet_end),
-        cmocka_unit_test_teardown(a_request_inside_a_body_is_not_answered, fleet_end),
-        cmocka_unit_test_teardown(an_older_client_is_answered_and_left, fleet_end),
-        cmocka_unit_test_teardown(who_holds_the_version_gets_it_confirmed, fleet_end),
-        cmocka_unit_test_teardown(half_open_connections_hold_nobody_up, fleet_end),
-        cmocka_unit_test_teardown(past_the_limit_of_waiters_requests_are_shed, fleet_end),
-    };
-    return cmocka_run_group_tests_name("bad HTTP", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -9,20 +9,17 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { END_LIMIT_MS = 20000, OUTPUT_BYTES = 32768, EXIT_WRONG_SETTINGS = 2, REQUESTS = 100 };
 
@@ -137,9 +134,8 @@ static void assert_named(const struct start *start, const char *name, const char
         fail_msg("%s=%s: status %d: %s", name, wrong, start->status, start->output);
 }
 
-static void each_wrong_setting_is_named_in_one_line(void **state)
+TEST(each_wrong_setting_is_named_in_one_line)
 {
-    (void)state;
     struct start start;
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         for (size_t j = 0; j < 8 && SETTINGS[i].wrong[j] != NULL; j++) {
@@ -152,9 +148,8 @@ static void each_wrong_setting_is_named_in_one_line(void **state)
 }
 
 /* So that a new setting cannot be forgotten above. */
-static void the_manual_names_exactly_these_settings(void **state)
+TEST(the_manual_names_exactly_these_settings)
 {
-    (void)state;
     struct start start;
     size_t flags = 0;
     start_catalogd(NULL, "--help", &start);
@@ -169,9 +164,8 @@ static void the_manual_names_exactly_these_settings(void **state)
     assert_int_equal(flags, SETTING_COUNT);
 }
 
-static void settings_that_contradict_each_other_are_refused(void **state)
+TEST(settings_that_contradict_each_other_are_refused)
 {
-    (void)state;
     static const struct {
         const char *left, *right, *named;
     } pairs[] = {
@@ -194,9 +188,8 @@ static void settings_that_contradict_each_other_are_refused(void **state)
     }
 }
 
-static void several_mistakes_are_told_together_and_no_password(void **state)
+TEST(several_mistakes_are_told_together_and_no_password)
 {
-    (void)state;
     struct start start;
     start_catalogd((const char *[]){"FRESH_MS=soon", "LEASE_MS=never", "REDIS_URL=http://me:hunter2@host",
                                     "DATABASE_URL=postgresql://me:hunter2@[", NULL},
@@ -225,30 +218,8 @@ static void assert_not_started(const struct start *start, const char *reason, co
         fail_msg("status %d: %s", start->status, start->output);
 }
 
-/* Both listeners share their port between threads (SO_REUSEPORT), which must not let a second copy in. */
-static void a_second_copy_on_the_same_address_does_not_start(void **state)
+TEST(a_socket_path_that_cannot_be_written_is_named)
 {
-    struct fleet *fleet = *state;
-    char listen[64], ops[64];
-    struct start start;
-    assert_true(fleet_start(fleet, 1, NULL));
-    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->catalogd[0].port),
-                                    at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
-                   NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
-    start_catalogd((const char *[]){at_port(listen, "LISTEN", net_free_port()),
-                                    at_port(ops, "OPS_LISTEN", fleet->catalogd[0].ops_port), NULL},
-                   NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(ops, '=') + 1);
-    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->redis.port), "OPS_LISTEN=off", NULL},
-                   NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200); /* the first one never noticed */
-}
-
-static void a_socket_path_that_cannot_be_written_is_named(void **state)
-{
-    (void)state;
     char text[PROC_PATH_BYTES + 32], path[PROC_PATH_BYTES + 16];
     struct start start;
     start_catalogd((const char *[]){"LISTEN=unix:/nonexistent/catalogd.sock", "OPS_LISTEN=off", NULL}, NULL,
@@ -275,9 +246,8 @@ static void write_file(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void a_token_file_that_will_not_do_is_named(void **state)
+TEST(a_token_file_that_will_not_do_is_named)
 {
-    (void)state;
     static const struct {
         const char *text;
         mode_t mode;
@@ -303,6 +273,29 @@ static void a_token_file_that_will_not_do_is_named(void **state)
     }
 }
 
+TEST_GROUP(.up = make_folder);
+
+/* Both listeners share their port between threads (SO_REUSEPORT), which must not let a second copy in. */
+TEST(a_second_copy_on_the_same_address_does_not_start)
+{
+    struct fleet *fleet = *state;
+    char listen[64], ops[64];
+    struct start start;
+    assert_true(fleet_start(fleet, 1, NULL));
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->catalogd[0].port),
+                                    at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
+                   NULL, &start);
+    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", net_free_port()),
+                                    at_port(ops, "OPS_LISTEN", fleet->catalogd[0].ops_port), NULL},
+                   NULL, &start);
+    assert_not_started(&start, "somebody already listens there", strchr(ops, '=') + 1);
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->redis.port), "OPS_LISTEN=off", NULL},
+                   NULL, &start);
+    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200); /* the first one never noticed */
+}
+
 static unsigned invalidate_with(const struct fleet *fleet, const char *headers)
 {
     struct http_answer answer;
@@ -318,7 +311,7 @@ static unsigned invalidate_with(const struct fleet *fleet, const char *headers)
     return status;
 }
 
-static void without_the_token_nothing_is_invalidated(void **state)
+TEST(without_the_token_nothing_is_invalidated)
 {
     struct fleet *fleet = *state;
     char path[PROC_PATH_BYTES + 16], setting[PROC_PATH_BYTES + 48];
@@ -388,7 +381,7 @@ static void assert_answered_uncached(struct fleet *fleet)
     assert_int_equal(fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}"), 0);
 }
 
-static void a_wrong_redis_password_is_told_and_the_service_answers_uncached(void **state)
+TEST(a_wrong_redis_password_is_told_and_the_service_answers_uncached)
 {
     struct fleet *fleet = *state;
     struct stack_redis locked;
@@ -413,7 +406,7 @@ static void a_wrong_redis_password_is_told_and_the_service_answers_uncached(void
     stack_redis_stop(&locked);
 }
 
-static void a_redis_that_is_nowhere_is_told_and_found_when_it_comes(void **state)
+TEST(a_redis_that_is_nowhere_is_told_and_found_when_it_comes)
 {
     struct fleet *fleet = *state;
     stack_redis_kill(&fleet->redis);
@@ -435,7 +428,7 @@ static void a_redis_that_is_nowhere_is_told_and_found_when_it_comes(void **state
 }
 
 /* A database number that does not exist, an unreachable name: told, never a crash. */
-static void a_redis_url_that_leads_nowhere_is_told(void **state)
+TEST(a_redis_url_that_leads_nowhere_is_told)
 {
     struct fleet *fleet = *state;
     char far_database[96];
@@ -462,7 +455,7 @@ static void a_redis_url_that_leads_nowhere_is_told(void **state)
 }
 
 /* Redis answers and cannot be written: full, or somebody's replica. */
-static void a_redis_that_cannot_be_written_costs_the_cache_only(void **state)
+TEST(a_redis_that_cannot_be_written_costs_the_cache_only)
 {
     struct fleet *fleet = *state;
     static const char *const make[] = {"CONFIG SET maxmemory 1", "REPLICAOF 127.0.0.1 1"};
@@ -477,7 +470,7 @@ static void a_redis_that_cannot_be_written_costs_the_cache_only(void **state)
     }
 }
 
-static void a_database_without_our_schema_is_named_and_used_once_it_has_it(void **state)
+TEST(a_database_without_our_schema_is_named_and_used_once_it_has_it)
 {
     struct fleet *fleet = *state;
     struct http_answer answer;
@@ -502,7 +495,7 @@ static void a_database_without_our_schema_is_named_and_used_once_it_has_it(void 
 }
 
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
-static void a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date(void **state)
+TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date)
 {
     struct fleet *fleet = *state;
     char url[160], setting[200];
@@ -530,7 +523,7 @@ static void a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_d
         assert_true(net_now_us() < end_us);
 }
 
-static void a_database_that_is_nowhere_or_refuses_us_is_told(void **state)
+TEST(a_database_that_is_nowhere_or_refuses_us_is_told)
 {
     struct fleet *fleet = *state;
     char refused[160], absent[160], role[160];
@@ -557,7 +550,7 @@ static void a_database_that_is_nowhere_or_refuses_us_is_told(void **state)
 }
 
 /* Loads only read: a role that may nothing else, in a session that cannot write, is enough. */
-static void a_database_that_cannot_be_written_is_enough(void **state)
+TEST(a_database_that_cannot_be_written_is_enough)
 {
     struct fleet *fleet = *state;
     char setting[200];
@@ -571,30 +564,4 @@ static void a_database_that_cannot_be_written_is_enough(void **state)
     assert_int_equal(fleet_ask_status(fleet, 0, "/catalog"), 200);
 }
 
-int main(void)
-{
-    const struct CMUnitTest starts[] = {
-        cmocka_unit_test(each_wrong_setting_is_named_in_one_line),
-        cmocka_unit_test(the_manual_names_exactly_these_settings),
-        cmocka_unit_test(settings_that_contradict_each_other_are_refused),
-        cmocka_unit_test(several_mistakes_are_told_together_and_no_password),
-        cmocka_unit_test(a_socket_path_that_cannot_be_written_is_named),
-        cmocka_unit_test(a_token_file_that_will_not_do_is_named),
-    };
-    const struct CMUnitTest servers[] = {
-        cmocka_unit_test_teardown(a_second_copy_on_the_same_address_does_not_start, fleet_end),
-        cmocka_unit_test_teardown(without_the_token_nothing_is_invalidated, fleet_end),
-        cmocka_unit_test_teardown(a_wrong_redis_password_is_told_and_the_service_answers_uncached, fleet_end),
-        cmocka_unit_test_teardown(a_redis_that_is_nowhere_is_told_and_found_when_it_comes, fleet_end),
-        cmocka_unit_test_teardown(a_redis_url_that_leads_nowhere_is_told, fleet_end),
-        cmocka_unit_test_teardown(a_redis_that_cannot_be_written_costs_the_cache_only, fleet_end),
-        cmocka_unit_test_teardown(a_database_without_our_schema_is_named_and_used_once_it_has_it, fleet_end),
-        cmocka_unit_test_teardown(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date,
-                                  fleet_end),
-        cmocka_unit_test_teardown(a_database_that_is_nowhere_or_refuses_us_is_told, fleet_end),
-        cmocka_unit_test_teardown(a_database_that_cannot_be_written_is_enough, fleet_end),
-    };
-    int failed = cmocka_run_group_tests_name("bad settings", starts, make_folder, NULL);
-    failed += cmocka_run_group_tests_name("bad servers", servers, up, fleet_down);
-    return failed;
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

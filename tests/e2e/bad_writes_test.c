@@ -5,15 +5,12 @@
  */
 #include "load/base/net.h"
 #include "tests/support/drips.h"
+#include "tests/support/test.h"
 #include "tests/support/writes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -111,7 +108,7 @@ static void assert_refused(const struct fleet *fleet, const struct bad *bad)
     http_raw_clear(&raw);
 }
 
-static void what_is_wrong_is_refused_and_changes_nothing(void **state)
+TEST(what_is_wrong_is_refused_and_changes_nothing)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
@@ -124,7 +121,7 @@ static void what_is_wrong_is_refused_and_changes_nothing(void **state)
     assert_int_equal(writes_put(fleet, 0, 7, 1, 1), 200);
 }
 
-static void the_database_has_the_last_word_on_a_category(void **state)
+TEST(the_database_has_the_last_word_on_a_category)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
@@ -143,7 +140,7 @@ static void the_database_has_the_last_word_on_a_category(void **state)
     assert_int_equal(asked.status, 404);
 }
 
-static void a_body_of_the_largest_size_is_taken_and_judged(void **state)
+TEST(a_body_of_the_largest_size_is_taken_and_judged)
 {
     struct fleet *fleet = *state;
     static char request[BODY_BYTES_MAX + 512];
@@ -176,7 +173,7 @@ static struct drips_options loiterers(const struct fleet *fleet, const char *beg
 }
 
 /* They announce as much as is allowed and send nothing, or a little at a time. */
-static void bodies_that_are_only_announced_keep_nobody_from_writing(void **state)
+TEST(bodies_that_are_only_announced_keep_nobody_from_writing)
 {
     static const char head[] = "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n";
     struct fleet *fleet = *state;
@@ -209,7 +206,7 @@ static int begin_upload(const struct fleet *fleet)
     return fd;
 }
 
-static void bodies_that_hold_every_connection_keep_nobody_out(void **state)
+TEST(bodies_that_hold_every_connection_keep_nobody_out)
 {
     enum { HOLDERS = 64 };
     struct fleet *fleet = *state;
@@ -224,7 +221,7 @@ static void bodies_that_hold_every_connection_keep_nobody_out(void **state)
 }
 
 /* They send all but the last byte: more than a loop holds for all of them. Those who linger longest go first. */
-static void bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory(void **state)
+TEST(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory)
 {
     static char request[BODY_BYTES_MAX + 512];
     struct fleet *fleet = *state;
@@ -246,7 +243,7 @@ static void bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory(
 }
 
 /* Five seconds, and more only for what comes. */
-static void a_body_that_does_not_come_is_waited_for_for_five_seconds(void **state)
+TEST(a_body_that_does_not_come_is_waited_for_for_five_seconds)
 {
     enum { LIMIT_MS = 5000, MACHINE_MS = 6000 };
     static const char head[] = "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n{";
@@ -265,7 +262,7 @@ static void a_body_that_does_not_come_is_waited_for_for_five_seconds(void **stat
     assert_in_range(took_ms, LIMIT_MS - 500, LIMIT_MS + MACHINE_MS - 1);
 }
 
-static void writes_are_refused_where_they_are_off(void **state)
+TEST(writes_are_refused_where_they_are_off)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, NULL));
@@ -281,7 +278,7 @@ static void writes_are_refused_where_they_are_off(void **state)
 }
 
 /* With the rights of a reader, and with those of nobody. */
-static void a_role_that_may_not_write_changes_nothing_and_says_so(void **state)
+TEST(a_role_that_may_not_write_changes_nothing_and_says_so)
 {
     struct fleet *fleet = *state;
     char url[128];
@@ -303,19 +300,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_wrong_is_refused_and_changes_nothing, fleet_end),
-        cmocka_unit_test_teardown(the_database_has_the_last_word_on_a_category, fleet_end),
-        cmocka_unit_test_teardown(a_body_of_the_largest_size_is_taken_and_judged, fleet_end),
-        cmocka_unit_test_teardown(bodies_that_are_only_announced_keep_nobody_from_writing, fleet_end),
-        cmocka_unit_test_teardown(bodies_that_hold_every_connection_keep_nobody_out, fleet_end),
-        cmocka_unit_test_teardown(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory,
-                                  fleet_end),
-        cmocka_unit_test_teardown(a_body_that_does_not_come_is_waited_for_for_five_seconds, fleet_end),
-        cmocka_unit_test_teardown(writes_are_refused_where_they_are_off, fleet_end),
-        cmocka_unit_test_teardown(a_role_that_may_not_write_changes_nothing_and_says_so, fleet_end),
-    };
-    return cmocka_run_group_tests_name("bad writes", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

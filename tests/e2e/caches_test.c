@@ -6,15 +6,12 @@
 #include "tests/support/writes.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { CHANGES = 20, ONE = 0, OTHER = 1 };
 
@@ -109,7 +106,7 @@ static void puts_reach_all(const struct fleet *fleet)
 
 /* ---- a fleet and its shadow ---- */
 
-static void what_is_written_through_a_shadow_process_reaches_the_fleet(void **state)
+TEST(what_is_written_through_a_shadow_process_reaches_the_fleet)
 {
     struct fleet *fleet = *state;
     start_two(fleet, FLEET, SHADOW);
@@ -117,7 +114,7 @@ static void what_is_written_through_a_shadow_process_reaches_the_fleet(void **st
     assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
 }
 
-static void what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet(void **state)
+TEST(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet)
 {
     struct fleet *fleet = *state;
     start_two(fleet, FLEET, SHADOW);
@@ -126,7 +123,7 @@ static void what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet(vo
 
 /* ---- two caches ---- */
 
-static void what_is_changed_reaches_two_namespaces(void **state)
+TEST(what_is_changed_reaches_two_namespaces)
 {
     struct fleet *fleet = *state;
     start_two(fleet, FLEET, BLUE);
@@ -135,7 +132,7 @@ static void what_is_changed_reaches_two_namespaces(void **state)
     changes_by_hand_reach_all(fleet);
 }
 
-static void what_is_changed_reaches_two_redis_servers(void **state)
+TEST(what_is_changed_reaches_two_redis_servers)
 {
     struct fleet *fleet = *state;
     char redis[96];
@@ -146,7 +143,7 @@ static void what_is_changed_reaches_two_redis_servers(void **state)
     changes_by_hand_reach_all(fleet);
 }
 
-static void where_there_is_one_cache_a_write_asks_for_no_other(void **state)
+TEST(where_there_is_one_cache_a_write_asks_for_no_other)
 {
     struct fleet *fleet = *state;
     start_two(fleet, FLEET, FLEET);
@@ -161,7 +158,7 @@ static void where_there_is_one_cache_a_write_asks_for_no_other(void **state)
 /* ---- who pays, and who does not ---- */
 
 /* Its fleet has writes off: nobody but the shadow pays. */
-static void a_shadow_process_pays_for_a_fleet_that_only_reads(void **state)
+TEST(a_shadow_process_pays_for_a_fleet_that_only_reads)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, FLEET));
@@ -171,7 +168,7 @@ static void a_shadow_process_pays_for_a_fleet_that_only_reads(void **state)
     changes_by_hand_reach_all(fleet);
 }
 
-static void who_cannot_reach_his_own_cache_keeps_nothing_from_the_others(void **state)
+TEST(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others)
 {
     struct fleet *fleet = *state;
     struct write_asked asked;
@@ -189,7 +186,7 @@ static void who_cannot_reach_his_own_cache_keeps_nothing_from_the_others(void **
 
 /* ---- a cache that does not answer, and one that is gone ---- */
 
-static void while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible(void **state)
+TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible)
 {
     struct fleet *fleet = *state;
     struct write_asked asked;
@@ -210,7 +207,7 @@ static void while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible(
     put_and_look(fleet, ONE, id, 2);
 }
 
-static void a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live(void **state)
+TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live)
 {
     struct fleet *fleet = *state;
     struct write_asked asked;
@@ -233,7 +230,7 @@ static void a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live(v
 }
 
 /* As when a database's clock is set forward: all seem silent, and say that they are not before anybody is dropped. */
-static void a_clock_that_was_set_forward_drops_nobody_who_lives(void **state)
+TEST(a_clock_that_was_set_forward_drops_nobody_who_lives)
 {
     struct fleet *fleet = *state;
     start_two(fleet, FLEET, BLUE);
@@ -267,7 +264,7 @@ static void commit(PGconn *session)
 }
 
 /* The change is open when the new cache's first load reads the row, and paid by all others before it can register. */
-static void what_is_loaded_before_its_cache_is_registered_is_not_stored(void **state)
+TEST(what_is_loaded_before_its_cache_is_registered_is_not_stored)
 {
     struct fleet *fleet = *state;
     char change[96];
@@ -287,7 +284,7 @@ static void what_is_loaded_before_its_cache_is_registered_is_not_stored(void **s
 }
 
 /* Redis comes back empty: the cache is still the same one, and no other is left behind that would be waited for. */
-static void a_redis_that_lost_its_data_is_no_further_cache(void **state)
+TEST(a_redis_that_lost_its_data_is_no_further_cache)
 {
     struct fleet *fleet = *state;
     start_two(fleet, FLEET, FLEET);
@@ -310,26 +307,4 @@ static int down(void **state)
     return fleet_down(state);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_written_through_a_shadow_process_reaches_the_fleet, fleet_end),
-        cmocka_unit_test_teardown(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet,
-                                  fleet_end),
-        cmocka_unit_test_teardown(what_is_changed_reaches_two_namespaces, fleet_end),
-        cmocka_unit_test_teardown(what_is_changed_reaches_two_redis_servers, fleet_end),
-        cmocka_unit_test_teardown(where_there_is_one_cache_a_write_asks_for_no_other, fleet_end),
-        cmocka_unit_test_teardown(a_shadow_process_pays_for_a_fleet_that_only_reads, fleet_end),
-        cmocka_unit_test_teardown(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others, fleet_end),
-        cmocka_unit_test_teardown(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible,
-                                  fleet_end),
-        cmocka_unit_test_teardown(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live,
-                                  fleet_end),
-        cmocka_unit_test_teardown(a_clock_that_was_set_forward_drops_nobody_who_lives, fleet_end),
-        cmocka_unit_test_teardown(what_is_loaded_before_its_cache_is_registered_is_not_stored, fleet_end),
-        cmocka_unit_test_teardown(a_redis_that_lost_its_data_is_no_further_cache, fleet_end),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("caches", tests, up, down);
-}
+TEST_GROUP(.up = up, .down = down, .after = fleet_end);

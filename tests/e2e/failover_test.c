@@ -7,14 +7,8 @@
  * PUT that said "visible" must be seen in every process from then on, whatever the old master says.
  */
 #include "tests/support/probe.h"
+#include "tests/support/test.h"
 #include "tests/support/writes.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -159,9 +153,8 @@ static void expect_readyz(size_t process, const char *says)
 
 /* ---- the scenes ---- */
 
-static void a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica(void **state)
+TEST(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica)
 {
-    (void)state;
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
     tell(&scene.fleet->redis, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
@@ -178,9 +171,8 @@ static void a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica
     }
 }
 
-static void a_name_that_leads_to_a_replica_is_told(void **state)
+TEST(a_name_that_leads_to_a_replica_is_told)
 {
-    (void)state;
     tell(&scene.fleet->redis, "REPLICAOF 127.0.0.1 1");
     for (size_t i = 0; i < PROCESSES; i++) {
         expect_state(i, "replica"); /* nobody asks for anything: the heartbeat finds it */
@@ -192,9 +184,8 @@ static void a_name_that_leads_to_a_replica_is_told(void **state)
         expect_state(i, "up");
 }
 
-static void a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on(void **state)
+TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on)
 {
-    (void)state;
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
     tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 1"); /* its only one has left */
@@ -209,9 +200,8 @@ static void a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_o
     }
 }
 
-static void a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back(void **state)
+TEST(a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back)
 {
-    (void)state;
     tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 2");
     for (size_t i = 0; i < PROCESSES; i++) {
         expect_state(i, "fenced");
@@ -234,9 +224,8 @@ static bool all_have_left_for_the_replica(void *context)
 }
 
 /* Nobody asks for anything while it is stopped: the heartbeat notices. */
-static void a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on(void **state)
+TEST_WITH(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly, end)
 {
-    (void)state;
     stack_redis_pause(&scene.fleet->redis);
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
@@ -253,16 +242,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-#define SCENE(name, begins) cmocka_unit_test_setup_teardown(name, begins, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SCENE(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica, begin),
-        SCENE(a_name_that_leads_to_a_replica_is_told, begin),
-        SCENE(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on, begin),
-        SCENE(a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back, begin),
-        SCENE(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly),
-    };
-    return cmocka_run_group_tests_name("failover", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .before = begin, .after = end);

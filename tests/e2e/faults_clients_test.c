@@ -8,13 +8,7 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
@@ -147,7 +141,7 @@ static void let_the_load_go_on(void *context)
     probe_gate_open(departure->gate);
 }
 
-static void half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load(void **state)
+TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load)
 {
     enum { LEAVE_MS = 20, OPEN_MS = 200 };
     struct fleet *fleet = *state;
@@ -175,7 +169,7 @@ static void half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_serv
     options.event_count = sizeof events / sizeof *events;
     assert_true(probe_burst(&options, &burst));
     assert_true(departure.went);
-    assert_int_equal(burst.summary.outcomes[BURST_LEFT], REQUESTS / 2);
+    assert_int_equal(burst.summary.outcomes[RECORD_LEFT], REQUESTS / 2);
     assert_int_equal(burst.summary.statuses[200], REQUESTS / 2);
     assert_int_equal(burst.summary.bodies, 1);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
@@ -188,7 +182,7 @@ static void half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_serv
 
 /* ---- those who do not read ---- */
 
-static void clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end(void **state)
+TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end)
 {
     enum { SLOW = 64, ASKED_MAX = 4000, READ_MAX = 50, RECEIVE_BYTES = 2048, BUFFERS_BYTES = 8 << 20 };
     struct fleet *fleet = *state;
@@ -221,7 +215,7 @@ static void clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_
         assert_true(probe_wait_quiet(fleet, i));
 }
 
-static void waiters_of_the_burst_itself_may_read_as_late_as_they_like(void **state)
+TEST(waiters_of_the_burst_itself_may_read_as_late_as_they_like)
 {
     enum { SLOW = 200 };
     struct fleet *fleet = *state;
@@ -296,7 +290,7 @@ static bool is_served(const struct lone *lone)
     return got == (ssize_t)sizeof text && memcmp(text, served, sizeof text) == 0;
 }
 
-static void documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs(void **state)
+TEST(documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs)
 {
     enum { RECEIVE_BYTES = 2048 };
     struct fleet *fleet = *state;
@@ -331,7 +325,7 @@ static void documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_fr
 }
 
 /* Whoever asks and reads takes the place of one who does not, for a second at least. */
-static void answers_that_nobody_reads_keep_nobody_out(void **state)
+TEST(answers_that_nobody_reads_keep_nobody_out)
 {
     enum { HOLDERS = 4, RECEIVE_BYTES = 2048 };
     struct fleet *fleet = *state;
@@ -417,7 +411,7 @@ static void report_crowd(struct fleet *fleet, uint32_t product, const struct bur
                   waiter_bytes, took_ms, SANITIZED ? " (sanitized build: memory is not judged)" : "");
 }
 
-static void ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread(void **state)
+TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread)
 {
     struct fleet *fleet = *state;
     const char *const crowd_settings[] = {"DEADLINE_MS=60000", "LOAD_LIMIT_MS=30000", "LOAD_WORKERS=1", NULL};
@@ -459,21 +453,6 @@ static void ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_t
     assert_true(fleet_metric(fleet, 0, "guard_flights") == 0);
 }
 
-/* ---- the program ---- */
+/* ---- before and after ---- */
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(
-            half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load, fleet_end),
-        cmocka_unit_test_teardown(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end,
-                                  fleet_end),
-        cmocka_unit_test_teardown(waiters_of_the_burst_itself_may_read_as_late_as_they_like, fleet_end),
-        cmocka_unit_test_teardown(
-            documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs, fleet_end),
-        cmocka_unit_test_teardown(answers_that_nobody_reads_keep_nobody_out, fleet_end),
-        cmocka_unit_test_teardown(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread,
-                                  fleet_end),
-    };
-    return cmocka_run_group_tests_name("client faults", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

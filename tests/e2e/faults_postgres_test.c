@@ -10,13 +10,7 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -78,7 +72,7 @@ static bool postgresql_is_stopped(struct fleet *fleet)
     return true;
 }
 
-static void a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all(void **state)
+TEST(a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all)
 {
     const char *const limited[] = {"LOAD_DELAY_MS=600", "LOAD_LIMIT_MS=1500", "FAILURE_MS=5000",
                                    "JITTER_PERCENT=0", NULL};
@@ -95,7 +89,7 @@ static void a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all(
     expect_recovery(fleet);
 }
 
-static void waiters_leave_at_their_deadline_and_the_load_is_stored_when_postgresql_goes_on(void **state)
+TEST(waiters_leave_at_their_deadline_and_the_load_is_stored_when_postgresql_goes_on)
 {
     const char *const impatient[] = {"LOAD_DELAY_MS=600", "DEADLINE_MS=1000", "LOAD_LIMIT_MS=25000", NULL};
     enum { LIMIT_MS = 25000 };
@@ -124,7 +118,7 @@ static bool postgresql_is_restarted(struct fleet *fleet)
     return stack_postgres_restart(&fleet->postgres);
 }
 
-static void a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works(void **state)
+TEST(a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works)
 {
     struct fleet *fleet = *state;
     struct probe_burst burst;
@@ -141,7 +135,7 @@ static bool postgresql_is_killed(struct fleet *fleet)
     return true;
 }
 
-static void a_killed_postgresql_is_503_at_once_until_it_is_back(void **state)
+TEST(a_killed_postgresql_is_503_at_once_until_it_is_back)
 {
     struct fleet *fleet = *state;
     struct probe_burst burst;
@@ -157,7 +151,7 @@ static void a_killed_postgresql_is_503_at_once_until_it_is_back(void **state)
     expect_recovery(fleet);
 }
 
-static void processes_that_start_without_postgresql_say_503_and_serve_when_it_comes(void **state)
+TEST(processes_that_start_without_postgresql_say_503_and_serve_when_it_comes)
 {
     struct fleet *fleet = *state;
     struct probe_burst burst;
@@ -185,7 +179,7 @@ static bool every_session_is_terminated(struct fleet *fleet)
     return fleet_sql(fleet, NULL, 0, TERMINATE);
 }
 
-static void terminated_sessions_fail_the_running_load_once(void **state)
+TEST(terminated_sessions_fail_the_running_load_once)
 {
     struct fleet *fleet = *state;
     struct probe_burst burst;
@@ -204,7 +198,7 @@ static bool nobody_has_a_session(void *context)
     return strcmp(count, "0") == 0;
 }
 
-static void sessions_terminated_while_idle_are_replaced_before_anything_is_sent(void **state)
+TEST(sessions_terminated_while_idle_are_replaced_before_anything_is_sent)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -268,7 +262,7 @@ static void leave_slots(struct squatters *squatters)
         PQfinish(squatters->connections[--squatters->count]);
 }
 
-static void a_postgresql_without_free_connections_is_503_and_heals_when_one_is_free(void **state)
+TEST(a_postgresql_without_free_connections_is_503_and_heals_when_one_is_free)
 {
     struct fleet *fleet = *state;
     static struct squatters squatters;
@@ -287,21 +281,4 @@ static void a_postgresql_without_free_connections_is_503_and_heals_when_one_is_f
     expect_recovery(fleet);
 }
 
-/* ---- the program ---- */
-
-#define FAULT(name) cmocka_unit_test_teardown(name, fleet_end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FAULT(a_load_that_hangs_in_a_stopped_postgresql_ends_at_its_limit_for_all),
-        FAULT(waiters_leave_at_their_deadline_and_the_load_is_stored_when_postgresql_goes_on),
-        FAULT(a_restart_of_postgresql_fails_the_load_once_and_the_next_one_works),
-        FAULT(a_killed_postgresql_is_503_at_once_until_it_is_back),
-        FAULT(processes_that_start_without_postgresql_say_503_and_serve_when_it_comes),
-        FAULT(terminated_sessions_fail_the_running_load_once),
-        FAULT(sessions_terminated_while_idle_are_replaced_before_anything_is_sent),
-        FAULT(a_postgresql_without_free_connections_is_503_and_heals_when_one_is_free),
-    };
-    return cmocka_run_group_tests_name("PostgreSQL faults", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -6,13 +6,7 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -74,7 +68,7 @@ static void leader_is_stopped_until_another_has_filled(void *context)
     stack_catalogd_resume(&fleet->catalogd[scene->leader]);
 }
 
-static void a_leader_stopped_past_its_lease_cannot_store_what_it_loaded(void **state)
+TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -110,7 +104,7 @@ static void leader_is_killed(void *context)
     scene->happened = scene->happened && probe_shorten_lease(scene->fleet, scene->product, ORPHAN_MS);
 }
 
-static uint64_t last_end_us(const struct burst *burst, enum burst_outcome outcome)
+static uint64_t last_end_us(const struct burst *burst, enum record_outcome outcome)
 {
     uint64_t last_us = 0;
     for (uint32_t i = 0; i < REQUESTS; i++) {
@@ -121,7 +115,7 @@ static uint64_t last_end_us(const struct burst *burst, enum burst_outcome outcom
     return last_us;
 }
 
-static void a_killed_leader_costs_the_others_its_lease_and_one_further_load(void **state)
+TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
 {
     enum { POLL_MS = 750, QUERY_MS = 3000, MACHINE_MS = 8000 };
     _Static_assert(POLL_MS + MACHINE_MS < LEASE_MS, "nobody waits for a second lease");
@@ -142,10 +136,10 @@ static void a_killed_leader_costs_the_others_its_lease_and_one_further_load(void
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
-    uint64_t last_us = last_end_us(burst, BURST_ANSWERED);
+    uint64_t last_us = last_end_us(burst, RECORD_ANSWERED);
     burst_close(&burst);
     assert_true(scene.happened);
-    assert_int_equal(summary.outcomes[BURST_RESET], HALF);
+    assert_int_equal(summary.outcomes[RECORD_RESET], HALF);
     assert_int_equal(summary.statuses[200], HALF);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
     assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
@@ -162,7 +156,7 @@ static void the_orphan_is_running_and_its_process_killed(void *context)
     scene->at_us = net_now_us();
 }
 
-static void postgresql_ends_the_query_of_a_killed_process(void **state)
+TEST(postgresql_ends_the_query_of_a_killed_process)
 {
     enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000 };
     const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", NULL};
@@ -176,7 +170,7 @@ static void postgresql_ends_the_query_of_a_killed_process(void **state)
     fleet_cold_product(fleet, path);
     assert_true(fleet_burst(fleet, path, 10, &event, &summary));
     assert_true(scene.happened);
-    assert_int_equal(summary.outcomes[BURST_RESET], 10);
+    assert_int_equal(summary.outcomes[RECORD_RESET], 10);
     assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0));
     assert_true(net_now_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
 }
@@ -192,7 +186,7 @@ static void told_to_end_while_all_wait_and_the_load_may_finish(void *context)
     probe_gate_open(&scene->gate);
 }
 
-static void a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters(void **state)
+TEST(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters)
 {
     const char *const settings[] = {"DRAIN_MS=20000", NULL};
     struct fleet *fleet = *state;
@@ -224,7 +218,7 @@ static void leader_is_told_to_end_while_all_wait(void *context)
 }
 
 /* With a lease this long, who loads next can only have got it because it was given back. */
-static void a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process(void **state)
+TEST(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process)
 {
     const char *const settings[] = {
         "LOAD_DELAY_MS=6000",  "LOAD_LIMIT_MS=20000", "LEASE_MS=60000",    "MAX_HOLD_MS=60000",
@@ -261,7 +255,7 @@ static void told_twice_to_end_while_all_wait(void *context)
     scene->at_us = net_now_us();
 }
 
-static void a_second_sigterm_ends_a_draining_process_at_once(void **state)
+TEST(a_second_sigterm_ends_a_draining_process_at_once)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=9000", "DRAIN_MS=60000", NULL};
     enum { AT_ONCE_MS = 8000 }; /* sooner than the query is over */
@@ -278,7 +272,7 @@ static void a_second_sigterm_ends_a_draining_process_at_once(void **state)
     assert_true(probe_wait_end(fleet, 0, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
     assert_true(net_now_us() - scene.at_us < (uint64_t)AT_ONCE_MS * 1000);
-    assert_int_equal(summary.outcomes[BURST_RESET], REQUESTS);
+    assert_int_equal(summary.outcomes[RECORD_RESET], REQUESTS);
 }
 
 /* ---- ten thousand requests with faults ---- */
@@ -357,7 +351,7 @@ static void run_round(struct fleet *fleet, void (*disaster)(struct fleet *fleet)
     options.leave_ms = LEAVE_MS;
     assert_true(probe_burst(&options, &burst));
     assert_int_equal(burst.summary.statuses[200] + burst.summary.statuses[503] +
-                         burst.summary.outcomes[BURST_LEFT],
+                         burst.summary.outcomes[RECORD_LEFT],
                      REQUESTS);
     assert_int_equal(burst.unadvised, 0);
 }
@@ -390,7 +384,7 @@ static bool holds_no_more(void *context)
     return probe_descriptor_count(holding->pid) <= holding->descriptors_most;
 }
 
-static void ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread(void **state)
+TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=40", "LOAD_WORKERS=2", "REDIS_LIMIT_MS=1000", NULL};
     enum { WATCHER = 1 }; /* looks after the schema, with a connection of its own when the others are busy */
@@ -421,23 +415,4 @@ static void ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread(
     assert_int_equal(probe_lease_count(fleet), 0);
 }
 
-/* ---- the program ---- */
-
-#define FAULT(name) cmocka_unit_test_teardown(name, fleet_end)
-
-/* With an argument only the tests whose names match it, which may have * in them. */
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        FAULT(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded),
-        FAULT(a_killed_leader_costs_the_others_its_lease_and_one_further_load),
-        FAULT(postgresql_ends_the_query_of_a_killed_process),
-        FAULT(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters),
-        FAULT(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process),
-        FAULT(a_second_sigterm_ends_a_draining_process_at_once),
-        FAULT(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("process faults", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -7,13 +7,7 @@
  * makes one load for those who were waiting when it began and one for those who came while it ran, so two.
  */
 #include "tests/support/probe.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -99,7 +93,7 @@ static bool redis_is_killed(struct fleet *fleet)
     return true;
 }
 
-static void redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer(void **state)
+TEST(redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, settings));
@@ -117,7 +111,7 @@ static bool redis_is_restarted_empty(struct fleet *fleet)
     return stack_redis_restart(&fleet->redis);
 }
 
-static void redis_killed_and_back_within_one_burst_is_used_again_at_once(void **state)
+TEST(redis_killed_and_back_within_one_burst_is_used_again_at_once)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, settings));
@@ -131,7 +125,7 @@ static bool redis_is_stopped(struct fleet *fleet)
     return true;
 }
 
-static void redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer(void **state)
+TEST(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, settings));
@@ -154,7 +148,7 @@ static bool redis_is_stopped_until_it_is_noticed(struct fleet *fleet)
     return noticed;
 }
 
-static void commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value(void **state)
+TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], key[64];
@@ -176,7 +170,7 @@ static void commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_va
     }
 }
 
-static void processes_that_start_without_redis_serve_and_join_it_when_it_comes(void **state)
+TEST(processes_that_start_without_redis_serve_and_join_it_when_it_comes)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 0, NULL));
@@ -197,7 +191,7 @@ static bool everything_is_flushed(struct fleet *fleet)
     return probe_redis(fleet, "FLUSHALL");
 }
 
-static void a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused(void **state)
+TEST(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused)
 {
     const char *const patient[] = {FLEET_PATIENT,
                                    NULL}; /* its renewal would tell the leader sooner than its fill */
@@ -216,7 +210,7 @@ static bool every_client_is_killed(struct fleet *fleet)
            probe_redis(fleet, "CLIENT KILL TYPE normal SKIPME yes");
 }
 
-static void killed_connections_are_made_again_within_the_burst(void **state)
+TEST(killed_connections_are_made_again_within_the_burst)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, settings));
@@ -244,7 +238,7 @@ static void start_as_user(struct fleet *fleet)
     assert_true(fleet_start(fleet, PROCESSES, user_settings));
 }
 
-static void a_changed_password_shows_as_denied_until_it_is_right_again(void **state)
+TEST(a_changed_password_shows_as_denied_until_it_is_right_again)
 {
     struct fleet *fleet = *state;
     start_as_user(fleet);
@@ -263,7 +257,7 @@ static bool the_permissions_are_revoked(struct fleet *fleet)
     return probe_redis(fleet, "ACL SETUSER guard -@all +auth +ping");
 }
 
-static void revoked_permissions_are_survived_and_given_back(void **state)
+TEST(revoked_permissions_are_survived_and_given_back)
 {
     struct fleet *fleet = *state;
     start_as_user(fleet);
@@ -278,7 +272,7 @@ static bool memory_is_full(struct fleet *fleet)
     return probe_redis(fleet, "CONFIG SET maxmemory 1");
 }
 
-static void a_full_redis_stores_nothing_and_keeps_no_lease(void **state)
+TEST(a_full_redis_stores_nothing_and_keeps_no_lease)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, settings));
@@ -297,7 +291,7 @@ static bool the_master_becomes_a_replica(struct fleet *fleet)
     return probe_redis(fleet, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
 }
 
-static void a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again(void **state)
+TEST(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, settings));
@@ -308,7 +302,7 @@ static void a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again(
     expect_recovery(fleet);
 }
 
-/* ---- the program ---- */
+/* ---- before and after ---- */
 
 /* What a test did to Redis's configuration and users ends with this Redis. */
 static int end_and_begin_anew(void **state)
@@ -318,22 +312,4 @@ static int end_and_begin_anew(void **state)
     return stack_redis_restart(&fleet->redis) ? ended : -1;
 }
 
-#define FAULT(name) cmocka_unit_test_teardown(name, end_and_begin_anew)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FAULT(redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer),
-        FAULT(redis_killed_and_back_within_one_burst_is_used_again_at_once),
-        FAULT(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer),
-        FAULT(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value),
-        FAULT(processes_that_start_without_redis_serve_and_join_it_when_it_comes),
-        FAULT(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused),
-        FAULT(killed_connections_are_made_again_within_the_burst),
-        FAULT(a_changed_password_shows_as_denied_until_it_is_right_again),
-        FAULT(revoked_permissions_are_survived_and_given_back),
-        FAULT(a_full_redis_stores_nothing_and_keeps_no_lease),
-        FAULT(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again),
-    };
-    return cmocka_run_group_tests_name("Redis faults", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = end_and_begin_anew);

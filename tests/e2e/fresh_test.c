@@ -6,22 +6,19 @@
  * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw.
  */
 #include "tests/support/fleet.h"
-#include "tests/support/relay.h"
 
 #include "load/base/net.h"
+#include "load/stack/proxy.h"
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum {
     PROCESSES = 2,
@@ -165,7 +162,7 @@ static void change_while_loading(struct fleet *fleet, const char *const *setting
 }
 
 /* Much of its limit is left: the load that was voided is cancelled. */
-static void a_row_changed_early_in_its_load_is_loaded_again(void **state)
+TEST(a_row_changed_early_in_its_load_is_loaded_again)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=3000", "LOAD_LIMIT_MS=10000", NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
@@ -176,7 +173,7 @@ static void a_row_changed_early_in_its_load_is_loaded_again(void **state)
 
 /* Less than half of its limit is left: it goes on, comes back with the old row, and whoever asked meanwhile must not get
  * that. */
-static void a_row_changed_late_in_its_load_is_loaded_again(void **state)
+TEST(a_row_changed_late_in_its_load_is_loaded_again)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=6000", "LOAD_LIMIT_MS=8000", "DEADLINE_MS=28000",
                                     FLEET_PATIENT, NULL};
@@ -190,7 +187,7 @@ static void a_row_changed_late_in_its_load_is_loaded_again(void **state)
 
 struct held_fill {
     struct fleet *fleet;
-    struct relay *relay;
+    struct proxy *proxy;
     const char *path;
     uint32_t id;
 };
@@ -199,27 +196,27 @@ struct held_fill {
 static void change_the_row_before_the_fill(void *context)
 {
     struct held_fill *held = context;
-    assert_true(relay_wait_held(held->relay, 1, FLEET_LIMIT_MS));
+    assert_true(proxy_wait_marked(held->proxy, 0, 1, FLEET_LIMIT_MS));
     edit(held->fleet, held->id);
     assert_true(invalidate(held->fleet, 0, held->id).load_voided);
     assert_int_equal(ask_version(held->fleet, 0, held->path), 2);
-    relay_pass(held->relay);
+    proxy_set(held->proxy, 0, PROXY_NONE, 0);
 }
 
-static void a_fill_that_an_invalidation_overtook_is_refused(void **state)
+TEST(a_fill_that_an_invalidation_overtook_is_refused)
 {
     struct fleet *fleet = *state;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES], url[64];
-    const char *const relayed[] = {
+    const char *const proxied[] = {
         "LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000", "DEADLINE_MS=25000", url, NULL};
     assert_true(fleet_start(fleet, 1, NULL));
-    assert_true(relay_open(fleet->redis.port, &relay));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
-    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, 1));
+    assert_true(proxy_open_to(fleet->redis.port, &proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, 1));
     struct held_fill held = {
-        .fleet = fleet, .relay = relay, .path = path, .id = fleet_cold_product(fleet, path)};
+        .fleet = fleet, .proxy = proxy, .path = path, .id = fleet_cold_product(fleet, path)};
     const struct burst_event event = {.run = change_the_row_before_the_fill, .context = &held};
     const struct burst_target loader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
     const struct burst_options options = {.targets = &loader,
@@ -231,7 +228,7 @@ static void a_fill_that_an_invalidation_overtook_is_refused(void **state)
                                           .events = &event,
                                           .event_count = 1};
     struct burst_summary summary;
-    relay_hold(relay, RELAY_HOLD_REQUESTS, " csg1 v "); /* only a fill carries an envelope */
+    proxy_mark(proxy, 0, " csg1 v ", PROXY_FREEZE_REQUESTS); /* only a fill carries an envelope */
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
@@ -242,12 +239,12 @@ static void a_fill_that_an_invalidation_overtook_is_refused(void **state)
     assert_cached_version(fleet, held.id, 2);
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
     assert_true(fleet_stop(fleet));
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 /* ---- before the load, after the fill, and what was absent ---- */
 
-static void a_cached_row_that_changed_is_loaded_once_more(void **state)
+TEST(a_cached_row_that_changed_is_loaded_once_more)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -271,7 +268,7 @@ static void a_cached_row_that_changed_is_loaded_once_more(void **state)
     assert_false(done.value_dropped || done.load_voided);
 }
 
-static void a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated(void **state)
+TEST(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated)
 {
     struct fleet *fleet = *state;
     enum { ID = 700000001 };
@@ -379,7 +376,7 @@ static void edit_under_way(struct fleet *fleet, const char *delay)
 }
 
 /* Quick loads end before their loss is known, slow ones are cancelled for it. */
-static void whoever_begins_after_an_invalidation_sees_the_row_it_was_for(void **state)
+TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for)
 {
     edit_under_way(*state, "LOAD_DELAY_MS=0");
     edit_under_way(*state, "LOAD_DELAY_MS=2");
@@ -393,7 +390,7 @@ enum { ORPHAN_MS = 2000, SECOND_LEASE_MS = 15000 };
 
 struct orphan {
     struct fleet *fleet;
-    struct relay *relay;
+    struct proxy *proxy;
     char lease_key[FLEET_KEY_BYTES];
     char token[160];
     uint64_t free_us; /* when it was gone */
@@ -404,7 +401,7 @@ static void kill_the_holder(void *context)
 {
     struct orphan *orphan = context;
     uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
-    assert_true(relay_wait_held(orphan->relay, 1, FLEET_LIMIT_MS));
+    assert_true(proxy_wait_marked(orphan->proxy, 0, 1, FLEET_LIMIT_MS));
     while (fleet_redis_number(orphan->fleet, "EXISTS", orphan->lease_key) != 1)
         assert_true(net_now_us() < end_us);
     stack_catalogd_kill(&orphan->fleet->catalogd[PROCESSES]);
@@ -416,17 +413,17 @@ static void kill_the_holder(void *context)
     freeReplyObject(reply);
 }
 
-/* A third process, connected to Redis by way of the relay, is asked, and dies as the lease's holder. */
+/* A third process, connected to Redis by way of the proxy, is asked, and dies as the lease's holder. */
 static void leave_a_lease_behind(struct orphan *orphan, const char *path)
 {
     struct fleet *fleet = orphan->fleet;
     struct burst *burst = NULL;
     char url[64];
-    const char *const relayed[] = {url, NULL};
-    assert_true(relay_open(fleet->redis.port, &orphan->relay));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(orphan->relay));
-    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, PROCESSES));
-    relay_hold(orphan->relay, RELAY_HOLD_REPLIES, "EVAL");
+    const char *const proxied[] = {url, NULL};
+    assert_true(proxy_open_to(fleet->redis.port, &orphan->proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(orphan->proxy, 0));
+    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, PROCESSES));
+    proxy_mark(orphan->proxy, 0, "EVAL", PROXY_FREEZE_REPLIES);
     const struct burst_event event = {.run = kill_the_holder, .context = orphan};
     const struct burst_target target = {.host = "127.0.0.1", .port = fleet->catalogd[PROCESSES].port};
     const struct burst_options options = {.targets = &target,
@@ -439,9 +436,9 @@ static void leave_a_lease_behind(struct orphan *orphan, const char *path)
                                           .event_count = 1};
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
-    assert_int_equal(burst_answers(burst)[0].outcome, BURST_RESET);
+    assert_int_equal(burst_answers(burst)[0].outcome, RECORD_RESET);
     burst_close(&burst);
-    relay_close(&orphan->relay);
+    proxy_close(&orphan->proxy);
 }
 
 /* As long as the dead holder's token stands there, nobody loads. */
@@ -458,7 +455,7 @@ static void watch_the_lease_go(void *context)
     orphan->free_us = net_now_us();
 }
 
-static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **state)
+TEST(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -478,17 +475,4 @@ static void a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts(void **
                 net_now_us() < orphan.free_us + (uint64_t)SECOND_LEASE_MS * 1000 * 2 / 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_row_changed_early_in_its_load_is_loaded_again, fleet_end),
-        cmocka_unit_test_teardown(a_row_changed_late_in_its_load_is_loaded_again, fleet_end),
-        cmocka_unit_test_teardown(a_fill_that_an_invalidation_overtook_is_refused, fleet_end),
-        cmocka_unit_test_teardown(a_cached_row_that_changed_is_loaded_once_more, fleet_end),
-        cmocka_unit_test_teardown(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated,
-                                  fleet_end),
-        cmocka_unit_test_teardown(whoever_begins_after_an_invalidation_sees_the_row_it_was_for, fleet_end),
-        cmocka_unit_test_teardown(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts, fleet_end),
-    };
-    return cmocka_run_group_tests_name("freshness", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

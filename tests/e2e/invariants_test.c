@@ -7,13 +7,7 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -83,7 +77,7 @@ static void look_at_descriptors(void *context)
     probe_gate_open(&look->gate);
 }
 
-static void no_descriptor_would_be_inherited_by_a_child(void **state)
+TEST(no_descriptor_would_be_inherited_by_a_child)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -100,7 +94,7 @@ static void no_descriptor_would_be_inherited_by_a_child(void **state)
 
 /* ---- both servers away ---- */
 
-static void a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come(void **state)
+TEST(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -141,7 +135,7 @@ static void ask_for_many(struct fleet *fleet, uint32_t first)
 }
 
 /* Six thousand requests for keys of their own, none of which can be loaded. */
-static void an_outage_is_told_in_few_lines_and_with_advice(void **state)
+TEST(an_outage_is_told_in_few_lines_and_with_advice)
 {
     enum { BURST_LINES = 5, WINDOW_MS = 10000, EVENTS = 8 };
     struct fleet *fleet = *state;
@@ -184,7 +178,7 @@ static bool no_session_is_left(void *context)
 }
 
 /* The queries would go on for as long again as the test waits for their end. */
-static void what_killed_processes_asked_for_is_gone_from_postgresql_soon_after(void **state)
+TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
 {
     enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000, STORMS = 2 };
     const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", "LOAD_WORKERS=4", NULL};
@@ -207,7 +201,7 @@ static void what_killed_processes_asked_for_is_gone_from_postgresql_soon_after(v
         assert_true(burst_open(&options, &burst) && burst_run(burst));
         burst_summarise(burst, &summary);
         burst_close(&burst);
-        assert_int_equal(summary.outcomes[BURST_RESET], PROCESSES * WORKERS * 2);
+        assert_int_equal(summary.outcomes[RECORD_RESET], PROCESSES * WORKERS * 2);
         uint64_t killed_us = net_now_us();
         assert_true(probe_wait("no session of a killed process is left", no_session_is_left, fleet));
         assert_true(net_now_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
@@ -236,7 +230,7 @@ static bool drip(int fd)
 }
 
 /* Every byte would start an idle limit anew; the limit of a request's head is absolute. */
-static void who_drips_his_headers_is_hung_up_on_after_ten_seconds(void **state)
+TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds)
 {
     enum { HEAD_MS = 10000, MACHINE_MS = 6000 };
     static const char begun[] = "GET /products/7 HTTP/1.1\r\nHost: shop\r\nX: ";
@@ -258,7 +252,7 @@ static void who_drips_his_headers_is_hung_up_on_after_ten_seconds(void **state)
 }
 
 /* At the operations listener. */
-static void forty_who_drip_do_not_keep_a_probe_from_its_answer(void **state)
+TEST(forty_who_drip_do_not_keep_a_probe_from_its_answer)
 {
     enum { DRIPPERS = 40, PROBES = 20, PROMPT_MS = 1000 };
     static const char begun[] = "GET /healthz HTTP/1.1\r\nHost: shop\r\nX: ";
@@ -285,7 +279,7 @@ static void forty_who_drip_do_not_keep_a_probe_from_its_answer(void **state)
 }
 
 /* They have asked for nothing, for half of something, or for something and then no more. */
-static void whoever_holds_every_connection_keeps_nobody_out(void **state)
+TEST(whoever_holds_every_connection_keeps_nobody_out)
 {
     enum { ROUNDS = 10, HOLDERS = DRIPS_MAX };
     static const char *const begun[] = {"G", "GET /ping HTTP/1.1\r\nHost: sh",
@@ -309,18 +303,4 @@ static void whoever_holds_every_connection_keeps_nobody_out(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(no_descriptor_would_be_inherited_by_a_child, fleet_end),
-        cmocka_unit_test_teardown(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come,
-                                  fleet_end),
-        cmocka_unit_test_teardown(an_outage_is_told_in_few_lines_and_with_advice, fleet_end),
-        cmocka_unit_test_teardown(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after,
-                                  fleet_end),
-        cmocka_unit_test_teardown(who_drips_his_headers_is_hung_up_on_after_ten_seconds, fleet_end),
-        cmocka_unit_test_teardown(whoever_holds_every_connection_keeps_nobody_out, fleet_end),
-        cmocka_unit_test_teardown(forty_who_drip_do_not_keep_a_probe_from_its_answer, fleet_end),
-    };
-    return cmocka_run_group_tests_name("invariants", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

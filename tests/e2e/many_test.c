@@ -4,19 +4,16 @@
  * processes are asked for overlapping sets at the same instant; and what is left to others while some ask for very many.
  */
 #include "tests/support/probe.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define LOAD_PRODUCTS "/* load products */"
 #define ROUND_TRIPS "guard_redis_round_trips_total"
@@ -108,7 +105,7 @@ static unsigned least(unsigned a, unsigned b)
 }
 
 /* The guard also talks to Redis by itself now and then, so the least of some is what a request takes. */
-static void fifty_cold_ids_are_one_query_and_fifty_warm_ones_none(void **state)
+TEST(fifty_cold_ids_are_one_query_and_fifty_warm_ones_none)
 {
     struct fleet *fleet = *state;
     const char *const settings[] = {"SERVER_LOOPS=1", NULL};
@@ -126,7 +123,7 @@ static void fifty_cold_ids_are_one_query_and_fifty_warm_ones_none(void **state)
     assert_int_equal(warm, 1);
 }
 
-static void what_is_near_is_answered_without_redis(void **state)
+TEST(what_is_near_is_answered_without_redis)
 {
     struct fleet *fleet = *state;
     const char *const settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=4194304", "NEAR_MS=60000", NULL};
@@ -142,7 +139,7 @@ static void what_is_near_is_answered_without_redis(void **state)
 
 /* ---- the answer ---- */
 
-static void found_and_absent_ids_come_in_the_order_asked(void **state)
+TEST(found_and_absent_ids_come_in_the_order_asked)
 {
     struct fleet *fleet = *state;
     struct http_answer answer;
@@ -177,7 +174,7 @@ static void found_and_absent_ids_come_in_the_order_asked(void **state)
 }
 
 /* As each of its products is answered alone, byte for byte, whichever statement loaded it. */
-static void a_product_is_the_same_alone_and_among_others(void **state)
+TEST(a_product_is_the_same_alone_and_among_others)
 {
     struct fleet *fleet = *state;
     struct http_answer many, one;
@@ -201,7 +198,7 @@ static void a_product_is_the_same_alone_and_among_others(void **state)
     http_answer_clear(&one);
 }
 
-static void who_holds_the_document_is_told_so(void **state)
+TEST(who_holds_the_document_is_told_so)
 {
     struct fleet *fleet = *state;
     struct http_answer answer;
@@ -228,7 +225,7 @@ static void who_holds_the_document_is_told_so(void **state)
     http_answer_clear(&answer);
 }
 
-static void a_database_that_is_away_is_one_problem_for_all(void **state)
+TEST(a_database_that_is_away_is_one_problem_for_all)
 {
     struct fleet *fleet = *state;
     struct http_answer answer;
@@ -294,7 +291,7 @@ static void count_loaded(const struct fleet *fleet, uint32_t counts[FLEET_PRODUC
     fclose(file);
 }
 
-static void overlapping_sets_asked_in_opposite_orders_load_each_id_once(void **state)
+TEST(overlapping_sets_asked_in_opposite_orders_load_each_id_once)
 {
     struct fleet *fleet = *state;
     static uint32_t counts[FLEET_PRODUCTS + 1];
@@ -331,7 +328,7 @@ static void overlapping_sets_asked_in_opposite_orders_load_each_id_once(void **s
 }
 
 /* A client that leaves takes nothing from the others, nor does the server forget him. */
-static void clients_who_leave_are_forgotten(void **state)
+TEST(clients_who_leave_are_forgotten)
 {
     struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -442,7 +439,7 @@ static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
     return served;
 }
 
-static void who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one(void **state)
+TEST(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one)
 {
     struct fleet *fleet = *state;
     struct crowd crowd;
@@ -454,7 +451,7 @@ static void who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one(void **s
     assert_int_equal(atomic_load(&crowd.refused), 0);
 }
 
-static void who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred(void **state)
+TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
 {
     enum { FEW = 4, PLACES = 2 + 10 };
     struct fleet *fleet = *state;
@@ -469,7 +466,7 @@ static void who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred(void **s
 }
 
 /* One worker, one permit: the two take turns, or one of them would never be served. */
-static void with_one_worker_and_one_permit_both_are_served(void **state)
+TEST(with_one_worker_and_one_permit_both_are_served)
 {
     struct fleet *fleet = *state;
     struct crowd crowd;
@@ -486,20 +483,4 @@ static void with_one_worker_and_one_permit_both_are_served(void **state)
     assert_int_equal(atomic_load(&crowd.refused), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(fifty_cold_ids_are_one_query_and_fifty_warm_ones_none, fleet_end),
-        cmocka_unit_test_teardown(what_is_near_is_answered_without_redis, fleet_end),
-        cmocka_unit_test_teardown(found_and_absent_ids_come_in_the_order_asked, fleet_end),
-        cmocka_unit_test_teardown(a_product_is_the_same_alone_and_among_others, fleet_end),
-        cmocka_unit_test_teardown(who_holds_the_document_is_told_so, fleet_end),
-        cmocka_unit_test_teardown(overlapping_sets_asked_in_opposite_orders_load_each_id_once, fleet_end),
-        cmocka_unit_test_teardown(clients_who_leave_are_forgotten, fleet_end),
-        cmocka_unit_test_teardown(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one, fleet_end),
-        cmocka_unit_test_teardown(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred, fleet_end),
-        cmocka_unit_test_teardown(with_one_worker_and_one_permit_both_are_served, fleet_end),
-        cmocka_unit_test_teardown(a_database_that_is_away_is_one_problem_for_all, fleet_end),
-    };
-    return cmocka_run_group_tests(tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -6,15 +6,12 @@
 #include "tests/support/writes.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PROCESSES = 2, CHANGES = 20, MANY = 3000 };
 
@@ -73,7 +70,7 @@ static void wait_until_it_shows(const struct fleet *fleet, const char *path, con
 
 /* ---- by hand ---- */
 
-static void a_change_by_hand_reaches_readers_through_a_notification(void **state)
+TEST(a_change_by_hand_reaches_readers_through_a_notification)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NOTIFIED_ONLY)));
@@ -89,7 +86,7 @@ static void a_change_by_hand_reaches_readers_through_a_notification(void **state
     assert_int_equal(fleet_sum(fleet, "catalogd_outbox_paid_total"), 2 * CHANGES); /* product and category */
 }
 
-static void a_new_name_of_a_category_reaches_all_that_shows_it(void **state)
+TEST(a_new_name_of_a_category_reaches_all_that_shows_it)
 {
     struct fleet *fleet = *state;
     char leaf[64], product[64];
@@ -115,7 +112,7 @@ static void a_new_name_of_a_category_reaches_all_that_shows_it(void **state)
         wait_until_it_shows(fleet, paths[i], "Renamed by hand");
 }
 
-static void thousands_of_changes_at_once_are_paid_and_none_is_left(void **state)
+TEST(thousands_of_changes_at_once_are_paid_and_none_is_left)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NOTIFIED_ONLY)));
@@ -134,7 +131,7 @@ static void thousands_of_changes_at_once_are_paid_and_none_is_left(void **state)
 
 /* ---- nobody listens ---- */
 
-static void a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed(void **state)
+TEST(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
@@ -154,7 +151,7 @@ static void a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed(v
     assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_notified_total", notified + 1));
 }
 
-static void a_lost_notification_is_made_up_for_by_the_poll(void **state)
+TEST(a_lost_notification_is_made_up_for_by_the_poll)
 {
     struct fleet *fleet = *state;
     const char *const settings[] = {"OUTBOX_POLL_MS=100", NULL};
@@ -168,7 +165,7 @@ static void a_lost_notification_is_made_up_for_by_the_poll(void **state)
     assert_int_equal(fleet_sum(fleet, "catalogd_outbox_notified_total"), 0);
 }
 
-static void a_database_that_comes_back_is_listened_to_again(void **state)
+TEST(a_database_that_comes_back_is_listened_to_again)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
@@ -198,7 +195,7 @@ static void *put_in_background(void *context)
 }
 
 /* Redis answers nobody, so the writer stands between the two when it is killed. */
-static void what_a_killed_writer_owed_is_paid_by_another_process(void **state)
+TEST(what_a_killed_writer_owed_is_paid_by_another_process)
 {
     struct fleet *fleet = *state;
     char committed[96];
@@ -218,7 +215,7 @@ static void what_a_killed_writer_owed_is_paid_by_another_process(void **state)
     assert_true(fleet_wait_metric(fleet, 1, "catalogd_outbox_paid_total", 2));
 }
 
-static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(void **state)
+TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
@@ -244,7 +241,7 @@ static void a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back(v
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
-static void what_could_not_be_paid_stays_owed(void **state)
+TEST(what_could_not_be_paid_stays_owed)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)));
@@ -259,7 +256,7 @@ static void what_could_not_be_paid_stays_owed(void **state)
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
-static void changes_made_while_redis_is_dead_are_paid_when_it_lives_again(void **state)
+TEST(changes_made_while_redis_is_dead_are_paid_when_it_lives_again)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
@@ -276,7 +273,7 @@ static void changes_made_while_redis_is_dead_are_paid_when_it_lives_again(void *
 }
 
 /* A row whose payer died belongs to nobody for a while, and then to anybody. */
-static void what_a_killed_payer_had_claimed_is_paid_by_another(void **state)
+TEST(what_a_killed_payer_had_claimed_is_paid_by_another)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)));
@@ -293,7 +290,7 @@ static void what_a_killed_payer_had_claimed_is_paid_by_another(void **state)
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
-static void what_no_reader_asks_for_is_thrown_away(void **state)
+TEST(what_no_reader_asks_for_is_thrown_away)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
@@ -307,7 +304,7 @@ static void what_no_reader_asks_for_is_thrown_away(void **state)
 /* ---- what the database is asked for ---- */
 
 /* Rows that fell due and that somebody else holds are left to him; they are no reason to ask without a pause. */
-static void rows_that_another_session_holds_are_asked_for_now_and_then(void **state)
+TEST(rows_that_another_session_holds_are_asked_for_now_and_then)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
@@ -322,7 +319,7 @@ static void rows_that_another_session_holds_are_asked_for_now_and_then(void **st
     assert_true(writes_wait_number(fleet, 0, OWED));
 }
 
-static void old_purchases_are_forgotten_however_many_they_are(void **state)
+TEST(old_purchases_are_forgotten_however_many_they_are)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_sql(fleet, NULL, 0,
@@ -339,25 +336,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_change_by_hand_reaches_readers_through_a_notification, fleet_end),
-        cmocka_unit_test_teardown(a_new_name_of_a_category_reaches_all_that_shows_it, fleet_end),
-        cmocka_unit_test_teardown(thousands_of_changes_at_once_are_paid_and_none_is_left, fleet_end),
-        cmocka_unit_test_teardown(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed,
-                                  fleet_end),
-        cmocka_unit_test_teardown(a_lost_notification_is_made_up_for_by_the_poll, fleet_end),
-        cmocka_unit_test_teardown(a_database_that_comes_back_is_listened_to_again, fleet_end),
-        cmocka_unit_test_teardown(what_a_killed_writer_owed_is_paid_by_another_process, fleet_end),
-        cmocka_unit_test_teardown(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back,
-                                  fleet_end),
-        cmocka_unit_test_teardown(what_could_not_be_paid_stays_owed, fleet_end),
-        cmocka_unit_test_teardown(changes_made_while_redis_is_dead_are_paid_when_it_lives_again, fleet_end),
-        cmocka_unit_test_teardown(what_a_killed_payer_had_claimed_is_paid_by_another, fleet_end),
-        cmocka_unit_test_teardown(what_no_reader_asks_for_is_thrown_away, fleet_end),
-        cmocka_unit_test_teardown(rows_that_another_session_holds_are_asked_for_now_and_then, fleet_end),
-        cmocka_unit_test_teardown(old_purchases_are_forgotten_however_many_they_are, fleet_end),
-    };
-    return cmocka_run_group_tests_name("outbox", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -7,13 +7,7 @@
  * two is at least what was running.
  */
 #include "tests/support/probe.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,7 +129,7 @@ static void expect_rest(struct fleet *fleet)
 
 /* ---- tests ---- */
 
-static void two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are(void **state)
+TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are)
 {
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", UNHURRIED, NULL};
@@ -148,7 +142,7 @@ static void two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_th
     expect_rest(fleet);
 }
 
-static void keys_that_both_processes_want_are_still_loaded_once_each(void **state)
+TEST(keys_that_both_processes_want_are_still_loaded_once_each)
 {
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=50", "LOAD_WORKERS=40", "LOAD_QUEUE=4000", UNHURRIED,
@@ -162,7 +156,7 @@ static void keys_that_both_processes_want_are_still_loaded_once_each(void **stat
     expect_rest(fleet);
 }
 
-static void with_permits_no_more_loads_run_over_both_processes_than_there_are(void **state)
+TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
 {
     enum { PERMITS = 8 };
     const char *const settings[] = {"LOAD_DELAY_MS=10",
@@ -186,7 +180,7 @@ static void with_permits_no_more_loads_run_over_both_processes_than_there_are(vo
     assert_int_equal(fleet_redis_number(fleet, "EXISTS", "csg1:{fleet:sem:load}:p"), 0);
 }
 
-static void beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs(void **state)
+TEST(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs)
 {
     enum { WORKERS = 2, QUEUE = 10 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=2", "LOAD_QUEUE=10", NULL};
@@ -203,7 +197,7 @@ static void beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs
     expect_rest(fleet);
 }
 
-static void without_redis_the_bulkhead_of_each_process_holds(void **state)
+TEST(without_redis_the_bulkhead_of_each_process_holds)
 {
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", "REDIS_LIMIT_MS=250",
@@ -219,19 +213,6 @@ static void without_redis_the_bulkhead_of_each_process_holds(void **state)
     expect_rest(fleet);
 }
 
-/* ---- the program ---- */
+/* ---- before and after ---- */
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are,
-                                  fleet_end),
-        cmocka_unit_test_teardown(keys_that_both_processes_want_are_still_loaded_once_each, fleet_end),
-        cmocka_unit_test_teardown(with_permits_no_more_loads_run_over_both_processes_than_there_are,
-                                  fleet_end),
-        cmocka_unit_test_teardown(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs,
-                                  fleet_end),
-        cmocka_unit_test_teardown(without_redis_the_bulkhead_of_each_process_holds, fleet_end),
-    };
-    return cmocka_run_group_tests_name("overload", tests, up_with_durations, fleet_down);
-}
+TEST_GROUP(.up = up_with_durations, .down = fleet_down, .after = fleet_end);

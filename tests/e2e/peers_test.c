@@ -4,13 +4,8 @@
  * and a cache whose packages are not there.
  */
 #include "load/base/proc.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 
 #include <stdio.h>
@@ -150,10 +145,9 @@ static void expect_scores(const struct run *run)
     json_decref(report);
 }
 
-static void a_cache_that_is_not_installed_is_reported_and_the_others_are_measured(void **state)
+TEST(a_cache_that_is_not_installed_is_reported_and_the_others_are_measured)
 {
     static struct run run;
-    (void)state;
     run_peers(&run, "bentocache", "catalogd", "burst", "rolling", "--repetitions", "1", "--seconds", "2",
               "--json", NULL);
     expect_status(&run, 0);
@@ -165,10 +159,9 @@ static void a_cache_that_is_not_installed_is_reported_and_the_others_are_measure
 
 /* ---- wrong calls ---- */
 
-static void a_name_that_is_none_is_refused_with_those_that_are(void **state)
+TEST(a_name_that_is_none_is_refused_with_those_that_are)
 {
     static struct run run;
-    (void)state;
     run_peers(&run, "squid", NULL);
     expect_status(&run, 2);
     expect_text(&run, "squid is none of these");
@@ -177,11 +170,10 @@ static void a_name_that_is_none_is_refused_with_those_that_are(void **state)
     run_clear(&run);
 }
 
-static void a_number_out_of_range_is_refused(void **state)
+TEST(a_number_out_of_range_is_refused)
 {
     static const char *const numbers[] = {"0", "17", "-1", "1x", "", "99999999999999999999"};
     static struct run run;
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         run_peers(&run, "--repetitions", numbers[i], NULL);
         expect_status(&run, 2);
@@ -193,24 +185,12 @@ static void a_number_out_of_range_is_refused(void **state)
     run_clear(&run);
 }
 
-static void when_nobody_is_installed_it_fails(void **state)
+TEST(when_nobody_is_installed_it_fails)
 {
     static struct run run;
-    (void)state;
     run_peers(&run, "bentocache", "dedupe", NULL);
     expect_status(&run, 1);
     expect_text(&run, "bentocache: not run: ");
     expect_text(&run, "dedupe: not run: ");
     run_clear(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cache_that_is_not_installed_is_reported_and_the_others_are_measured),
-        cmocka_unit_test(a_name_that_is_none_is_refused_with_those_that_are),
-        cmocka_unit_test(a_number_out_of_range_is_refused),
-        cmocka_unit_test(when_nobody_is_installed_it_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

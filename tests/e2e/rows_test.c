@@ -6,16 +6,13 @@
 #include "tests/support/writes.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PROCESSES = 2, PATH_BYTES = BURST_PATH_BYTES, HEADER_BYTES = 160 };
 
@@ -184,14 +181,14 @@ static void move_in_below_a_rename(struct fleet *fleet, const char *const *setti
     assert_int_equal(status_for(fleet, path, before.etag), 200);
 }
 
-static void a_product_that_moves_in_below_an_open_rename_shows_the_new_name(void **state)
+TEST(a_product_that_moves_in_below_an_open_rename_shows_the_new_name)
 {
     move_in_below_a_rename(*state, LONG_FRESH, BEFORE);
     assert_int_equal(fleet_end(state), 0);
     move_in_below_a_rename(*state, SHORT_FRESH, BEFORE);
 }
 
-static void a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_same(void **state)
+TEST(a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_same)
 {
     move_in_below_a_rename(*state, LONG_FRESH, WITH_AN_OLDER_SNAPSHOT);
     assert_int_equal(fleet_end(state), 0);
@@ -220,7 +217,7 @@ static void insert_below_a_rename(struct fleet *fleet, enum rename rename)
     assert_everybody_sees(fleet, path, NEW_NAME);
 }
 
-static void a_category_that_is_inserted_below_a_rename_shows_the_new_name(void **state)
+TEST(a_category_that_is_inserted_below_a_rename_shows_the_new_name)
 {
     insert_below_a_rename(*state, BEFORE);
     assert_int_equal(fleet_end(state), 0);
@@ -228,7 +225,7 @@ static void a_category_that_is_inserted_below_a_rename_shows_the_new_name(void *
 }
 
 /* Nobody pays: what is refreshed must find out by itself. */
-static void a_rename_that_nobody_pays_is_seen_by_the_next_refresh(void **state)
+TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh)
 {
     struct fleet *fleet = *state;
     char path[PATH_BYTES];
@@ -270,7 +267,7 @@ static void wait_for_price(const struct fleet *fleet, const char *path, int cent
     "CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM products WHERE id = %ld; "                  \
     "DELETE FROM products WHERE id = %ld; "
 
-static void a_product_that_was_deleted_and_inserted_again_is_another_one(void **state)
+TEST(a_product_that_was_deleted_and_inserted_again_is_another_one)
 {
     struct fleet *fleet = *state;
     char path[PATH_BYTES];
@@ -289,7 +286,7 @@ static void a_product_that_was_deleted_and_inserted_again_is_another_one(void **
 }
 
 /* Its edits are counted as they were, and one more: but that is another one than the first time. */
-static void an_edit_after_a_restored_backup_is_not_taken_for_the_one_before(void **state)
+TEST(an_edit_after_a_restored_backup_is_not_taken_for_the_one_before)
 {
     struct fleet *fleet = *state;
     char path[PATH_BYTES];
@@ -330,7 +327,7 @@ static struct seen put_if(const struct fleet *fleet, const char *path, const cha
         "\"visible\":true");
 }
 
-static void an_edit_is_refused_if_its_category_was_renamed_meanwhile(void **state)
+TEST(an_edit_is_refused_if_its_category_was_renamed_meanwhile)
 {
     struct fleet *fleet = *state;
     char path[PATH_BYTES];
@@ -367,7 +364,7 @@ static void *put_in_background(void *context)
 }
 
 /* Its statement began before the rename, and saw the old name; it compares when it has the row. */
-static void an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused(void **state)
+TEST(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused)
 {
     struct fleet *fleet = *state;
     char path[PATH_BYTES], lock[PATH_BYTES];
@@ -400,19 +397,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_product_that_was_deleted_and_inserted_again_is_another_one, fleet_end),
-        cmocka_unit_test_teardown(an_edit_after_a_restored_backup_is_not_taken_for_the_one_before, fleet_end),
-        cmocka_unit_test_teardown(a_product_that_moves_in_below_an_open_rename_shows_the_new_name, fleet_end),
-        cmocka_unit_test_teardown(
-            a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_same, fleet_end),
-        cmocka_unit_test_teardown(a_category_that_is_inserted_below_a_rename_shows_the_new_name, fleet_end),
-        cmocka_unit_test_teardown(a_rename_that_nobody_pays_is_seen_by_the_next_refresh, fleet_end),
-        cmocka_unit_test_teardown(an_edit_is_refused_if_its_category_was_renamed_meanwhile, fleet_end),
-        cmocka_unit_test_teardown(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused,
-                                  fleet_end),
-    };
-    return cmocka_run_group_tests_name("rows", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -9,13 +9,7 @@
 #include "tests/support/probe.h"
 
 #include "load/base/net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,7 +131,7 @@ static void expect_fresh(size_t process)
 
 /* ---- stale while it is revalidated ---- */
 
-static void a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it(void **state)
+TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -167,7 +161,7 @@ static void a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_i
     assert_int_equal(probe_lease_count(scene.fleet), 0);
 }
 
-static void a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that(void **state)
+TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that)
 {
     enum { LEASE_MS = 15000, ORPHAN_MS = 2000, REST_MS = 100, MACHINE_MS = 8000 };
     _Static_assert(REST_MS + MACHINE_MS < LEASE_MS, "not after a second lease");
@@ -193,7 +187,7 @@ static void a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_
 
 /* ---- stale if there is an error ---- */
 
-static void a_failed_refresh_cools_down_while_the_stale_product_is_served(void **state)
+TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served)
 {
     enum { FAILURE_MS = 400, WINDOWS = 4 };
     const char *const settings[] = {STALE_FOR_AN_HOUR, "FAILURE_MS=400", NULL};
@@ -214,7 +208,7 @@ static void a_failed_refresh_cools_down_while_the_stale_product_is_served(void *
 }
 
 /* In real time, for once, and the database is gone. */
-static void a_stale_product_is_served_for_its_stale_time_and_no_longer(void **state)
+TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
 {
     enum { LIFE_MS = 1000 + 7000 };
     const char *const settings[] = {"FRESH_MS=1000", "STALE_MS=7000", "JITTER_PERCENT=0", "FAILURE_MS=50",
@@ -234,7 +228,7 @@ static void a_stale_product_is_served_for_its_stale_time_and_no_longer(void **st
     assert_true(stale_count > 0);
 }
 
-static void an_invalidation_drops_a_stale_product_like_any_other(void **state)
+TEST(an_invalidation_drops_a_stale_product_like_any_other)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct fleet_invalidated done;
@@ -262,7 +256,7 @@ static void an_invalidation_drops_a_stale_product_like_any_other(void **state)
 
 /* ---- soft and hard limit ---- */
 
-static void past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on(void **state)
+TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
 {
     enum { SOFT_MS = 300 };
     const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=300", "DEADLINE_MS=20000",
@@ -283,7 +277,7 @@ static void past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on
     assert_int_equal(loads(), 2);
 }
 
-static void within_the_soft_limit_a_stale_product_is_answered_fresh(void **state)
+TEST(within_the_soft_limit_a_stale_product_is_answered_fresh)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=15000", "DEADLINE_MS=20000",
                                     NULL};
@@ -299,7 +293,7 @@ static void within_the_soft_limit_a_stale_product_is_answered_fresh(void **state
     assert_int_equal(loads(), 2);
 }
 
-static void past_the_hard_limit_without_a_stale_product_it_is_504(void **state)
+TEST(past_the_hard_limit_without_a_stale_product_it_is_504)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=100", "DEADLINE_MS=500", NULL};
     begin(state, settings);
@@ -311,7 +305,7 @@ static void past_the_hard_limit_without_a_stale_product_it_is_504(void **state)
 /* ---- early and conditional ---- */
 
 /* A load of 0.1 s and a beta of 100: each hit of a product that is fresh for a minute has a chance of e^-6. */
-static void an_early_refresh_is_one_load_behind_hits_that_do_not_wait(void **state)
+TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait)
 {
     const char *const settings[] = {"FRESH_MS=60000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=100",
                                     "EARLY_PERCENT=10000", NULL};
@@ -330,7 +324,7 @@ static void an_early_refresh_is_one_load_behind_hits_that_do_not_wait(void **sta
     assert_int_equal(fleet_sum(scene.fleet, "guard_gets_total{outcome=\"loaded\"}"), 1);
 }
 
-static void an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is(void **state)
+TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct http_answer answer;
@@ -354,21 +348,4 @@ static void an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_i
     http_answer_clear(&answer);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it),
-        TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that),
-        TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served),
-        TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer),
-        TEST(an_invalidation_drops_a_stale_product_like_any_other),
-        TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on),
-        TEST(within_the_soft_limit_a_stale_product_is_answered_fresh),
-        TEST(past_the_hard_limit_without_a_stale_product_it_is_504),
-        TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait),
-        TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is),
-    };
-    return cmocka_run_group_tests_name("stale", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = end);

@@ -6,18 +6,15 @@
  * and the lease, where a lock that is not also a lookup makes a second query.
  */
 #include "tests/support/probe.h"
-#include "tests/support/relay.h"
 
 #include "load/base/net.h"
+#include "load/stack/proxy.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum {
     PROCESSES = 2,
@@ -94,7 +91,7 @@ static void assert_hot(const struct fleet *fleet, const char *path)
     }
 }
 
-static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
+TEST(thirty_bursts_on_cold_keys_make_one_query_each)
 {
     struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -125,7 +122,7 @@ static void thirty_bursts_on_cold_keys_make_one_query_each(void **state)
     assert_int_equal(fleet_sum(fleet, "guard_loads_uncached_total"), 0);
 }
 
-static void a_cold_category_and_the_whole_catalog_are_one_query_each(void **state)
+TEST(a_cold_category_and_the_whole_catalog_are_one_query_each)
 {
     struct fleet *fleet = *state;
     struct burst_summary summary;
@@ -145,7 +142,7 @@ static void a_cold_category_and_the_whole_catalog_are_one_query_each(void **stat
 
 /* Without a delay the answer is there while requests still come in: some find the flight, some its end, some
  * the value. */
-static void wherever_a_request_meets_a_quick_load_there_is_one_query(void **state)
+TEST(wherever_a_request_meets_a_quick_load_there_is_one_query)
 {
     struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -169,7 +166,7 @@ static void wherever_a_request_meets_a_quick_load_there_is_one_query(void **stat
 
 /* ---- in the shadow ---- */
 
-static void mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save(void **state)
+TEST(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save)
 {
     enum { GETS = 200, WAIT_MS = 10 };
     static const char *const SHADOW[] = {"LOAD_DELAY_MS=150", "GUARD_MODE=shadow", NULL};
@@ -192,7 +189,7 @@ static void mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_sa
 
 /* ---- the row is absent ---- */
 
-static void an_absent_row_is_asked_for_once(void **state)
+TEST(an_absent_row_is_asked_for_once)
 {
     struct fleet *fleet = *state;
     struct burst_summary summary;
@@ -247,7 +244,7 @@ static void wait_until_the_failure_is_forgotten(struct fleet *fleet, const char 
 
 /* LEASE_MS is far above everything else here: who waited for a lease to expire would be seen. A window ends when the
  * test says so. */
-static void a_failed_query_is_one_query_per_window_and_two_across_its_edge(void **state)
+TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, mend_and_end)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], failure_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
@@ -282,7 +279,7 @@ static void a_failed_query_is_one_query_per_window_and_two_across_its_edge(void 
 }
 
 /* The herd never pauses, over many windows: each window lets one of it through. */
-static void a_herd_that_never_rests_makes_one_query_per_failure_window(void **state)
+TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend_and_end)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -302,7 +299,7 @@ static void a_herd_that_never_rests_makes_one_query_per_failure_window(void **st
     assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), WINDOWS, windows);
 }
 
-static void a_query_over_its_limit_fails_once_for_everybody(void **state)
+TEST(a_query_over_its_limit_fails_once_for_everybody)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -344,7 +341,7 @@ static void watch_the_lease(void *context)
     probe_gate_open(&watched->gate);
 }
 
-static void a_query_slower_than_the_lease_is_kept_by_renewing_it(void **state)
+TEST(a_query_slower_than_the_lease_is_kept_by_renewing_it)
 {
     struct fleet *fleet = *state;
     struct long_load watched = {.fleet = fleet};
@@ -368,7 +365,7 @@ static void a_query_slower_than_the_lease_is_kept_by_renewing_it(void **state)
 
 struct overtaking {
     struct fleet *fleet;
-    struct relay *relay;
+    struct proxy *proxy;
     const char *path;
 };
 
@@ -376,29 +373,29 @@ struct overtaking {
 static void let_the_leader_finish_first(void *context)
 {
     struct overtaking *race = context;
-    assert_true(relay_wait_held(race->relay, 1, FLEET_LIMIT_MS));
+    assert_true(proxy_wait_marked(race->proxy, 0, 1, FLEET_LIMIT_MS));
     assert_int_equal(fleet_ask_status(race->fleet, 0, race->path), 200);
     assert_int_equal(fleet_loads(race->fleet, FLEET_LOAD_PRODUCT), 1);
-    relay_pass(race->relay);
+    proxy_set(race->proxy, 0, PROXY_NONE, 0);
 }
 
-static void who_misses_before_the_fill_and_acquires_after_it_finds_the_value(void **state)
+TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
 {
     struct fleet *fleet = *state;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES], url[64];
     const char *const direct[] = {"LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000",
                                   "DEADLINE_MS=25000", NULL};
-    const char *const relayed[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
+    const char *const proxied[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
     assert_true(fleet_start(fleet, 1, direct));
-    assert_true(relay_open(fleet->redis.port, &relay));
-    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
-    assert_true(fleet_add(fleet, relayed) && fleet_wait_ready(fleet, 1));
+    assert_true(proxy_open_to(fleet->redis.port, &proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, 1));
     fleet_cold_product(fleet, path);
     fleet_mark(fleet);
 
-    struct overtaking race = {.fleet = fleet, .relay = relay, .path = path};
+    struct overtaking race = {.fleet = fleet, .proxy = proxy, .path = path};
     const struct burst_event event = {.run = let_the_leader_finish_first, .context = &race};
     const struct burst_target reader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
     const struct burst_options options = {.targets = &reader,
@@ -410,7 +407,7 @@ static void who_misses_before_the_fill_and_acquires_after_it_finds_the_value(voi
                                           .events = &event,
                                           .event_count = 1};
     struct burst_summary summary;
-    relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
+    proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
@@ -420,25 +417,7 @@ static void who_misses_before_the_fill_and_acquires_after_it_finds_the_value(voi
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
     assert_int_equal(fleet_metric(fleet, 1, "guard_loads_started_total"), 0);
     assert_true(fleet_stop(fleet));
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(thirty_bursts_on_cold_keys_make_one_query_each, fleet_end),
-        cmocka_unit_test_teardown(a_cold_category_and_the_whole_catalog_are_one_query_each, fleet_end),
-        cmocka_unit_test_teardown(wherever_a_request_meets_a_quick_load_there_is_one_query, fleet_end),
-        cmocka_unit_test_teardown(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save,
-                                  fleet_end),
-        cmocka_unit_test_teardown(an_absent_row_is_asked_for_once, fleet_end),
-        cmocka_unit_test_teardown(a_failed_query_is_one_query_per_window_and_two_across_its_edge,
-                                  mend_and_end),
-        cmocka_unit_test_teardown(a_herd_that_never_rests_makes_one_query_per_failure_window, mend_and_end),
-        cmocka_unit_test_teardown(a_query_over_its_limit_fails_once_for_everybody, fleet_end),
-        cmocka_unit_test_teardown(a_query_slower_than_the_lease_is_kept_by_renewing_it, fleet_end),
-        cmocka_unit_test_teardown(who_misses_before_the_fill_and_acquires_after_it_finds_the_value,
-                                  fleet_end),
-    };
-    return cmocka_run_group_tests_name("stampede", tests, fleet_up, fleet_down);
-}
+TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

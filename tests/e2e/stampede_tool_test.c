@@ -10,13 +10,7 @@
 #include "load/report/result.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 
@@ -207,9 +201,8 @@ static void expect_all_gone(const pid_t *pids, size_t count)
 
 /* ---- words ---- */
 
-static void help_names_every_option_with_its_default_and_every_word_of_a_scenario(void **state)
+TEST(help_names_every_option_with_its_default_and_every_word_of_a_scenario)
 {
-    (void)state;
     expect_status(TOOL("--help"), HELD);
     expect_said("--rate N");
     expect_said("(default 1000)");
@@ -222,9 +215,8 @@ static void help_names_every_option_with_its_default_and_every_word_of_a_scenari
     expect_said("loads per expiry");
 }
 
-static void wrong_options_are_refused_one_by_one(void **state)
+TEST(wrong_options_are_refused_one_by_one)
 {
-    (void)state;
     expect_status(
         TOOL("--url", "/", "--rate", "fast", "--ttl", "soon", "--expect", "lodas <= 1", "--count", "magic"),
         BAD_USAGE);
@@ -253,9 +245,8 @@ static void wrong_options_are_refused_one_by_one(void **state)
     expect_said("--requests 1: not a number from 2 to 2000");
 }
 
-static void a_wrong_scenario_names_file_and_line_of_every_mistake(void **state)
+TEST(a_wrong_scenario_names_file_and_line_of_every_mistake)
 {
-    (void)state;
     char said[PROC_PATH_BYTES + 64];
     const char *path =
         write_file("wrong.scenario", "# nothing\nstack 99\nask /x\nburst many\nexpect p99 <= 3\n");
@@ -278,9 +269,8 @@ static void a_wrong_scenario_names_file_and_line_of_every_mistake(void **state)
 
 /* ---- targets ---- */
 
-static void a_target_that_is_not_there_or_not_http_is_told(void **state)
+TEST(a_target_that_is_not_there_or_not_http_is_told)
 {
-    (void)state;
     char nobody[64];
     snprintf(nobody, sizeof nobody, "http://127.0.0.1:%u/", (unsigned)net_free_port());
     expect_status(TOOL("--url", nobody, "--burst", "5"), NOT_RUN);
@@ -293,9 +283,8 @@ static void a_target_that_is_not_there_or_not_http_is_told(void **state)
 }
 
 /* What follows a 101 is no HTTP: nobody waits for it. */
-static void an_answer_in_another_protocol_is_told_at_once(void **state)
+TEST(an_answer_in_another_protocol_is_told_at_once)
 {
-    (void)state;
     uint64_t begin_us = net_now_us();
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/switching"), "--burst", "5", "--limit", "80s"),
                   DID_NOT_HOLD);
@@ -304,9 +293,8 @@ static void an_answer_in_another_protocol_is_told_at_once(void **state)
     assert_in_range(net_now_us() - begin_us, 0, 40000000);
 }
 
-static void a_run_that_was_served_nothing_shows_nothing(void **state)
+TEST(a_run_that_was_served_nothing_shows_nothing)
 {
-    (void)state;
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
     expect_said("failed = 0: not known: nothing was served, not one answer is below 400");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--url",
@@ -317,9 +305,8 @@ static void a_run_that_was_served_nothing_shows_nothing(void **state)
         HELD);
 }
 
-static void too_few_descriptors_are_told_before_anything_starts(void **state)
+TEST(too_few_descriptors_are_told_before_anything_starts)
 {
-    (void)state;
     /* root may raise its limits, unless it has lost that right */
     const char *limited = geteuid() == 0 ? "setpriv --bounding-set=-sys_resource" : "";
     expect_status(run_shell(NULL, "ulimit -n 100; exec %s '%s' --url %s --burst 5000", limited, program,
@@ -329,9 +316,8 @@ static void too_few_descriptors_are_told_before_anything_starts(void **state)
     expect_said("prlimit");
 }
 
-static void a_run_against_any_service_is_judged_and_kept(void **state)
+TEST(a_run_against_any_service_is_judged_and_kept)
 {
-    (void)state;
     struct report report = {.result_count = 0};
     char why[RESULT_WHY_BYTES];
     const char *json = path_of("any.json");
@@ -355,9 +341,8 @@ static void a_run_against_any_service_is_judged_and_kept(void **state)
     expect_said("rubbish.json");
 }
 
-static void secrets_of_the_command_line_are_in_no_report(void **state)
+TEST(secrets_of_the_command_line_are_in_no_report)
 {
-    (void)state;
     static const char never[] = "20s sql \"SELECT 1\""; /* so that the database is named for something */
     struct report report = {.result_count = 0};
     char why[RESULT_WHY_BYTES];
@@ -382,18 +367,16 @@ static void secrets_of_the_command_line_are_in_no_report(void **state)
     report_clear(&report);
 }
 
-static void a_report_that_nobody_takes_is_no_success(void **state)
+TEST(a_report_that_nobody_takes_is_no_success)
 {
-    (void)state;
     expect_status(
         run_shell(NULL, "exec '%s' --url %s --burst 5 >/dev/full", program, url_of(HERD_SERVER_HTTP, "/ok")),
         NOT_RUN);
     expect_said("stdout cannot be written");
 }
 
-static void what_became_worse_than_the_baseline_is_exit_1(void **state)
+TEST(what_became_worse_than_the_baseline_is_exit_1)
 {
-    (void)state;
     const char *json = path_of("baseline.json");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "50", "--json", json), HELD);
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/status/503"), "--burst", "50", "--expect",
@@ -407,9 +390,8 @@ static void what_became_worse_than_the_baseline_is_exit_1(void **state)
 }
 
 /* Nobody shall measure for an hour and then hear that it cannot be kept. */
-static void what_a_report_needs_is_looked_for_before_anybody_is_asked(void **state)
+TEST(what_a_report_needs_is_looked_for_before_anybody_is_asked)
 {
-    (void)state;
     static const char *const options[] = {"--baseline", "--json", "--html"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         herd_server_forget(&server);
@@ -421,9 +403,8 @@ static void what_a_report_needs_is_looked_for_before_anybody_is_asked(void **sta
     }
 }
 
-static void what_is_told_to_happen_happens_or_the_check_fails(void **state)
+TEST(what_is_told_to_happen_happens_or_the_check_fails)
 {
-    (void)state;
     char touch[PROC_PATH_BYTES + 64];
     const char *touched = path_of("touched");
     snprintf(touch, sizeof touch, "100ms run \"echo $TARGET > %s\"", touched);
@@ -450,9 +431,8 @@ static void what_is_told_to_happen_happens_or_the_check_fails(void **state)
 static const char long_scenario[] = "stack 1\nproducts 200\nask /products/7\nrate 200 per second for 60s\n"
                                     "at 200ms note \"under way\"\n";
 
-static void ended_in_the_middle_it_reports_and_leaves_nothing(void **state)
+TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 {
-    (void)state;
     struct report report = {.result_count = 0};
     char why[RESULT_WHY_BYTES];
     pid_t pids[PIDS_MAX];
@@ -474,9 +454,8 @@ static void ended_in_the_middle_it_reports_and_leaves_nothing(void **state)
 }
 
 /* A listener that accepts nobody: but for its backlog, connections are never there. */
-static void ended_while_it_connects_it_ends_at_once(void **state)
+TEST(ended_while_it_connects_it_ends_at_once)
 {
-    (void)state;
     char url[64];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
@@ -495,9 +474,8 @@ static void ended_while_it_connects_it_ends_at_once(void **state)
 }
 
 /* The second one may come when it has ended already: then it is as above. */
-static void a_second_wish_ends_it_at_once_and_leaves_nothing_either(void **state)
+TEST(a_second_wish_ends_it_at_once_and_leaves_nothing_either)
 {
-    (void)state;
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
     wait_until_said("under way");
@@ -511,9 +489,8 @@ static void a_second_wish_ends_it_at_once_and_leaves_nothing_either(void **state
     expect_all_gone(pids, count);
 }
 
-static void killed_it_leaves_nothing(void **state)
+TEST(killed_it_leaves_nothing)
 {
-    (void)state;
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
     wait_until_said("under way");
@@ -525,9 +502,8 @@ static void killed_it_leaves_nothing(void **state)
 
 /* ---- scenarios ---- */
 
-static void a_scenario_exits_with_0_if_it_held_and_with_1_if_not(void **state)
+TEST(a_scenario_exits_with_0_if_it_held_and_with_1_if_not)
 {
-    (void)state;
     const char *path = write_file(
         "small.scenario", "# Small.\nlet WANTED 1\nstack 1 LOAD_DELAY_MS=50\nproducts 200\nask /products/7\n"
                           "burst 50 connections\nexpect loads = ${WANTED}\nexpect answered = 100%\n");
@@ -573,9 +549,8 @@ static const char eventful_scenario[] =
     "expect answered > 0\n"
     "expect failed < 100%\n";
 
-static void whatever_can_happen_to_the_servers_happens(void **state)
+TEST(whatever_can_happen_to_the_servers_happens)
 {
-    (void)state;
     struct report report = {.result_count = 0};
     char why[RESULT_WHY_BYTES];
     expect_status(TOOL("scenario", write_file("eventful.scenario", eventful_scenario), "--json", folder),
@@ -594,9 +569,8 @@ static void whatever_can_happen_to_the_servers_happens(void **state)
 }
 
 /* As they are but for their times, which are for a machine that does nothing else. */
-static void scenarios_of_ours_hold(void **state)
+TEST(scenarios_of_ours_hold)
 {
-    (void)state;
     expect_status(TOOL("scenario", "cold-burst", "leader-killed", "--set", "LOAD_DELAY_MS=3000", "--set",
                        "LEASE_MS=6000", "--set", "REDIS_LIMIT_MS=2000", "--set", "MAX=60s"),
                   HELD);
@@ -604,9 +578,8 @@ static void scenarios_of_ours_hold(void **state)
 }
 
 /* By their plain names, with the project's own files, and with catalogd where make puts it. */
-static void scenarios_and_demo_are_found_from_any_folder(void **state)
+TEST(scenarios_and_demo_are_found_from_any_folder)
 {
-    (void)state;
     char absolute[PATH_MAX], catalogd[PATH_MAX], setting[PATH_MAX + 16];
     const char *const settings[] = {setting, NULL};
     const char *service = getenv("CATALOGD");
@@ -622,13 +595,79 @@ static void scenarios_and_demo_are_found_from_any_folder(void **state)
 }
 
 /* Copied away from its project it cannot know where that is. */
-static void away_from_its_project_it_says_where_to_go(void **state)
+TEST(away_from_its_project_it_says_where_to_go)
 {
-    (void)state;
     expect_status(
         run_shell(NULL, "cp '%s' '%s/stampede' && cd '%s' && exec ./stampede demo", program, folder, folder),
         BAD_USAGE);
     expect_said("go to the project's folder");
+}
+
+/* ---- what may not hold ---- */
+
+/* Whoever is served nothing but errors has failed, whatever else is expected of it. */
+TEST(that_nobody_fails_stays_expected_beside_other_expectations)
+{
+    const char *broken = url_of(HERD_SERVER_HTTP, "/status/503"),
+               *missing = url_of(HERD_SERVER_HTTP, "/none");
+    expect_status(
+        TOOL("--url", broken, "--burst", "150", "--expect", "answered = 100%", "--expect", "max <= 60s"),
+        DID_NOT_HOLD);
+    expect_said("failed = 0: 150 of 150 (100%)");
+    expect_status(TOOL("--url", broken, "--burst", "150", "--expect", "failed = 100%"), HELD);
+    expect_status(TOOL("--url", missing, "--burst", "5", "--expect", "answered = 100%"), DID_NOT_HOLD);
+    expect_said("failed = 0: not known: nothing was served");
+    expect_status(TOOL("--url", missing, "--burst", "5", "--expect", "status 404 = 100%"), HELD);
+    expect_said("failed = 0: 0 of 5");
+}
+
+TEST(a_percentile_of_too_few_answers_does_not_hold)
+{
+    const char *url = url_of(HERD_SERVER_HTTP, "/ok");
+    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p99.99 <= 60s"), DID_NOT_HOLD);
+    expect_said("p99.99 <= 60s: not known: it takes 10000 answers, and there are 5");
+    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p50 <= 60s", "--expect", "max <= 60s"),
+                  HELD);
+    expect_status(TOOL("--url", url, "--burst", "99", "--expect", "p99 <= 60s"), DID_NOT_HOLD);
+    expect_status(TOOL("--url", url, "--burst", "100", "--expect", "p99 <= 60s"), HELD);
+}
+
+static int set_up(void **state)
+{
+    const char *service = getenv("CATALOGD");
+    (void)state;
+    snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
+    char *slash = strrchr(program, '/');
+    strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");
+    if (!proc_folder("tool", NULL, folder) || !herd_server_start(&server))
+        return -1;
+    snprintf(output_path, sizeof output_path, "%s/output", folder);
+    for (size_t i = 0; i < HERD_SERVER_PORTS; i++)
+        snprintf(urls[i], sizeof urls[i], "http://127.0.0.1:%u", (unsigned)server.ports[i]);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    herd_server_stop(&server);
+    return 0;
+}
+
+TEST_GROUP(.up = set_up, .down = tear_down);
+
+/* ---- with servers of our own ---- */
+
+static int services_up(void **state)
+{
+    void *ignored;
+    return set_up(&ignored) == 0 ? fleet_up(state) : -1;
+}
+
+static int services_down(void **state)
+{
+    tear_down(state);
+    return fleet_down(state);
 }
 
 /* The example for a service of one's own, against processes that the tester has not started. */
@@ -643,7 +682,7 @@ static int run_own_service(const struct fleet *fleet, const char *set)
                 "--set", "MOST=60s", "--set", set);
 }
 
-static void the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key(void **state)
+TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key)
 {
     struct fleet *fleet = *state;
     char key[FLEET_KEY_BYTES], set[FLEET_KEY_BYTES + 8];
@@ -659,39 +698,8 @@ static void the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key(
     assert_int_equal(fleet_redis_number(fleet, "EXISTS", "somebody-elses"), 1);
 }
 
-/* ---- what may not hold ---- */
-
-/* Whoever is served nothing but errors has failed, whatever else is expected of it. */
-static void that_nobody_fails_stays_expected_beside_other_expectations(void **state)
-{
-    (void)state;
-    const char *broken = url_of(HERD_SERVER_HTTP, "/status/503"),
-               *missing = url_of(HERD_SERVER_HTTP, "/none");
-    expect_status(
-        TOOL("--url", broken, "--burst", "150", "--expect", "answered = 100%", "--expect", "max <= 60s"),
-        DID_NOT_HOLD);
-    expect_said("failed = 0: 150 of 150 (100%)");
-    expect_status(TOOL("--url", broken, "--burst", "150", "--expect", "failed = 100%"), HELD);
-    expect_status(TOOL("--url", missing, "--burst", "5", "--expect", "answered = 100%"), DID_NOT_HOLD);
-    expect_said("failed = 0: not known: nothing was served");
-    expect_status(TOOL("--url", missing, "--burst", "5", "--expect", "status 404 = 100%"), HELD);
-    expect_said("failed = 0: 0 of 5");
-}
-
-static void a_percentile_of_too_few_answers_does_not_hold(void **state)
-{
-    (void)state;
-    const char *url = url_of(HERD_SERVER_HTTP, "/ok");
-    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p99.99 <= 60s"), DID_NOT_HOLD);
-    expect_said("p99.99 <= 60s: not known: it takes 10000 answers, and there are 5");
-    expect_status(TOOL("--url", url, "--burst", "5", "--expect", "p50 <= 60s", "--expect", "max <= 60s"),
-                  HELD);
-    expect_status(TOOL("--url", url, "--burst", "99", "--expect", "p99 <= 60s"), DID_NOT_HOLD);
-    expect_status(TOOL("--url", url, "--burst", "100", "--expect", "p99 <= 60s"), HELD);
-}
-
 /* Versions that are in no body are not fresh. */
-static void stale_answers_are_not_known_where_no_answer_has_a_version(void **state)
+TEST(stale_answers_are_not_known_where_no_answer_has_a_version)
 {
     struct fleet *fleet = *state;
     static const char write[] = "every 50ms keys 1-3 sql \"SELECT {key} + 100\"";
@@ -737,7 +745,7 @@ static int run_with_literals(const struct fleet *fleet, const char *when, const 
     return status;
 }
 
-static void literals_are_the_keys_of_loads(void **state)
+TEST(literals_are_the_keys_of_loads)
 {
     struct fleet *fleet = *state;
     expect_status(run_with_literals(fleet, LITERALS(""), "FROM products", "loads per expiry <= 1.2"), HELD);
@@ -749,7 +757,7 @@ static void literals_are_the_keys_of_loads(void **state)
 }
 
 /* An instant in each statement would make every load an expiry of its own. */
-static void where_statements_differ_in_more_than_the_key_the_figure_is_withheld(void **state)
+TEST(where_statements_differ_in_more_than_the_key_the_figure_is_withheld)
 {
     struct fleet *fleet = *state;
     const char *when = LITERALS("AND '$(date +%N)' <> ''");
@@ -760,7 +768,7 @@ static void where_statements_differ_in_more_than_the_key_the_figure_is_withheld(
     expect_status(run_with_literals(fleet, when, "FROM products", "loads = 24"), HELD);
 }
 
-static void a_text_that_is_in_no_statement_holds_nothing(void **state)
+TEST(a_text_that_is_in_no_statement_holds_nothing)
 {
     struct fleet *fleet = *state;
     expect_status(run_with_literals(fleet, LITERALS(""), "FROM prodcuts", "loads <= 3"), DID_NOT_HOLD);
@@ -771,78 +779,4 @@ static void a_text_that_is_in_no_statement_holds_nothing(void **state)
     expect_said("no statement has \"FROM prodcuts\"");
 }
 
-/* ---- main ---- */
-
-static int set_up(void **state)
-{
-    const char *service = getenv("CATALOGD");
-    (void)state;
-    snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
-    char *slash = strrchr(program, '/');
-    strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");
-    if (!proc_folder("tool", NULL, folder) || !herd_server_start(&server))
-        return -1;
-    snprintf(output_path, sizeof output_path, "%s/output", folder);
-    for (size_t i = 0; i < HERD_SERVER_PORTS; i++)
-        snprintf(urls[i], sizeof urls[i], "http://127.0.0.1:%u", (unsigned)server.ports[i]);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    herd_server_stop(&server);
-    return 0;
-}
-
-static int services_up(void **state)
-{
-    void *ignored;
-    return set_up(&ignored) == 0 ? fleet_up(state) : -1;
-}
-
-static int services_down(void **state)
-{
-    tear_down(state);
-    return fleet_down(state);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tool[] = {
-        cmocka_unit_test(help_names_every_option_with_its_default_and_every_word_of_a_scenario),
-        cmocka_unit_test(wrong_options_are_refused_one_by_one),
-        cmocka_unit_test(a_wrong_scenario_names_file_and_line_of_every_mistake),
-        cmocka_unit_test(a_target_that_is_not_there_or_not_http_is_told),
-        cmocka_unit_test(an_answer_in_another_protocol_is_told_at_once),
-        cmocka_unit_test(a_run_that_was_served_nothing_shows_nothing),
-        cmocka_unit_test(that_nobody_fails_stays_expected_beside_other_expectations),
-        cmocka_unit_test(a_percentile_of_too_few_answers_does_not_hold),
-        cmocka_unit_test(too_few_descriptors_are_told_before_anything_starts),
-        cmocka_unit_test(a_run_against_any_service_is_judged_and_kept),
-        cmocka_unit_test(secrets_of_the_command_line_are_in_no_report),
-        cmocka_unit_test(a_report_that_nobody_takes_is_no_success),
-        cmocka_unit_test(what_became_worse_than_the_baseline_is_exit_1),
-        cmocka_unit_test(what_a_report_needs_is_looked_for_before_anybody_is_asked),
-        cmocka_unit_test(what_is_told_to_happen_happens_or_the_check_fails),
-        cmocka_unit_test(ended_in_the_middle_it_reports_and_leaves_nothing),
-        cmocka_unit_test(ended_while_it_connects_it_ends_at_once),
-        cmocka_unit_test(a_second_wish_ends_it_at_once_and_leaves_nothing_either),
-        cmocka_unit_test(killed_it_leaves_nothing),
-        cmocka_unit_test(a_scenario_exits_with_0_if_it_held_and_with_1_if_not),
-        cmocka_unit_test(whatever_can_happen_to_the_servers_happens),
-        cmocka_unit_test(scenarios_of_ours_hold),
-        cmocka_unit_test(scenarios_and_demo_are_found_from_any_folder),
-        cmocka_unit_test(away_from_its_project_it_says_where_to_go),
-    };
-    const struct CMUnitTest services[] = {
-        cmocka_unit_test_teardown(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key,
-                                  fleet_end),
-        cmocka_unit_test(stale_answers_are_not_known_where_no_answer_has_a_version),
-        cmocka_unit_test(literals_are_the_keys_of_loads),
-        cmocka_unit_test(where_statements_differ_in_more_than_the_key_the_figure_is_withheld),
-        cmocka_unit_test(a_text_that_is_in_no_statement_holds_nothing),
-    };
-    int failed = cmocka_run_group_tests(tool, set_up, tear_down);
-    return failed + cmocka_run_group_tests(services, services_up, services_down);
-}
+TEST_GROUP(.up = services_up, .down = services_down, .after = fleet_end);

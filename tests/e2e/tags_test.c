@@ -2,16 +2,13 @@
 /*
  * tags_test.c - groups of documents over several processes: a category's pages, and all that it holds.
  */
+#include "tests/support/test.h"
 #include "tests/support/writes.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PROCESSES = 2, PATH_BYTES = 64, HITS = 20 };
 
@@ -73,7 +70,7 @@ static unsigned invalidate_tag(const struct fleet *fleet, size_t process, const 
 
 /* ---- what a write reaches ---- */
 
-static void an_edit_shows_on_every_page_of_its_category(void **state)
+TEST(an_edit_shows_on_every_page_of_its_category)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
@@ -91,7 +88,7 @@ static void an_edit_shows_on_every_page_of_its_category(void **state)
 }
 
 /* Paid by the outbox: nobody else was told. */
-static void a_change_by_hand_shows_on_the_second_page(void **state)
+TEST(a_change_by_hand_shows_on_the_second_page)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
@@ -103,7 +100,7 @@ static void a_change_by_hand_shows_on_the_second_page(void **state)
         assert_true(shows(fleet, process, category.page[1], category.next, 815));
 }
 
-static void an_edit_leaves_the_other_products_of_its_category_cached(void **state)
+TEST(an_edit_leaves_the_other_products_of_its_category_cached)
 {
     struct fleet *fleet = *state;
     char path[PATH_BYTES];
@@ -120,7 +117,7 @@ static void an_edit_leaves_the_other_products_of_its_category_cached(void **stat
 
 /* ---- by hand ---- */
 
-static void a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds(void **state)
+TEST(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds)
 {
     struct fleet *fleet = *state;
     char paths[3][PATH_BYTES], tag[PATH_BYTES], other[BURST_PATH_BYTES];
@@ -169,7 +166,7 @@ static void a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds(void *
     assert_true(fleet_sum(fleet, "guard_entries_outdated_total") >= 8);
 }
 
-static void what_is_no_tag_is_refused(void **state)
+TEST(what_is_no_tag_is_refused)
 {
     struct fleet *fleet = *state;
     static const char *const wrong[] = {"",
@@ -190,7 +187,7 @@ static void what_is_no_tag_is_refused(void **state)
 
 /* ---- what it costs ---- */
 
-static void a_hit_of_a_product_is_one_command_more_and_of_the_tree_none(void **state)
+TEST(a_hit_of_a_product_is_one_command_more_and_of_the_tree_none)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -218,15 +215,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(an_edit_shows_on_every_page_of_its_category, fleet_end),
-        cmocka_unit_test_teardown(a_change_by_hand_shows_on_the_second_page, fleet_end),
-        cmocka_unit_test_teardown(an_edit_leaves_the_other_products_of_its_category_cached, fleet_end),
-        cmocka_unit_test_teardown(a_tag_invalidated_by_hand_takes_the_category_and_all_it_holds, fleet_end),
-        cmocka_unit_test_teardown(what_is_no_tag_is_refused, fleet_end),
-        cmocka_unit_test_teardown(a_hit_of_a_product_is_one_command_more_and_of_the_tree_none, fleet_end),
-    };
-    return cmocka_run_group_tests_name("tags", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

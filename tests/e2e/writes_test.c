@@ -6,18 +6,15 @@
 #include "tests/support/writes.h"
 
 #include "load/base/net.h"
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PROCESSES = 2, BUYERS = 1000, STOCK = 100, WRITERS = 8, RACES = 25, ROUNDS = 150 };
 
@@ -46,7 +43,7 @@ static long column_of(const struct fleet *fleet, uint32_t id, const char *column
 
 /* ---- edits ---- */
 
-static void only_who_has_seen_the_version_may_change_it(void **state)
+TEST(only_who_has_seen_the_version_may_change_it)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
@@ -64,7 +61,7 @@ static void only_who_has_seen_the_version_may_change_it(void **state)
     assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
 }
 
-static void of_those_who_saw_one_version_exactly_one_changes_it(void **state)
+TEST(of_those_who_saw_one_version_exactly_one_changes_it)
 {
     struct fleet *fleet = *state;
     struct write_asked asked[WRITERS];
@@ -93,7 +90,7 @@ static void of_those_who_saw_one_version_exactly_one_changes_it(void **state)
 }
 
 /* Each round begins with the old row in the cache, and readers who keep putting it there. */
-static void who_was_told_of_a_change_finds_it_in_every_process(void **state)
+TEST(who_was_told_of_a_change_finds_it_in_every_process)
 {
     struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
@@ -117,7 +114,7 @@ static void who_was_told_of_a_change_finds_it_in_every_process(void **state)
 
 /* ---- purchases ---- */
 
-static void a_thousand_buyers_get_a_hundred_pieces(void **state)
+TEST(a_thousand_buyers_get_a_hundred_pieces)
 {
     struct fleet *fleet = *state;
     static struct write_asked asked[BUYERS];
@@ -147,7 +144,7 @@ static void a_thousand_buyers_get_a_hundred_pieces(void **state)
     assert_int_equal(writes_version(fleet, 1, id), 2 + STOCK);
 }
 
-static void a_purchase_that_is_repeated_under_its_key_is_made_once(void **state)
+TEST(a_purchase_that_is_repeated_under_its_key_is_made_once)
 {
     struct fleet *fleet = *state;
     enum { REPEATS = 50 };
@@ -178,7 +175,7 @@ static void a_purchase_that_is_repeated_under_its_key_is_made_once(void **state)
     assert_string_equal(asked[0].type, "key-reused");
 }
 
-static void a_purchase_shows_in_the_listing_of_its_category(void **state)
+TEST(a_purchase_shows_in_the_listing_of_its_category)
 {
     struct fleet *fleet = *state;
     char path[64], wanted[64];
@@ -203,7 +200,7 @@ static void a_purchase_shows_in_the_listing_of_its_category(void **state)
 }
 
 /* Its process died between COMMIT and invalidation; its rows are nobody else's business for 10 s. */
-static void a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_so(void **state)
+TEST(a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_so)
 {
     struct fleet *fleet = *state;
     char path[64], wanted[64], product_path[64];
@@ -278,7 +275,7 @@ static void begin(struct background *background, const struct fleet *fleet, cons
     assert_int_equal(pthread_create(&background->thread, NULL, ask_in_background, background), 0);
 }
 
-static void a_row_held_for_long_fails_its_write_and_nothing_else(void **state)
+TEST(a_row_held_for_long_fails_its_write_and_nothing_else)
 {
     struct fleet *fleet = *state;
     struct background held, queued;
@@ -314,7 +311,7 @@ static void a_row_held_for_long_fails_its_write_and_nothing_else(void **state)
 }
 
 /* Both have found the key unused and stand in line for the last piece. */
-static void the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold(void **state)
+TEST(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold)
 {
     struct fleet *fleet = *state;
     struct background twins[PROCESSES];
@@ -344,7 +341,7 @@ static void the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold(void *
     }
 }
 
-static void a_write_whose_connection_is_lost_is_of_unknown_outcome(void **state)
+TEST(a_write_whose_connection_is_lost_is_of_unknown_outcome)
 {
     struct fleet *fleet = *state;
     struct background held;
@@ -366,7 +363,7 @@ static void a_write_whose_connection_is_lost_is_of_unknown_outcome(void **state)
     assert_int_equal(held.asked.status, 200); /* over a new connection */
 }
 
-static void a_database_that_is_away_fails_writes_without_doubt(void **state)
+TEST(a_database_that_is_away_fails_writes_without_doubt)
 {
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
@@ -395,7 +392,7 @@ static void assert_ended_in_order(struct fleet *fleet)
     assert_int_equal(status, 0);
 }
 
-static void a_write_under_way_is_finished_when_the_process_is_told_to_end(void **state)
+TEST(a_write_under_way_is_finished_when_the_process_is_told_to_end)
 {
     struct fleet *fleet = *state;
     struct background held;
@@ -416,7 +413,7 @@ static void a_write_under_way_is_finished_when_the_process_is_told_to_end(void *
     assert_int_equal(column_of(fleet, id, "stock"), 4);
 }
 
-static void a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused(void **state)
+TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
 {
     struct fleet *fleet = *state;
     struct background held, queued;
@@ -445,7 +442,7 @@ static void a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused(voi
 
 /* ---- without prepared statements ---- */
 
-static void writes_work_through_a_pooler_that_keeps_no_session(void **state)
+TEST(writes_work_through_a_pooler_that_keeps_no_session)
 {
     enum { WRITES = 10 };
     struct fleet *fleet = *state;
@@ -467,25 +464,4 @@ static int up(void **state)
     return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(only_who_has_seen_the_version_may_change_it, fleet_end),
-        cmocka_unit_test_teardown(of_those_who_saw_one_version_exactly_one_changes_it, fleet_end),
-        cmocka_unit_test_teardown(who_was_told_of_a_change_finds_it_in_every_process, fleet_end),
-        cmocka_unit_test_teardown(a_thousand_buyers_get_a_hundred_pieces, fleet_end),
-        cmocka_unit_test_teardown(a_purchase_that_is_repeated_under_its_key_is_made_once, fleet_end),
-        cmocka_unit_test_teardown(a_purchase_shows_in_the_listing_of_its_category, fleet_end),
-        cmocka_unit_test_teardown(
-            a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_so, fleet_end),
-        cmocka_unit_test_teardown(a_row_held_for_long_fails_its_write_and_nothing_else, fleet_end),
-        cmocka_unit_test_teardown(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold, fleet_end),
-        cmocka_unit_test_teardown(a_write_whose_connection_is_lost_is_of_unknown_outcome, fleet_end),
-        cmocka_unit_test_teardown(a_database_that_is_away_fails_writes_without_doubt, fleet_end),
-        cmocka_unit_test_teardown(a_write_under_way_is_finished_when_the_process_is_told_to_end, fleet_end),
-        cmocka_unit_test_teardown(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused,
-                                  fleet_end),
-        cmocka_unit_test_teardown(writes_work_through_a_pooler_that_keeps_no_session, fleet_end),
-    };
-    return cmocka_run_group_tests_name("writes", tests, up, fleet_down);
-}
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -87,10 +87,9 @@ static void build_product(bool healthy)
     build(catalog_json_product, table, 15, 1, healthy);
 }
 
-static void a_document_is_whole_or_none(void **state)
+TEST(a_document_is_whole_or_none)
 {
     static attempt *const builds[] = {build_tree, build_category, build_product};
-    (void)state;
     for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
         sweep_alone(FAIL_MEMORY, builds[i]);
         sweep_alone(FAIL_LIBRARY_MEMORY, builds[i]); /* jansson's */
@@ -152,9 +151,8 @@ static void use_pipelined(bool healthy)
     use_pool(false, healthy);
 }
 
-static void a_query_has_an_outcome_and_the_pool_goes_on(void **state)
+TEST(a_query_has_an_outcome_and_the_pool_goes_on)
 {
-    (void)state;
     sweep_alone(FAIL_MEMORY, use_prepared);
     sweep_alone(FAIL_MEMORY, use_pipelined);
     sweep_alone(FAIL_THREAD, use_prepared);
@@ -312,9 +310,8 @@ static void live(bool healthy)
     assert_true(guard != NULL || !healthy);
 }
 
-static void the_service_answers_and_recovers(void **state)
+TEST(the_service_answers_and_recovers)
 {
-    (void)state;
     sweep_alone(FAIL_MEMORY, live);
     sweep_alone(FAIL_LIBRARY_MEMORY, live); /* and jansson's */
     sweep_alone(FAIL_THREAD, live);
@@ -324,19 +321,22 @@ static void the_service_answers_and_recovers(void **state)
 }
 
 /* Whether it hits accept() beside another connection or alone is a matter of timing. */
-static void a_server_out_of_descriptors_accepts_again(void **state)
+TEST(a_server_out_of_descriptors_accepts_again)
 {
     enum { TIMES = 5 };
-    (void)state;
     for (int i = 0; i < TIMES; i++)
         sweep_alone(FAIL_ACCEPT, live);
 }
 
-/* ---- the program ---- */
+/* ---- the servers ---- */
 
 static int start(void **state)
 {
     (void)state;
+    if (!failing_take_over_libuv())
+        return -1;
+    json_set_alloc_funcs(json_memory, __wrap_free);
+    json_object_seed(1); /* else it is read from a device once */
     return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 50) &&
                    stack_postgres_load(postgres.url, SCALE)
                ? 0
@@ -351,17 +351,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_document_is_whole_or_none),
-        cmocka_unit_test(a_query_has_an_outcome_and_the_pool_goes_on),
-        cmocka_unit_test(the_service_answers_and_recovers),
-        cmocka_unit_test(a_server_out_of_descriptors_accepts_again),
-    };
-    if (!failing_take_over_libuv())
-        return 1;
-    json_set_alloc_funcs(json_memory, __wrap_free);
-    json_object_seed(1); /* else it is read from a device once */
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_GROUP(.up = start, .down = stop);

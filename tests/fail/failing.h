@@ -16,12 +16,8 @@
 #ifndef TESTS_FAILING_H
 #define TESTS_FAILING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/support/test.h"
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

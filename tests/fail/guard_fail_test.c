@@ -344,92 +344,68 @@ static void sweep(enum failing what, void (*days)(struct life *life), unsigned s
 
 /* ---- the sweeps ---- */
 
-static void any_allocation_may_fail(void **state)
+TEST(any_allocation_may_fail)
 {
-    (void)state;
     sweep(FAIL_MEMORY, live_with_kind, 1);
 }
 
-static void any_allocation_for_many_keys_may_fail(void **state)
+TEST(any_allocation_for_many_keys_may_fail)
 {
-    (void)state;
     sweep(FAIL_MEMORY, live_with_many, 1);
 }
 
-static void several_allocations_in_a_row_may_fail(void **state)
+TEST(several_allocations_in_a_row_may_fail)
 {
-    (void)state;
     sweep(FAIL_MEMORY, live_with_kind, STREAK);
 }
 
-static void any_allocation_of_libuv_may_fail(void **state)
+TEST(any_allocation_of_libuv_may_fail)
 {
-    (void)state;
     sweep(FAIL_LIBRARY_MEMORY, live_with_kind, 1);
 }
 
-static void any_socket_may_be_refused(void **state)
+TEST(any_socket_may_be_refused)
 {
-    (void)state;
     sweep(FAIL_SOCKET, live_with_kind, 1);
 }
 
-static void any_connect_may_fail(void **state)
+TEST(any_connect_may_fail)
 {
-    (void)state;
     sweep(FAIL_CONNECT, live_with_kind, 1);
 }
 
-static void any_write_may_fail_or_be_interrupted(void **state)
+TEST(any_write_may_fail_or_be_interrupted)
 {
-    (void)state;
     sweep(FAIL_SEND, live_with_kind, 1);
     sweep(FAIL_SEND_SIGNAL, live_with_kind, 1);
 }
 
-static void any_read_may_fail_or_be_interrupted(void **state)
+TEST(any_read_may_fail_or_be_interrupted)
 {
-    (void)state;
     sweep(FAIL_RECV, live_with_kind, 1);
     sweep(FAIL_RECV_SIGNAL, live_with_kind, 1);
 }
 
-static void descriptors_may_run_out(void **state)
+TEST(descriptors_may_run_out)
 {
-    (void)state;
     sweep(FAIL_DESCRIPTOR, live_with_kind, 1);
     sweep(FAIL_WATCH, live_with_kind, 1);
 }
 
-static void any_thread_may_be_refused(void **state)
+TEST(any_thread_may_be_refused)
 {
-    (void)state;
     sweep(FAIL_THREAD, live_with_kind, 1);
 }
 
-static void a_guard_without_randomness_does_not_open(void **state)
+TEST(a_guard_without_randomness_does_not_open)
 {
-    (void)state;
     sweep(FAIL_RANDOM, live_on_host_only, 1);
     sweep(FAIL_RANDOM_SIGNAL, live_with_kind, 1);
 }
 
-int main(void)
+static int start(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(any_allocation_for_many_keys_may_fail),
-        cmocka_unit_test(several_allocations_in_a_row_may_fail),
-        cmocka_unit_test(any_allocation_of_libuv_may_fail),
-        cmocka_unit_test(any_socket_may_be_refused),
-        cmocka_unit_test(any_connect_may_fail),
-        cmocka_unit_test(any_write_may_fail_or_be_interrupted),
-        cmocka_unit_test(any_read_may_fail_or_be_interrupted),
-        cmocka_unit_test(descriptors_may_run_out),
-        cmocka_unit_test(any_thread_may_be_refused),
-        cmocka_unit_test(a_guard_without_randomness_does_not_open),
-    };
-    if (!failing_take_over_libuv())
-        return 1;
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
+    return failing_take_over_libuv() ? rig_start(state) : -1;
 }
+
+TEST_GROUP(.up = start, .down = rig_stop);

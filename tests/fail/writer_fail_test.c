@@ -96,10 +96,9 @@ static void write_some(bool healthy)
         assert_int_equal(guard_close(&guard, 1000), GUARD_OK);
 }
 
-static void a_write_has_an_outcome_and_the_next_one_is_made(void **state)
+TEST(a_write_has_an_outcome_and_the_next_one_is_made)
 {
     char value[32];
-    (void)state;
     sweep_alone(FAIL_MEMORY, write_some);
     sweep_alone(FAIL_DESCRIPTOR, write_some);
     sweep_alone(FAIL_THREAD, write_some);
@@ -115,8 +114,8 @@ static void a_write_has_an_outcome_and_the_next_one_is_made(void **state)
 static int start(void **state)
 {
     (void)state;
-    return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 50) &&
-                   stack_postgres_load(postgres.url, SCALE) &&
+    return failing_take_over_libuv() && stack_redis_start(&redis, NULL) &&
+                   stack_postgres_start(&postgres, 50) && stack_postgres_load(postgres.url, SCALE) &&
                    stack_postgres_query(postgres.url, "UPDATE products SET stock = 100000 WHERE id = 7", NULL,
                                         0)
                ? 0
@@ -131,12 +130,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_write_has_an_outcome_and_the_next_one_is_made),
-    };
-    if (!failing_take_over_libuv())
-        return 1;
-    return cmocka_run_group_tests_name("writing, while resources fail", tests, start, stop);
-}
+TEST_GROUP(.up = start, .down = stop);

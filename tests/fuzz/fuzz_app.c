@@ -4,7 +4,7 @@
 
 #include "app/route.h"
 #include "app/settings.h"
-#include "guard/key.h"
+#include "guard/base/key.h"
 
 #include <assert.h>
 #include <stdlib.h>

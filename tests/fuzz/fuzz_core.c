@@ -11,7 +11,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "guard/core.h"
+#include "guard/core/core.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ enum {
     QUIET_STEPS = 100000, /* more than any calm world needs to answer everybody */
 };
 
-struct asker {
+struct parent_load {
     struct core_waiter waiter; /* first */
     bool waiting;
     uint64_t asked_at, deadline_us; /* event; time */
@@ -64,7 +64,7 @@ struct play {
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
     uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
     char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
-    struct asker askers[ASKERS];
+    struct parent_load askers[ASKERS];
     struct caller callers[INVALIDATIONS];
     struct pending pending[PENDING_MAX];
     size_t pending_count;
@@ -186,7 +186,7 @@ static void take_action(struct play *play, const struct core_action *action)
 
 /* ---- whom it answers ---- */
 
-static void check_result(const struct play *play, const struct asker *asker,
+static void check_result(const struct play *play, const struct parent_load *asker,
                          const struct guard_result *result)
 {
     bool loaded = result->source == GUARD_FROM_LOAD || result->source == GUARD_FROM_FLIGHT;
@@ -198,7 +198,7 @@ static void check_result(const struct play *play, const struct asker *asker,
             (loaded && (play->unchanged || (result->stored && origin_of(result->value) != play->overtaken))));
 }
 
-static void take_answer(struct play *play, struct asker *asker)
+static void take_answer(struct play *play, struct parent_load *asker)
 {
     struct guard_result *result = &asker->waiter.result;
     assert(asker->waiting);
@@ -245,7 +245,7 @@ static void drain(struct play *play)
     struct core_invalidation *invalidation = NULL;
     take_actions(play);
     while ((waiter = core_next_answer(play->core)) != NULL)
-        take_answer(play, (struct asker *)waiter);
+        take_answer(play, (struct parent_load *)waiter);
     while ((invalidation = core_next_invalidated(play->core)) != NULL) {
         assert(((struct caller *)invalidation)->waiting);
         ((struct caller *)invalidation)->waiting = false;
@@ -265,11 +265,11 @@ static struct core_key key_of(uint8_t byte)
 
 static void get(struct play *play, uint8_t which, uint8_t patience)
 {
-    struct asker *asker = &play->askers[which % ASKERS];
+    struct parent_load *asker = &play->askers[which % ASKERS];
     struct core_key key = key_of(which);
     if (asker->waiting)
         return;
-    *asker = (struct asker){.waiter.start_us = play->now_us, .waiting = true, .asked_at = play->event};
+    *asker = (struct parent_load){.waiter.start_us = play->now_us, .waiting = true, .asked_at = play->event};
     asker->deadline_us = play->now_us + (uint64_t)patience * patience * 1000;
     enum guard_status status =
         core_get(play->core, play->now_us, &key, &play->policy, &asker->waiter, asker->deadline_us);
@@ -291,7 +291,7 @@ static void refresh(struct play *play, uint8_t which)
 
 static void cancel(struct play *play, uint8_t which)
 {
-    struct asker *asker = &play->askers[which % ASKERS];
+    struct parent_load *asker = &play->askers[which % ASKERS];
     if (!asker->waiting)
         return;
     core_cancel(play->core, play->now_us, &asker->waiter);

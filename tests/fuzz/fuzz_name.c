@@ -2,8 +2,8 @@
 /* fuzz_name.c - keys of the application, and Redis URLs: what they are turned into. */
 #include "tests/fuzz/fuzz.h"
 
-#include "guard/key.h"
-#include "guard/redis.h"
+#include "guard/base/key.h"
+#include "guard/redis/redis.h"
 
 #include <assert.h>
 #include <stdlib.h>

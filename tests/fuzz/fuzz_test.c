@@ -4,12 +4,10 @@
  *
  * What libFuzzer finds is kept in corpus/ and stays found, with any compiler. Run from the project's folder.
  */
+#include "load/base/dice.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,30 +32,21 @@ static bool read_sample(const char *folder, const char *name, struct sample *sam
     return true;
 }
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* A few bytes set, a piece copied over another one, or the end cut off. */
 static void mutate(struct sample *sample, uint64_t *random)
 {
-    uint64_t dice = next_random(random);
+    uint64_t dice = dice_next(random);
     size_t count = 1 + dice % 4;
     if (sample->bytes == 0)
         return;
     for (size_t i = 0; i < count; i++)
-        sample->data[next_random(random) % sample->bytes] = (uint8_t)next_random(random);
-    size_t from = next_random(random) % sample->bytes, to = next_random(random) % sample->bytes;
+        sample->data[dice_next(random) % sample->bytes] = (uint8_t)dice_next(random);
+    size_t from = dice_next(random) % sample->bytes, to = dice_next(random) % sample->bytes;
     size_t room = sample->bytes - (from > to ? from : to);
     if ((dice & 0x100) != 0)
         memmove(sample->data + to, sample->data + from, room);
     if ((dice & 0x600) == 0)
-        sample->bytes = next_random(random) % (sample->bytes + 1);
+        sample->bytes = dice_next(random) % (sample->bytes + 1);
 }
 
 static void run_exactly(const struct fuzz_target *target, const struct sample *sample)
@@ -103,79 +92,52 @@ static void survives_its_corpus(const char *name)
     target->run((const uint8_t *)"", 0);
 }
 
-static void replies_of_any_server_are_read_the_same_however_they_are_cut(void **state)
+TEST(replies_of_any_server_are_read_the_same_however_they_are_cut)
 {
-    (void)state;
     survives_its_corpus("reply");
 }
 
-static void messages_of_strangers_are_ignored(void **state)
+TEST(messages_of_strangers_are_ignored)
 {
-    (void)state;
     survives_its_corpus("message");
 }
 
-static void an_entry_comes_back_as_it_was_written_or_not_at_all(void **state)
+TEST(an_entry_comes_back_as_it_was_written_or_not_at_all)
 {
-    (void)state;
     survives_its_corpus("envelope");
 }
 
-static void two_keys_never_share_a_spelling(void **state)
+TEST(two_keys_never_share_a_spelling)
 {
-    (void)state;
     survives_its_corpus("key");
 }
 
-static void an_address_is_complete_or_refused(void **state)
+TEST(an_address_is_complete_or_refused)
 {
-    (void)state;
     survives_its_corpus("address");
 }
 
-static void whatever_happens_everybody_is_answered_once(void **state)
+TEST(whatever_happens_everybody_is_answered_once)
 {
-    (void)state;
     survives_its_corpus("core");
 }
 
-static void a_row_has_one_target_and_one_key(void **state)
+TEST(a_row_has_one_target_and_one_key)
 {
-    (void)state;
     survives_its_corpus("route");
 }
 
-static void settings_are_sound_or_refused_with_a_reason(void **state)
+TEST(settings_are_sound_or_refused_with_a_reason)
 {
-    (void)state;
     survives_its_corpus("settings");
 }
 
-static void a_response_is_read_the_same_however_it_is_cut(void **state)
+TEST(a_response_is_read_the_same_however_it_is_cut)
 {
-    (void)state;
     survives_its_corpus("http");
 }
 
-static void a_head_is_accepted_if_it_is_one_of_rfc_9112(void **state)
+TEST(a_head_is_accepted_if_it_is_one_of_rfc_9112)
 {
-    (void)state;
     survives_its_corpus("head");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replies_of_any_server_are_read_the_same_however_they_are_cut),
-        cmocka_unit_test(messages_of_strangers_are_ignored),
-        cmocka_unit_test(an_entry_comes_back_as_it_was_written_or_not_at_all),
-        cmocka_unit_test(two_keys_never_share_a_spelling),
-        cmocka_unit_test(an_address_is_complete_or_refused),
-        cmocka_unit_test(whatever_happens_everybody_is_answered_once),
-        cmocka_unit_test(a_row_has_one_target_and_one_key),
-        cmocka_unit_test(settings_are_sound_or_refused_with_a_reason),
-        cmocka_unit_test(a_response_is_read_the_same_however_it_is_cut),
-        cmocka_unit_test(a_head_is_accepted_if_it_is_one_of_rfc_9112),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,11 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "guard/digest.h"
-#include "guard/envelope.h"
-#include "guard/protocol.h"
-#include "guard/redis_greeting.h"
-#include "guard/redis_reader.h"
+#include "guard/base/digest.h"
+#include "guard/redis/greeting.h"
+#include "guard/redis/reader.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/protocol.h"
 
 #include <assert.h>
 #include <stdlib.h>

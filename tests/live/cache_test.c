@@ -39,13 +39,12 @@ static bool is_named(const struct fleet *fleet)
 
 /* ---- its name ---- */
 
-static void all_who_use_a_cache_call_it_the_same_whatever_their_mode(void **state)
+TEST(all_who_use_a_cache_call_it_the_same_whatever_their_mode)
 {
     static const enum guard_mode MODES[] = {GUARD_MODE_FLEET, GUARD_MODE_LOCAL, GUARD_MODE_OFF,
                                             GUARD_MODE_SHADOW};
     struct fleet fleet;
     cache_id ids[4];
-    (void)state;
     fleet_init(&fleet);
     for (size_t i = 0; i < 4; i++) {
         fleet.config.mode = MODES[i];
@@ -58,12 +57,11 @@ static void all_who_use_a_cache_call_it_the_same_whatever_their_mode(void **stat
     fleet_close(&fleet);
 }
 
-static void another_namespace_or_database_is_another_cache(void **state)
+TEST(another_namespace_or_database_is_another_cache)
 {
     struct fleet fleet;
     cache_id here, there;
     char url[RIG_URL_BYTES];
-    (void)state;
     fleet_init(&fleet);
     fleet_add(&fleet);
     fleet.config.name_space = "elsewhere";
@@ -80,11 +78,10 @@ static void another_namespace_or_database_is_another_cache(void **state)
     fleet_close(&fleet);
 }
 
-static void it_is_not_known_while_redis_cannot_be_reached(void **state)
+TEST(it_is_not_known_while_redis_cannot_be_reached)
 {
     struct fleet fleet;
     cache_id id, again;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     id_of(&fleet, 0, id);
@@ -100,12 +97,11 @@ static void it_is_not_known_while_redis_cannot_be_reached(void **state)
     fleet_close(&fleet);
 }
 
-static void a_name_that_was_lost_is_given_again_and_another_one_is_taken(void **state)
+TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken)
 {
     struct fleet fleet;
     cache_id id, other;
     static const char CHANGED[] = "00000000-0000-4000-8000-000000000000";
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     id_of(&fleet, 0, id);
@@ -128,11 +124,10 @@ static void a_name_that_was_lost_is_given_again_and_another_one_is_taken(void **
     fleet_close(&fleet);
 }
 
-static void nobody_asks_redis_for_it_who_is_not_asked(void **state)
+TEST(nobody_asks_redis_for_it_who_is_not_asked)
 {
     struct fleet fleet;
     cache_id id;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");
@@ -144,12 +139,11 @@ static void nobody_asks_redis_for_it_who_is_not_asked(void **state)
 
 /* ---- what is not to be stored ---- */
 
-static void what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again(void **state)
+TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
 {
     enum { CROWD = 10 };
     static struct ask asks[CROWD];
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
@@ -175,10 +169,9 @@ static void what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again(vo
     fleet_close(&fleet);
 }
 
-static void nor_are_absent_rows_and_nobody_else_is_kept_from_loading(void **state)
+TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.source.verdict = SOURCE_ABSENT;
     fleet_open(&fleet, 2);
@@ -194,10 +187,9 @@ static void nor_are_absent_rows_and_nobody_else_is_kept_from_loading(void **stat
 }
 
 /* The stale value stays and goes on being served; its refresh adds nothing to its life. */
-static void a_refresh_that_is_not_to_be_stored_leaves_the_stale_value(void **state)
+TEST(a_refresh_that_is_not_to_be_stored_leaves_the_stale_value)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.stale_ms = 60000;
     fleet_open(&fleet, 1);
@@ -212,17 +204,4 @@ static void a_refresh_that_is_not_to_be_stored_leaves_the_stale_value(void **sta
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_who_use_a_cache_call_it_the_same_whatever_their_mode),
-        cmocka_unit_test(another_namespace_or_database_is_another_cache),
-        cmocka_unit_test(it_is_not_known_while_redis_cannot_be_reached),
-        cmocka_unit_test(a_name_that_was_lost_is_given_again_and_another_one_is_taken),
-        cmocka_unit_test(nobody_asks_redis_for_it_who_is_not_asked),
-        cmocka_unit_test(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again),
-        cmocka_unit_test(nor_are_absent_rows_and_nobody_else_is_kept_from_loading),
-        cmocka_unit_test(a_refresh_that_is_not_to_be_stored_leaves_the_stale_value),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

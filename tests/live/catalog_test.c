@@ -6,15 +6,12 @@
 
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { SCALE = 2000, LIMIT_MS = 15000, SETTINGS_MAX = 16, TEXT_BYTES = 256 };
 
@@ -150,10 +147,9 @@ static const char *const defaults[] = {NULL};
 
 /* ---- documents ---- */
 
-static void a_product_is_loaded_once_and_then_served_from_the_cache(void **state)
+TEST(a_product_is_loaded_once_and_then_served_from_the_cache)
 {
     struct service service = {0};
-    (void)state;
     open_service(&service, "shop", defaults);
     uint64_t mark = stack_postgres_mark(&postgres);
     struct guard_result first = get(&service, CATALOG_PRODUCT, "product:7");
@@ -175,12 +171,11 @@ static void a_product_is_loaded_once_and_then_served_from_the_cache(void **state
     close_service(&service);
 }
 
-static void the_pages_of_a_category_are_followed_to_the_end(void **state)
+TEST(the_pages_of_a_category_are_followed_to_the_end)
 {
     char key[64], count[64];
     struct service service = {0};
     json_int_t seen = 0;
-    (void)state;
     open_service(&service, "shop", defaults);
     assert_true(stack_postgres_query(url_of("shop"),
                                      "SELECT 'category:' || category_id FROM products GROUP BY category_id"
@@ -207,13 +202,12 @@ static void the_pages_of_a_category_are_followed_to_the_end(void **state)
     close_service(&service);
 }
 
-static void the_tree_counts_every_product(void **state)
+TEST(the_tree_counts_every_product)
 {
     struct service service = {0};
     size_t index;
     json_t *root;
     json_int_t products = 0;
-    (void)state;
     open_service(&service, "shop", defaults);
     json_t *tree = document_of(&service, CATALOG_TREE, "catalog");
     json_array_foreach(json_object_get(tree, "categories"), index, root)
@@ -225,7 +219,7 @@ static void the_tree_counts_every_product(void **state)
     close_service(&service);
 }
 
-static void an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug(void **state)
+TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
 {
     static const char *const wrong[] = {"product:0",   "product:",          "product:07",
                                         "product:-1",  "product:7 ",        "product:1000000000000000000",
@@ -233,7 +227,6 @@ static void an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug(void **state
                                         "category:7:", "category:",         "catalogue",
                                         "nothing"};
     struct service service = {0};
-    (void)state;
     open_service(&service, "shop", defaults);
     assert_status(&service, CATALOG_PRODUCT, "product:999999999999999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
     assert_status(&service, CATALOG_CATEGORY, "category:999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
@@ -243,7 +236,7 @@ static void an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug(void **state
     close_service(&service);
 }
 
-static void the_same_documents_come_without_prepared_statements(void **state)
+TEST(the_same_documents_come_without_prepared_statements)
 {
     static const char *const off[] = {"PREPARE=off", NULL};
     static const struct {
@@ -251,7 +244,6 @@ static void the_same_documents_come_without_prepared_statements(void **state)
         const char *key;
     } cases[] = {{CATALOG_TREE, "catalog"}, {CATALOG_CATEGORY, "category:1"}, {CATALOG_PRODUCT, "product:7"}};
     struct service with = {0}, without = {0};
-    (void)state;
     open_service(&with, "shop", defaults);
     open_service(&without, "shop", off);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -268,11 +260,10 @@ static void the_same_documents_come_without_prepared_statements(void **state)
     close_service(&without);
 }
 
-static void a_changed_row_is_another_document_with_another_validator(void **state)
+TEST(a_changed_row_is_another_document_with_another_validator)
 {
     struct service service = {0};
     struct guard_invalidated invalidated;
-    (void)state;
     open_service(&service, "shop", defaults);
     struct guard_result before = get(&service, CATALOG_PRODUCT, "product:8");
     query("shop", "UPDATE products SET price_cents = price_cents + 1 WHERE id = 8");
@@ -286,10 +277,9 @@ static void a_changed_row_is_another_document_with_another_validator(void **stat
     close_service(&service);
 }
 
-static void a_text_that_is_not_utf8_fails_cleanly(void **state)
+TEST(a_text_that_is_not_utf8_fails_cleanly)
 {
     struct service service = {0};
-    (void)state;
     query("postgres", "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'");
     assert_true(stack_postgres_load(url_of("bytes"), 0));
     query("bytes", "INSERT INTO categories (level, parent_id, name) VALUES (1, NULL, E'\\xff')");
@@ -302,11 +292,10 @@ static void a_text_that_is_not_utf8_fails_cleanly(void **state)
 
 /* ---- a database that is slow, away or not ours ---- */
 
-static void a_delay_beyond_the_load_limit_is_a_timeout(void **state)
+TEST(a_delay_beyond_the_load_limit_is_a_timeout)
 {
     static const char *const slow[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=3000", NULL};
     struct service service = {0};
-    (void)state;
     open_service(&service, "shop", slow);
     uint64_t mark = stack_postgres_mark(&postgres);
     assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_TIMEOUT);
@@ -315,10 +304,9 @@ static void a_delay_beyond_the_load_limit_is_a_timeout(void **state)
     close_service(&service);
 }
 
-static void a_database_without_the_schema_is_not_ready_until_it_has_it(void **state)
+TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
 {
     struct service service = {0};
-    (void)state;
     query("postgres", "CREATE DATABASE empty TEMPLATE template0");
     open_service(&service, "empty", defaults);
     assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
@@ -334,10 +322,9 @@ static void a_database_without_the_schema_is_not_ready_until_it_has_it(void **st
     close_service(&service);
 }
 
-static void a_database_that_goes_away_and_comes_back_is_used_again_by_itself(void **state)
+TEST(a_database_that_goes_away_and_comes_back_is_used_again_by_itself)
 {
     struct service service = {0};
-    (void)state;
     open_service(&service, "shop", defaults);
     assert_true(becomes_ready(&service, true));
     stack_postgres_kill(&postgres);
@@ -351,10 +338,9 @@ static void a_database_that_goes_away_and_comes_back_is_used_again_by_itself(voi
     close_service(&service);
 }
 
-static void a_service_whose_database_is_away_at_start_opens_and_closes_at_once(void **state)
+TEST(a_service_whose_database_is_away_at_start_opens_and_closes_at_once)
 {
     bool at_once = false;
-    (void)state;
     for (int try = 0; try < TRIES && !at_once; try++) {
         struct service service = {0};
         open_service(&service, "nowhere", defaults);
@@ -365,10 +351,9 @@ static void a_service_whose_database_is_away_at_start_opens_and_closes_at_once(v
     assert_true(at_once);
 }
 
-static void closing_does_not_wait_for_a_stopped_database(void **state)
+TEST(closing_does_not_wait_for_a_stopped_database)
 {
     bool at_once = false;
-    (void)state;
     stack_postgres_pause(&postgres);
     for (int try = 0; try < TRIES && !at_once; try++) {
         struct service service = {0};
@@ -379,12 +364,11 @@ static void closing_does_not_wait_for_a_stopped_database(void **state)
     assert_true(at_once);
 }
 
-static void a_policy_that_the_guard_refuses_is_reported(void **state)
+TEST(a_policy_that_the_guard_refuses_is_reported)
 {
     struct service service = {0};
     struct guard_error error = {0};
     struct catalog *catalog = NULL;
-    (void)state;
     open_service(&service, "shop", defaults);
     struct settings wrong = service.settings;
     wrong.jitter_percent = 100;
@@ -412,22 +396,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_product_is_loaded_once_and_then_served_from_the_cache),
-        cmocka_unit_test(the_pages_of_a_category_are_followed_to_the_end),
-        cmocka_unit_test(the_tree_counts_every_product),
-        cmocka_unit_test(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug),
-        cmocka_unit_test(the_same_documents_come_without_prepared_statements),
-        cmocka_unit_test(a_changed_row_is_another_document_with_another_validator),
-        cmocka_unit_test(a_text_that_is_not_utf8_fails_cleanly),
-        cmocka_unit_test(a_delay_beyond_the_load_limit_is_a_timeout),
-        cmocka_unit_test(a_database_without_the_schema_is_not_ready_until_it_has_it),
-        cmocka_unit_test(a_database_that_goes_away_and_comes_back_is_used_again_by_itself),
-        cmocka_unit_test(a_service_whose_database_is_away_at_start_opens_and_closes_at_once),
-        cmocka_unit_test(closing_does_not_wait_for_a_stopped_database),
-        cmocka_unit_test(a_policy_that_the_guard_refuses_is_reported),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_GROUP(.up = start, .down = stop);

@@ -3,14 +3,9 @@
  * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
  */
 #include "load/stack/stack.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/support/test.h"
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -69,9 +64,8 @@ static int remove_copy(void **state)
 
 /* ---- the folder alone ---- */
 
-static void the_header_stands_alone_in_c99_c11_and_cpp(void **state)
+TEST(the_header_stands_alone_in_c99_c11_and_cpp)
 {
-    (void)state;
     write_file("alone.c", "#include \"guard/guard.h\"\nint main(void) { struct guard_config c = "
                           "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
                           "return c.struct_size == p.struct_size; }\n");
@@ -86,19 +80,17 @@ static void the_header_stands_alone_in_c99_c11_and_cpp(void **state)
         "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/guard.h /dev/null; fi"));
 }
 
-static void only_public_symbols_are_visible(void **state)
+TEST(only_public_symbols_are_visible)
 {
-    (void)state;
     assert_true(shell("nm --defined-only --extern-only guard/example/build/libguard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; "
                       "! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
 }
 
-static void one_file_does_the_work_of_the_folder(void **state)
+TEST(one_file_does_the_work_of_the_folder)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
         "sh guard/amalgamate.sh one; cd one; "
@@ -114,9 +106,8 @@ static void one_file_does_the_work_of_the_folder(void **state)
 }
 
 /* A program whose functions are called like ours inside. */
-static void a_host_may_use_any_name_for_itself(void **state)
+TEST(a_host_may_use_any_name_for_itself)
 {
-    (void)state;
     write_file("host.c", "#include \"guard/guard.h\"\n"
                          "int redis_open(void); int redis_open(void) { return 1; }\n"
                          "int value_new(void); int value_new(void) { return 2; }\n"
@@ -141,11 +132,10 @@ static void follow_the_readme(void)
         "test \"$(cut -d' ' -f1,2 install)\" = 'apt-get install'"));
 }
 
-static void the_lines_of_the_readme_build_its_program_from_nothing(void **state)
+TEST(the_lines_of_the_readme_build_its_program_from_nothing)
 {
     struct stack_redis redis = {.pid = 0};
     char command[512];
-    (void)state;
     follow_the_readme();
     assert_true(shell("cd nothing; env -i PATH=\"$PATH\" make -j2"));
     assert_true(stack_redis_start(&redis, NULL));
@@ -162,9 +152,8 @@ static void the_lines_of_the_readme_build_its_program_from_nothing(void **state)
 }
 
 /* Every header that the folder includes comes from a package of the install line or with a C compiler. */
-static void the_install_line_of_the_readme_has_all_that_is_included(void **state)
+TEST(the_install_line_of_the_readme_has_all_that_is_included)
 {
-    (void)state;
     follow_the_readme();
     assert_true(
         shell("cd nothing; command -v dpkg >/dev/null || exit 0; sh third_party/guard/amalgamate.sh one; "
@@ -179,9 +168,8 @@ static void the_install_line_of_the_readme_has_all_that_is_included(void **state
               "grep -q ' build-essential ' install"));
 }
 
-static void a_makefile_of_the_hosts_keeps_its_default_goal_and_flags(void **state)
+TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
 {
-    (void)state;
     write_file("Makefile", "GUARD_DIR = guard\nGUARD_BUILD = out\ninclude guard/guard.mk\n"
                            "greet: ; @echo the first target\n"
                            "library: $(GUARD_LIB)\n");
@@ -313,25 +301,22 @@ static void many_clients_cost_one_load(const char *name)
     stack_redis_stop(&redis);
 }
 
-static void many_clients_of_two_processes_with_threads_cost_one_load(void **state)
+TEST(many_clients_of_two_processes_with_threads_cost_one_load)
 {
-    (void)state;
     many_clients_cost_one_load("fileserver");
 }
 
-static void many_clients_of_two_processes_with_an_event_loop_cost_one_load(void **state)
+TEST(many_clients_of_two_processes_with_an_event_loop_cost_one_load)
 {
-    (void)state;
     many_clients_cost_one_load("eventserver");
 }
 
 /* One hangs up while it waits, one never asks: the others are answered, and the process ends. */
-static void the_event_loop_outlives_clients_that_leave(void **state)
+TEST(the_event_loop_outlives_clients_that_leave)
 {
     struct stack_redis redis = {.pid = 0};
     struct example example;
     int status = -1;
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     example_start(&example, "eventserver", 3, &redis, "300");
     int leaving = connect_to(example.port), silent = connect_to(example.port);
@@ -369,29 +354,10 @@ static void ends_in_order_while_a_client_waits(const char *name)
     stack_redis_stop(&redis);
 }
 
-static void both_examples_end_in_order_while_a_client_waits(void **state)
+TEST(both_examples_end_in_order_while_a_client_waits)
 {
-    (void)state;
     ends_in_order_while_a_client_waits("fileserver");
     ends_in_order_while_a_client_waits("eventserver");
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_header_stands_alone_in_c99_c11_and_cpp),
-        cmocka_unit_test(only_public_symbols_are_visible),
-        cmocka_unit_test(one_file_does_the_work_of_the_folder),
-        cmocka_unit_test(a_host_may_use_any_name_for_itself),
-        cmocka_unit_test(the_lines_of_the_readme_build_its_program_from_nothing),
-        cmocka_unit_test(the_install_line_of_the_readme_has_all_that_is_included),
-        cmocka_unit_test(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags),
-        cmocka_unit_test(many_clients_of_two_processes_with_threads_cost_one_load),
-        cmocka_unit_test(many_clients_of_two_processes_with_an_event_loop_cost_one_load),
-        cmocka_unit_test(the_event_loop_outlives_clients_that_leave),
-        cmocka_unit_test(both_examples_end_in_order_while_a_client_waits),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, copy_and_build, remove_copy);
-}
+TEST_GROUP(.up = copy_and_build, .down = remove_copy);

@@ -2,8 +2,8 @@
 /*
  * guard_fault_test.c - Redis away, hung or deaf; holders that die; guards that close in the middle of it.
  */
-#include "guard_proxy.h"
 #include "guard_rig.h"
+#include "load/stack/proxy.h"
 #include <dirent.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,12 +27,11 @@ static void fault_init_apart(struct fleet *fleet, struct stack_redis *redis)
 /* ---- Redis away ---- */
 
 /* What is loaded without a lease goes to those who came before its query: the only worker is busy until all have. */
-static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **state)
+TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
 {
     struct stack_redis redis;
     struct fleet fleet;
     struct ask busy, asks[6];
-    (void)state;
     fault_init_apart(&fleet, &redis);
     stack_redis_kill(&redis);
     fleet.config.load_workers = 1;
@@ -64,11 +63,10 @@ static void a_guard_opened_without_redis_works_uncached_and_joins_later(void **s
     stack_redis_stop(&redis);
 }
 
-static void without_redis_a_failed_load_is_remembered_by_the_process(void **state)
+TEST(without_redis_a_failed_load_is_remembered_by_the_process)
 {
     struct stack_redis redis;
     struct fleet fleet;
-    (void)state;
     fault_init_apart(&fleet, &redis);
     stack_redis_kill(&redis);
     fleet.policy.failure_ms = 30000;
@@ -83,11 +81,10 @@ static void without_redis_a_failed_load_is_remembered_by_the_process(void **stat
     stack_redis_stop(&redis);
 }
 
-static void a_guard_that_redis_refuses_says_so_and_works_uncached(void **state)
+TEST(a_guard_that_redis_refuses_says_so_and_works_uncached)
 {
     struct fleet fleet;
     char url[96];
-    (void)state;
     fault_init(&fleet);
     snprintf(url, sizeof url, "redis://nobody:wrong@127.0.0.1:%u/0", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
@@ -99,12 +96,11 @@ static void a_guard_that_redis_refuses_says_so_and_works_uncached(void **state)
 
 /* The loading process has one caller, who is there before its query: who comes later, to a load that cannot be stored,
  * is given a load of his own. The others wait elsewhere for the lease. */
-static void redis_killed_during_a_load_costs_the_cache_but_no_answer(void **state)
+TEST(redis_killed_during_a_load_costs_the_cache_but_no_answer)
 {
     struct stack_redis redis = {.pid = 0};
     struct fleet fleet;
     struct ask asks[4];
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     fault_init(&fleet);
     fleet.config.redis_url = redis.url;
@@ -133,14 +129,13 @@ static void redis_killed_during_a_load_costs_the_cache_but_no_answer(void **stat
 }
 
 /* The lookup may take the limit, and then the first command of the flight; nothing after these two. */
-static void a_hung_redis_delays_an_answer_by_twice_its_limit_at_most(void **state)
+TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
 {
     enum { LIMIT_MS = 3000, MACHINE_MS = 2800 }; /* three times the limit is too much, and still told apart */
     uint64_t longest_ms = 0;
     struct stack_redis redis = {.pid = 0};
     struct fleet fleet;
     char key[16], row[24];
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     fault_init(&fleet);
     fleet.config.redis_limit_ms = LIMIT_MS;
@@ -166,12 +161,11 @@ static void a_hung_redis_delays_an_answer_by_twice_its_limit_at_most(void **stat
     stack_redis_stop(&redis);
 }
 
-static void a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs(void **state)
+TEST(a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs)
 {
     struct stack_redis redis = {.pid = 0};
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     assert_true(stack_redis_start(&redis, NULL));
     fleet_init(&fleet);
     fleet.config.redis_limit_ms = 10000;
@@ -189,12 +183,11 @@ static void a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs(void *
     stack_redis_stop(&redis);
 }
 
-static void an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline(void **state)
+TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
 {
     struct stack_redis redis;
     struct fleet fleet;
     struct guard_invalidated result;
-    (void)state;
     fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     stack_redis_kill(&redis);
@@ -209,12 +202,11 @@ static void an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadli
     stack_redis_stop(&redis);
 }
 
-static void an_invalidation_is_repeated_until_redis_confirms_it(void **state)
+TEST(an_invalidation_is_repeated_until_redis_confirms_it)
 {
     struct stack_redis redis;
     struct fleet fleet;
     struct guard_invalidated result = {.status = GUARD_INVALID};
-    (void)state;
     fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     stack_redis_kill(&redis);
@@ -226,11 +218,10 @@ static void an_invalidation_is_repeated_until_redis_confirms_it(void **state)
 
 /* ---- holders ---- */
 
-static void a_lease_left_behind_is_outlived_by_one_new_load(void **state)
+TEST(a_lease_left_behind_is_outlived_by_one_new_load)
 {
     struct fleet fleet;
     struct ask asks[6];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0060000 dead:1 0";
@@ -248,11 +239,10 @@ static void a_lease_left_behind_is_outlived_by_one_new_load(void **state)
     fleet_close(&fleet);
 }
 
-static void a_late_fill_is_refused_and_its_own_callers_are_still_answered(void **state)
+TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
 {
     struct fleet fleet;
     struct ask late;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     fleet.source.stubborn = true;
@@ -295,13 +285,12 @@ static bool is_woken_by_the_message(struct fleet *fleet, const char *key)
     return true;
 }
 
-static void a_waiting_process_is_woken_by_the_message_not_by_its_poll(void **state)
+TEST(a_waiting_process_is_woken_by_the_message_not_by_its_poll)
 {
     enum { TRIES = 20 };
     struct fleet fleet;
     char key[16];
     bool woken = false;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     for (int try = 0; try < TRIES && !woken; try++) {
@@ -322,11 +311,10 @@ static bool resyncs_after_a_kill(struct fleet *fleet, size_t i)
     return stats_of(fleet->guards[i]).wake_resyncs > 0;
 }
 
-static void a_killed_subscription_comes_back_and_all_who_wait_look_again(void **state)
+TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
 {
     struct fleet fleet;
     struct ask holder, waiter;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -345,16 +333,16 @@ static void a_killed_subscription_comes_back_and_all_who_wait_look_again(void **
     fleet_close(&fleet);
 }
 
-static void a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer(void **state)
+TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
 {
     enum { SILENCE_MS = 2000, NOTICED_MS = 12000 }; /* a canary a second, the silence, and a slow machine */
     struct fleet fleet;
-    struct proxy proxy;
+    struct proxy *proxy = NULL;
     struct ask holder, waiter;
     char url[64];
-    (void)state;
-    proxy_open(&proxy, rig_redis.port);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy.port);
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet_init(&fleet);
     fleet_add(&fleet);
     fleet.config.redis_url = url;
@@ -365,29 +353,28 @@ static void a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_a
     ask_start(&fleet, 1, &waiter, "a");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
     uint64_t begun_ms = rig_now_ms();
-    proxy.mute = true;
-    WAIT_UNTIL(proxy.thrown_away > 0); /* the first canary is lost */
-    source_open(&fleet.source);        /* nobody hears of this fill: the poll finds it */
+    proxy_set(proxy, 0, PROXY_MUTE, 0);
+    WAIT_UNTIL(proxy_hits(proxy, PROXY_MUTE) > 0); /* the first canary is lost */
+    source_open(&fleet.source);                    /* nobody hears of this fill: the poll finds it */
     ask_wait(&waiter);
     assert_row(&waiter.result, "a v1");
     ask_wait(&holder);
     ask_clear(&holder);
     ask_clear(&waiter);
-    WAIT_UNTIL(proxy.subscribers >= 2);
+    assert_true(proxy_wait_marked(proxy, 0, 2, RIG_LIMIT_MS));
     assert_in_range(rig_now_ms() - begun_ms, SILENCE_MS, NOTICED_MS);
-    proxy.mute = false;
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(is_up(fleet.guards[1]));
     assert_int_equal(fleet.source.begun, 1);
     fleet_close(&fleet);
     proxy_close(&proxy);
 }
 
-static void messages_that_are_not_ours_are_ignored(void **state)
+TEST(messages_that_are_not_ours_are_ignored)
 {
     static const char *const FOREIGN[] = {"x",         "",       "f ", "f  ",        "f tag",
                                           "q tag key", "f tag ", "c ", "c someone 1"};
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
@@ -403,11 +390,10 @@ static void messages_that_are_not_ours_are_ignored(void **state)
 
 /* ---- closing ---- */
 
-static void closing_lets_a_running_load_finish_within_the_drain_time(void **state)
+TEST(closing_lets_a_running_load_finish_within_the_drain_time)
 {
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
@@ -427,11 +413,10 @@ static void closing_lets_a_running_load_finish_within_the_drain_time(void **stat
     fleet_close(&fleet);
 }
 
-static void what_was_accepted_before_the_close_is_answered_with_a_value(void **state)
+TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
 {
     static struct ask asks[200];
     char key[16];
-    (void)state;
     for (int round = 0; round < 5; round++) {
         struct fleet fleet;
         fleet_init(&fleet);
@@ -450,12 +435,11 @@ static void what_was_accepted_before_the_close_is_answered_with_a_value(void **s
     }
 }
 
-static void closing_without_time_cancels_loads_and_releases_their_leases(void **state)
+TEST(closing_without_time_cancels_loads_and_releases_their_leases)
 {
     struct fleet fleet;
     struct ask asks[3];
     const char *keys[] = {"a", "b", "a"};
-    (void)state;
     fleet_init(&fleet);
     fleet.config.load_workers = 1; /* "b" is queued */
     fleet_open(&fleet, 1);
@@ -480,11 +464,10 @@ static void closing_without_time_cancels_loads_and_releases_their_leases(void **
 
 static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
 
-static void closing_gives_up_on_a_loader_that_ignores_its_cancellation(void **state)
+TEST(closing_gives_up_on_a_loader_that_ignores_its_cancellation)
 {
     static struct fleet fleet; /* the loader uses it after the guard is closed */
     struct ask ask;
-    (void)state;
     fleet_init(&fleet);
     fleet.source.stubborn = true;
     fleet_open(&fleet, 1);
@@ -514,11 +497,10 @@ static void *ask_and_wait(void *context)
     return (void *)(uintptr_t)result.status;
 }
 
-static void closing_frees_those_who_block(void **state)
+TEST(closing_frees_those_who_block)
 {
     struct fleet fleet;
     pthread_t threads[8];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
@@ -541,12 +523,11 @@ static void unknown_or_closing(void *context, const struct guard_invalidated *re
     atomic_fetch_add(called, 1);
 }
 
-static void an_invalidation_under_way_is_answered_when_the_guard_closes(void **state)
+TEST(an_invalidation_under_way_is_answered_when_the_guard_closes)
 {
     struct stack_redis redis;
     struct fleet fleet;
     atomic_uint called = 0;
-    (void)state;
     fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     stack_redis_pause(&redis);
@@ -559,12 +540,11 @@ static void an_invalidation_under_way_is_answered_when_the_guard_closes(void **s
     stack_redis_stop(&redis);
 }
 
-static void closing_while_redis_hangs_takes_no_longer_than_its_limits(void **state)
+TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
 {
     struct stack_redis redis;
     struct fleet fleet;
     struct ask asks[2];
-    (void)state;
     fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
@@ -585,12 +565,11 @@ static void closing_while_redis_hangs_takes_no_longer_than_its_limits(void **sta
 
 /* ---- entries of others ---- */
 
-static void an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection(void **state)
+TEST(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection)
 {
     enum { BODY_BYTES = 400000 };
     struct fleet fleet;
     char *body = malloc(BODY_BYTES + 1);
-    (void)state;
     assert_non_null(body);
     memset(body, 'x', BODY_BYTES);
     body[BODY_BYTES] = '\0';
@@ -617,12 +596,11 @@ static void an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connecti
 
 /* ---- permissions ---- */
 
-static void the_permissions_that_the_readme_names_are_enough(void **state)
+TEST(the_permissions_that_the_readme_names_are_enough)
 {
     struct fleet fleet;
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
     struct guard_invalidated dropped;
-    (void)state;
     rig_rules_of_readme(rules);
     rig_permit("guard", rules);
     fleet_init(&fleet);
@@ -654,12 +632,11 @@ static enum guard_redis_state state_after_a_get(struct fleet *fleet, unsigned *g
     return stats_of(fleet->guards[0]).redis_state;
 }
 
-static void a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer(void **state)
+TEST(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer)
 {
     struct fleet fleet;
     char url[RIG_URL_BYTES];
     unsigned gets = 0;
-    (void)state;
     rig_permit("fickle", "on >PASSWORD ~* &* +@all");
     fleet_init(&fleet);
     rig_url_of("fickle", 0, url);
@@ -684,11 +661,10 @@ static bool saving_has_failed(struct stack_redis *redis)
 }
 
 /* The very first one too: it is asked for again. */
-static void hits_go_on_though_redis_cannot_save(void **state)
+TEST(hits_go_on_though_redis_cannot_save)
 {
     struct stack_redis redis;
     struct fleet fleet;
-    (void)state;
     fault_init_apart(&fleet, &redis);
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");
@@ -707,11 +683,10 @@ static void hits_go_on_though_redis_cannot_save(void **state)
 }
 
 /* A login of before there was a fence. */
-static void a_login_without_getex_and_info_hits(void **state)
+TEST(a_login_without_getex_and_info_hits)
 {
     struct fleet fleet;
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
-    (void)state;
     rig_rules_of_readme(rules);
     rig_permit("former", rules);
     rig_permit("former", "-getex -info");
@@ -729,12 +704,11 @@ static void a_login_without_getex_and_info_hits(void **state)
     rig_forget("former");
 }
 
-static void who_may_not_publish_is_told_so_and_keeps_nothing_near(void **state)
+TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
 {
     struct fleet fleet;
     struct guard_result result;
     char url[RIG_URL_BYTES];
-    (void)state;
     rig_permit("fickle", "on >PASSWORD ~* &* +@all -publish");
     fleet_init(&fleet);
     rig_url_of("fickle", 0, url);
@@ -764,10 +738,9 @@ static size_t count_descriptors(void)
     return count;
 }
 
-static void a_closed_guard_leaves_no_descriptor_behind(void **state)
+TEST(a_closed_guard_leaves_no_descriptor_behind)
 {
     struct fleet fleet;
-    (void)state;
     size_t before = count_descriptors();
     for (int i = 0; i < 10; i++) {
         fleet_init(&fleet);
@@ -799,14 +772,13 @@ static size_t fill_holes(int *fillers, size_t max)
     return count;
 }
 
-static void a_guard_without_descriptors_is_not_opened_and_leaves_nothing(void **state)
+TEST(a_guard_without_descriptors_is_not_opened_and_leaves_nothing)
 {
     struct fleet fleet;
     struct guard_error error;
     struct rlimit limit, tight;
     int fillers[64];
     bool opened = false;
-    (void)state;
     fleet_init(&fleet);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     size_t filled = fill_holes(fillers, sizeof fillers / sizeof *fillers);
@@ -843,11 +815,10 @@ static void on_log(void *context, const char *text)
     atomic_fetch_add(&told, 1);
 }
 
-static void the_log_tells_of_the_link_and_never_of_the_password(void **state)
+TEST(the_log_tells_of_the_link_and_never_of_the_password)
 {
     struct fleet fleet;
     char url[96];
-    (void)state;
     fault_init(&fleet);
     snprintf(url, sizeof url, "redis://user:secret@127.0.0.1:%u/0", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
@@ -858,39 +829,4 @@ static void the_log_tells_of_the_link_and_never_of_the_password(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_guard_opened_without_redis_works_uncached_and_joins_later),
-        cmocka_unit_test(without_redis_a_failed_load_is_remembered_by_the_process),
-        cmocka_unit_test(a_guard_that_redis_refuses_says_so_and_works_uncached),
-        cmocka_unit_test(redis_killed_during_a_load_costs_the_cache_but_no_answer),
-        cmocka_unit_test(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most),
-        cmocka_unit_test(a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs),
-        cmocka_unit_test(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline),
-        cmocka_unit_test(an_invalidation_is_repeated_until_redis_confirms_it),
-        cmocka_unit_test(a_lease_left_behind_is_outlived_by_one_new_load),
-        cmocka_unit_test(a_late_fill_is_refused_and_its_own_callers_are_still_answered),
-        cmocka_unit_test(a_waiting_process_is_woken_by_the_message_not_by_its_poll),
-        cmocka_unit_test(a_killed_subscription_comes_back_and_all_who_wait_look_again),
-        cmocka_unit_test(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer),
-        cmocka_unit_test(messages_that_are_not_ours_are_ignored),
-        cmocka_unit_test(closing_lets_a_running_load_finish_within_the_drain_time),
-        cmocka_unit_test(what_was_accepted_before_the_close_is_answered_with_a_value),
-        cmocka_unit_test(closing_without_time_cancels_loads_and_releases_their_leases),
-        cmocka_unit_test(closing_gives_up_on_a_loader_that_ignores_its_cancellation),
-        cmocka_unit_test(closing_frees_those_who_block),
-        cmocka_unit_test(an_invalidation_under_way_is_answered_when_the_guard_closes),
-        cmocka_unit_test(closing_while_redis_hangs_takes_no_longer_than_its_limits),
-        cmocka_unit_test(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection),
-        cmocka_unit_test(the_permissions_that_the_readme_names_are_enough),
-        cmocka_unit_test(hits_go_on_though_redis_cannot_save),
-        cmocka_unit_test(a_login_without_getex_and_info_hits),
-        cmocka_unit_test(who_may_not_publish_is_told_so_and_keeps_nothing_near),
-        cmocka_unit_test(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer),
-        cmocka_unit_test(a_closed_guard_leaves_no_descriptor_behind),
-        cmocka_unit_test(a_guard_without_descriptors_is_not_opened_and_leaves_nothing),
-        cmocka_unit_test(the_log_tells_of_the_link_and_never_of_the_password),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -199,12 +199,11 @@ static void host_wait_up(struct host *host, const char *key, const char *row)
 
 /* ---- the tests ---- */
 
-static void a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up(void **state)
+TEST(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask asked;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "k", "k v1");
@@ -222,11 +221,10 @@ static void attach_and_ask(struct host *host, void *context)
     loop_ask(host, context);
 }
 
-static void a_get_in_the_same_turn_as_the_attachment_is_answered(void **state)
+TEST(a_get_in_the_same_turn_as_the_attachment_is_answered)
 {
     struct fleet fleet;
     struct host host;
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct loop_ask asked = {.key = "k"};
         fleet_init(&fleet);
@@ -240,13 +238,12 @@ static void a_get_in_the_same_turn_as_the_attachment_is_answered(void **state)
     }
 }
 
-static void loops_and_threads_collapse_into_one_load(void **state)
+TEST(loops_and_threads_collapse_into_one_load)
 {
     struct fleet fleet;
     struct host hosts[2];
     struct loop_ask asked[6];
     struct ask plain;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     for (size_t i = 0; i < 2; i++)
@@ -267,11 +264,10 @@ static void loops_and_threads_collapse_into_one_load(void **state)
     fleet_close(&fleet);
 }
 
-static void a_hit_needs_no_other_thread(void **state)
+TEST(a_hit_needs_no_other_thread)
 {
     struct fleet fleet;
     struct host host;
-    (void)state;
     open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     struct guard_stats before = stats_of(fleet.guards[0]);
@@ -284,12 +280,11 @@ static void a_hit_needs_no_other_thread(void **state)
     fleet_close(&fleet);
 }
 
-static void every_outcome_reaches_the_loop(void **state)
+TEST(every_outcome_reaches_the_loop)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask asked;
-    (void)state;
     open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     fleet.source.verdict = SOURCE_ABSENT;
@@ -317,13 +312,12 @@ static void every_outcome_reaches_the_loop(void **state)
 }
 
 /* Each loop has room for as many as the whole process; who is one too many there is told so by the core. */
-static void who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted(void **state)
+TEST(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask asked;
     struct ask waiting[2];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.max_waiters = 2;
     fleet_open(&fleet, 1);
@@ -345,12 +339,11 @@ static void who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted(v
     fleet_close(&fleet);
 }
 
-static void a_get_on_a_loop_can_be_cancelled(void **state)
+TEST(a_get_on_a_loop_can_be_cancelled)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask waiting, other;
-    (void)state;
     open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     source_shut(&fleet.source);
@@ -374,12 +367,11 @@ static void ask_and_cancel(struct host *host, void *context)
     loop_cancel(host, context);
 }
 
-static void a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once(void **state)
+TEST(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask asked = {.key = "k"};
-    (void)state;
     open_with_host(&fleet, &host);
     for (int i = 0; i < 50; i++) { /* before the connection is up, and after */
         host_do(&host, ask_and_cancel, &asked);
@@ -396,13 +388,12 @@ static void a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once(vo
 }
 
 /* A loop's ticket means nothing to guard_cancel(), nor the other way round. */
-static void a_ticket_of_one_loop_cancels_nothing_elsewhere(void **state)
+TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
 {
     struct fleet fleet;
     struct host hosts[2];
     struct loop_ask first, second;
     struct ask plain;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     for (size_t i = 0; i < 2; i++)
@@ -427,13 +418,12 @@ static void a_ticket_of_one_loop_cancels_nothing_elsewhere(void **state)
     fleet_close(&fleet);
 }
 
-static void detaching_answers_with_closing_who_still_waits(void **state)
+TEST(detaching_answers_with_closing_who_still_waits)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask waiting[3];
     struct ask plain;
-    (void)state;
     open_with_host(&fleet, &host);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++)
@@ -461,12 +451,11 @@ static void ask_many_and_detach(struct host *host, void *context)
     detach(host, NULL);
 }
 
-static void a_loop_can_be_detached_with_lookups_under_way(void **state)
+TEST(a_loop_can_be_detached_with_lookups_under_way)
 {
     static struct loop_ask asked[100];
     struct fleet fleet;
     struct host host;
-    (void)state;
     open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     for (size_t i = 0; i < 100; i++)
@@ -502,12 +491,11 @@ static void ask_to_detach(struct host *host, void *context)
     }
 }
 
-static void a_loop_can_be_detached_inside_a_callback(void **state)
+TEST(a_loop_can_be_detached_inside_a_callback)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask asked[3];
-    (void)state;
     open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_to_detach, asked);
@@ -520,12 +508,11 @@ static void a_loop_can_be_detached_inside_a_callback(void **state)
     fleet_close(&fleet);
 }
 
-static void a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has(void **state)
+TEST(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask waiting, late = {.key = "k"};
-    (void)state;
     open_with_host(&fleet, &host);
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
@@ -545,12 +532,11 @@ static void ask_and_drain(struct host *host, void *context)
     guard_drain(host->fleet->guards[0]);
 }
 
-static void a_get_accepted_before_the_drain_is_served_whatever_its_stage(void **state)
+TEST(a_get_accepted_before_the_drain_is_served_whatever_its_stage)
 {
     struct fleet fleet;
     struct host host;
     struct loop_ask asked = {.key = "cold"};
-    (void)state;
     open_with_host(&fleet, &host);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_and_drain, &asked);
@@ -559,12 +545,11 @@ static void a_get_accepted_before_the_drain_is_served_whatever_its_stage(void **
     fleet_close(&fleet);
 }
 
-static void many_loops_come_and_go_while_others_ask(void **state)
+TEST(many_loops_come_and_go_while_others_ask)
 {
     struct fleet fleet;
     struct host steady;
     struct host passing[3];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     host_open(&steady, &fleet, 0);
@@ -589,24 +574,4 @@ static void many_loops_come_and_go_while_others_ask(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up),
-        cmocka_unit_test(a_get_in_the_same_turn_as_the_attachment_is_answered),
-        cmocka_unit_test(loops_and_threads_collapse_into_one_load),
-        cmocka_unit_test(a_hit_needs_no_other_thread),
-        cmocka_unit_test(every_outcome_reaches_the_loop),
-        cmocka_unit_test(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted),
-        cmocka_unit_test(a_get_on_a_loop_can_be_cancelled),
-        cmocka_unit_test(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once),
-        cmocka_unit_test(a_ticket_of_one_loop_cancels_nothing_elsewhere),
-        cmocka_unit_test(detaching_answers_with_closing_who_still_waits),
-        cmocka_unit_test(a_loop_can_be_detached_with_lookups_under_way),
-        cmocka_unit_test(a_loop_can_be_detached_inside_a_callback),
-        cmocka_unit_test(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has),
-        cmocka_unit_test(a_get_accepted_before_the_drain_is_served_whatever_its_stage),
-        cmocka_unit_test(many_loops_come_and_go_while_others_ask),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

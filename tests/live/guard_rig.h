@@ -11,13 +11,8 @@
 
 #include "guard/guard.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <pthread.h>
@@ -431,7 +426,7 @@ static inline struct guard_result expect(struct fleet *fleet, size_t i, const ch
     return result;
 }
 
-/* What Redis answers to a command with one key of this fleet, as guard/key.h names it. */
+/* What Redis answers to a command with one key of this fleet, as guard/base/key.h names it. */
 static inline long long redis_number(struct fleet *fleet, const char *command, const char *key, char role)
 {
     char name[256];

@@ -8,11 +8,10 @@ enum { CROWD = 50 };
 
 /* ---- one load ---- */
 
-static void a_missing_key_is_loaded_once_for_the_whole_fleet(void **state)
+TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
 {
     struct fleet fleet;
     static struct ask asks[2 * CROWD];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -55,10 +54,9 @@ static void a_missing_key_is_loaded_once_for_the_whole_fleet(void **state)
     fleet_close(&fleet);
 }
 
-static void the_rest_of_the_fleet_hits_what_one_has_loaded(void **state)
+TEST(the_rest_of_the_fleet_hits_what_one_has_loaded)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     struct guard_result loaded = expect_row(&fleet, 0, "user:1", "user:1 v1");
@@ -73,10 +71,9 @@ static void the_rest_of_the_fleet_hits_what_one_has_loaded(void **state)
     fleet_close(&fleet);
 }
 
-static void age_and_left_follow_the_clock_of_redis(void **state)
+TEST(age_and_left_follow_the_clock_of_redis)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.fresh_ms = 60000;
     fleet_open(&fleet, 1);
@@ -89,12 +86,11 @@ static void age_and_left_follow_the_clock_of_redis(void **state)
     fleet_close(&fleet);
 }
 
-static void jitter_shortens_the_fresh_time_by_no_more_than_its_percentage(void **state)
+TEST(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage)
 {
     struct fleet fleet;
     char key[16];
     bool shortened = false;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.fresh_ms = 100000;
     fleet.policy.jitter_percent = 50;
@@ -110,10 +106,9 @@ static void jitter_shortens_the_fresh_time_by_no_more_than_its_percentage(void *
     fleet_close(&fleet);
 }
 
-static void an_absent_row_is_an_answer_and_is_remembered(void **state)
+TEST(an_absent_row_is_an_answer_and_is_remembered)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.source.verdict = SOURCE_ABSENT;
     fleet_open(&fleet, 2);
@@ -129,11 +124,10 @@ static void an_absent_row_is_an_answer_and_is_remembered(void **state)
     fleet_close(&fleet);
 }
 
-static void one_failed_load_answers_the_waiters_of_all_processes(void **state)
+TEST(one_failed_load_answers_the_waiters_of_all_processes)
 {
     static const enum guard_failure FAILURES[] = {GUARD_FAILURE_UNAVAILABLE, GUARD_FAILURE_REJECTED,
                                                   GUARD_FAILURE_TIMEOUT, GUARD_FAILURE_INTERNAL};
-    (void)state;
     for (size_t f = 0; f < sizeof FAILURES / sizeof *FAILURES; f++) {
         struct fleet fleet;
         struct ask asks[8];
@@ -162,10 +156,9 @@ static void one_failed_load_answers_the_waiters_of_all_processes(void **state)
     }
 }
 
-static void a_failed_load_is_tried_again_when_its_time_is_over(void **state)
+TEST(a_failed_load_is_tried_again_when_its_time_is_over)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.failure_ms = 1;
     fleet.source.verdict = SOURCE_FAIL;
@@ -202,25 +195,22 @@ static void check_body(const char *body, size_t body_bytes)
     fleet_close(&fleet);
 }
 
-static void an_empty_body_is_a_value(void **state)
+TEST(an_empty_body_is_a_value)
 {
-    (void)state;
     check_body("", 0);
 }
 
-static void a_body_may_hold_any_bytes(void **state)
+TEST(a_body_may_hold_any_bytes)
 {
     static const char BYTES[] = "a\0b\r\n$5\r\n}{*1\r\n\xff\xfe\x80";
-    (void)state;
     check_body(BYTES, sizeof BYTES);
 }
 
-static void a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached(void **state)
+TEST(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached)
 {
     struct fleet fleet;
     enum { MOST = 1 << 16 };
     static char body[MOST + 1];
-    (void)state;
     memset(body, 'x', sizeof body);
     fleet_init(&fleet);
     fleet.config.max_value_bytes = MOST;
@@ -251,10 +241,9 @@ static void a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached(voi
     fleet_close(&fleet);
 }
 
-static void a_value_outlives_its_callback_and_the_guard(void **state)
+TEST(a_value_outlives_its_callback_and_the_guard)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     struct guard_result result = get_of(&fleet, 0, "k");
@@ -270,11 +259,10 @@ static void a_value_outlives_its_callback_and_the_guard(void **state)
 
 /* ---- keys ---- */
 
-static void a_key_may_have_any_bytes_and_4096_of_them(void **state)
+TEST(a_key_may_have_any_bytes_and_4096_of_them)
 {
     struct fleet fleet;
     char key[4098], row[4200];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "sp ce}{\n\xc3\xa4%", "sp ce}{\n\xc3\xa4% v1");
@@ -294,13 +282,12 @@ static void a_key_may_have_any_bytes_and_4096_of_them(void **state)
     fleet_close(&fleet);
 }
 
-static void a_request_that_cannot_be_served_is_refused_and_never_answered(void **state)
+TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
 {
     struct fleet fleet;
     struct ask ask;
     struct guard_result result = {.status = GUARD_OK};
     struct guard_invalidated invalidated = {.status = GUARD_OK};
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     struct guard_request request = {NULL, "k", 0, ask_answered, &ask};
@@ -320,11 +307,10 @@ static void a_request_that_cannot_be_served_is_refused_and_never_answered(void *
 
 /* ---- loaders ---- */
 
-static void a_loader_that_breaks_its_contract_fails_the_load_as_internal(void **state)
+TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
 {
     static const enum source_verdict WRONG[] = {SOURCE_NOTHING, SOURCE_EXIT};
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.config.load_workers = 1; /* the place of a worker that ended is used again */
     fleet_open(&fleet, 1);
@@ -342,10 +328,9 @@ static void a_loader_that_breaks_its_contract_fails_the_load_as_internal(void **
     fleet_close(&fleet);
 }
 
-static void the_first_of_two_verdicts_stands(void **state)
+TEST(the_first_of_two_verdicts_stands)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.source.verdict = SOURCE_TWICE;
     fleet_open(&fleet, 1);
@@ -354,12 +339,11 @@ static void the_first_of_two_verdicts_stands(void **state)
     fleet_close(&fleet);
 }
 
-static void a_validator_that_is_not_short_printable_ascii_fails_the_load(void **state)
+TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
 {
     static char longest[129];
     const char *wrong[] = {"line\n", "tab\t", "caf\xc3\xa9", "\x7f", longest};
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     memset(longest, 'v', 128);
@@ -377,10 +361,9 @@ static void a_validator_that_is_not_short_printable_ascii_fails_the_load(void **
     fleet_close(&fleet);
 }
 
-static void a_failure_that_is_none_counts_as_internal(void **state)
+TEST(a_failure_that_is_none_counts_as_internal)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.source.verdict = SOURCE_FAIL;
     fleet.source.failure = GUARD_FAILURE_NONE;
@@ -389,10 +372,9 @@ static void a_failure_that_is_none_counts_as_internal(void **state)
     fleet_close(&fleet);
 }
 
-static void a_load_past_its_limit_is_cancelled_and_fails_as_timeout(void **state)
+TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.load_limit_ms = 50;
     fleet_open(&fleet, 1);
@@ -405,10 +387,9 @@ static void a_load_past_its_limit_is_cancelled_and_fails_as_timeout(void **state
     fleet_close(&fleet);
 }
 
-static void a_loader_that_hangs_frees_its_key_at_the_hold_limit(void **state)
+TEST(a_loader_that_hangs_frees_its_key_at_the_hold_limit)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.config.redis_limit_ms = 100;
     fleet.policy.lease_ms = 300;
@@ -428,11 +409,10 @@ static void a_loader_that_hangs_frees_its_key_at_the_hold_limit(void **state)
     fleet_close(&fleet);
 }
 
-static void a_long_load_keeps_its_lease_by_renewing_it(void **state)
+TEST(a_long_load_keeps_its_lease_by_renewing_it)
 {
     struct fleet fleet;
     struct ask asks[2];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.redis_limit_ms = 1500;
     fleet.policy.lease_ms = 4500; /* it may be three seconds late */
@@ -454,11 +434,10 @@ static void a_long_load_keeps_its_lease_by_renewing_it(void **state)
 
 /* ---- deadlines, limits, cancelling ---- */
 
-static void a_request_is_answered_at_its_deadline_and_the_load_goes_on(void **state)
+TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
 {
     struct fleet fleet;
     struct ask hasty, patient;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
@@ -477,11 +456,10 @@ static void a_request_is_answered_at_its_deadline_and_the_load_goes_on(void **st
     fleet_close(&fleet);
 }
 
-static void requests_beyond_the_waiter_limit_are_shed(void **state)
+TEST(requests_beyond_the_waiter_limit_are_shed)
 {
     struct fleet fleet;
     struct ask asks[5];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.max_waiters = 4;
     fleet_open(&fleet, 1);
@@ -499,11 +477,10 @@ static void requests_beyond_the_waiter_limit_are_shed(void **state)
     fleet_close(&fleet);
 }
 
-static void loads_beyond_workers_and_queue_are_shed(void **state)
+TEST(loads_beyond_workers_and_queue_are_shed)
 {
     struct fleet fleet;
     struct ask asks[4];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.load_workers = 2;
     fleet.config.load_queue = 1;
@@ -529,11 +506,10 @@ static void loads_beyond_workers_and_queue_are_shed(void **state)
     fleet_close(&fleet);
 }
 
-static void a_cancelled_get_is_answered_so_and_the_others_are_served(void **state)
+TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
 {
     struct fleet fleet;
     struct ask leader, other, remote;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -556,13 +532,12 @@ static void a_cancelled_get_is_answered_so_and_the_others_are_served(void **stat
 }
 
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
-static void a_get_can_be_cancelled_at_any_stage(void **state)
+TEST(a_get_can_be_cancelled_at_any_stage)
 {
     enum { GETS = 2000 };
     static struct ask asks[GETS];
     struct fleet fleet;
     char key[16];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     unsigned cancelled = 0;
@@ -583,11 +558,10 @@ static void a_get_can_be_cancelled_at_any_stage(void **state)
     fleet_close(&fleet);
 }
 
-static void a_ticket_that_no_longer_waits_is_ignored(void **state)
+TEST(a_ticket_that_no_longer_waits_is_ignored)
 {
     struct fleet fleet;
     struct ask done, waiting;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     ask_start(&fleet, 0, &done, "k");
@@ -606,11 +580,10 @@ static void a_ticket_that_no_longer_waits_is_ignored(void **state)
     fleet_close(&fleet);
 }
 
-static void nobody_waits_for_a_queued_load_that_all_have_left(void **state)
+TEST(nobody_waits_for_a_queued_load_that_all_have_left)
 {
     struct fleet fleet;
     struct ask first, second;
-    (void)state;
     fleet_init(&fleet);
     fleet.config.load_workers = 1;
     fleet_open(&fleet, 1);
@@ -632,10 +605,9 @@ static void nobody_waits_for_a_queued_load_that_all_have_left(void **state)
 
 /* ---- stale values ---- */
 
-static void a_stale_value_is_served_at_once_while_one_process_refreshes_it(void **state)
+TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.stale_ms = 60000;
     fleet_open(&fleet, 2);
@@ -658,11 +630,10 @@ static void a_stale_value_is_served_at_once_while_one_process_refreshes_it(void 
     fleet_close(&fleet);
 }
 
-static void who_accepts_no_stale_value_waits_for_the_fresh_one(void **state)
+TEST(who_accepts_no_stale_value_waits_for_the_fresh_one)
 {
     struct fleet fleet;
     struct guard_kind *strict = NULL;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.stale_ms = 60000;
     fleet_open(&fleet, 1);
@@ -686,10 +657,9 @@ static struct guard_invalidated invalidate(struct fleet *fleet, size_t i, const 
     return result;
 }
 
-static void an_invalidation_drops_the_value_and_says_so(void **state)
+TEST(an_invalidation_drops_the_value_and_says_so)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     struct guard_invalidated nothing = invalidate(&fleet, 0, "k");
@@ -705,10 +675,9 @@ static void an_invalidation_drops_the_value_and_says_so(void **state)
     fleet_close(&fleet);
 }
 
-static void an_absent_entry_and_a_failure_are_invalidated_like_a_value(void **state)
+TEST(an_absent_entry_and_a_failure_are_invalidated_like_a_value)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.failure_ms = fleet.policy.absent_ms = 30000;
     fleet_open(&fleet, 1);
@@ -724,11 +693,10 @@ static void an_absent_entry_and_a_failure_are_invalidated_like_a_value(void **st
     fleet_close(&fleet);
 }
 
-static void a_get_after_an_invalidation_never_sees_what_a_running_load_read_before(void **state)
+TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
 {
     struct fleet fleet;
     struct ask before, after[2];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -760,11 +728,10 @@ static void invalidated_on(void *context, const struct guard_invalidated *result
     atomic_fetch_add(called, 1);
 }
 
-static void an_invalidation_calls_back_once_and_may_be_left_without_callback(void **state)
+TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
 {
     struct fleet fleet;
     atomic_uint called = 0;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     assert_int_equal(guard_invalidate(fleet.guards[0], "k", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
@@ -776,10 +743,9 @@ static void an_invalidation_calls_back_once_and_may_be_left_without_callback(voi
 
 /* ---- what stands in Redis ---- */
 
-static void an_entry_that_is_not_ours_counts_as_missing_and_is_replaced(void **state)
+TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space));
@@ -795,10 +761,9 @@ static void an_entry_that_is_not_ours_counts_as_missing_and_is_replaced(void **s
     fleet_close(&fleet);
 }
 
-static void namespaces_do_not_see_each_other(void **state)
+TEST(namespaces_do_not_see_each_other)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_add(&fleet);
     fleet.config.name_space = "elsewhere";
@@ -823,12 +788,11 @@ static long long listeners(const struct fleet *fleet, unsigned database)
     return count;
 }
 
-static void databases_do_not_see_each_other(void **state)
+TEST(databases_do_not_see_each_other)
 {
     struct fleet fleet;
     char url[96];
     struct ask here, there;
-    (void)state;
     fleet_init(&fleet);
     fleet_add(&fleet);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/5", (unsigned)rig_redis.port);
@@ -850,10 +814,9 @@ static void databases_do_not_see_each_other(void **state)
     fleet_close(&fleet);
 }
 
-static void the_unix_socket_of_redis_will_do(void **state)
+TEST(the_unix_socket_of_redis_will_do)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_add(&fleet);
     fleet.config.redis_url = rig_redis.socket_url;
@@ -867,12 +830,11 @@ static void the_unix_socket_of_redis_will_do(void **state)
 
 /* A load without a lease is for those who came before its query. So the workers are busy until all have come: in both
  * processes one load of another key and one of "k", of which only one is under a lease. */
-static void mode_local_loads_once_per_process(void **state)
+TEST(mode_local_loads_once_per_process)
 {
     static const char *const BUSY[] = {"busy here", "busy there"};
     struct fleet fleet;
     struct ask busy[2], asks[8];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.mode = GUARD_MODE_LOCAL;
     fleet.config.load_workers = 1;
@@ -897,12 +859,11 @@ static void mode_local_loads_once_per_process(void **state)
     fleet_close(&fleet);
 }
 
-static void mode_off_loads_once_per_request(void **state)
+TEST(mode_off_loads_once_per_request)
 {
     enum { ASKS = 8 };
     struct fleet fleet;
     struct ask asks[ASKS];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.mode = GUARD_MODE_OFF;
     fleet_open(&fleet, 2);
@@ -939,11 +900,10 @@ static void *call_often(void *context)
     return NULL;
 }
 
-static void any_thread_may_ask_and_block(void **state)
+TEST(any_thread_may_ask_and_block)
 {
     struct fleet fleet;
     struct caller callers[8];
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 2);
     for (size_t i = 0; i < 8; i++) {
@@ -983,10 +943,9 @@ static void chain_answered(void *context, const struct guard_result *result)
     assert_int_equal(guard_invalidate(chain->guard, "nothing", 0, NULL, NULL), GUARD_OK);
 }
 
-static void a_callback_may_ask_cancel_and_invalidate(void **state)
+TEST(a_callback_may_ask_cancel_and_invalidate)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     struct chain chain = {.fleet = &fleet, .guard = fleet.guards[0]};
@@ -1000,12 +959,11 @@ static void a_callback_may_ask_cancel_and_invalidate(void **state)
 
 /* ---- opening ---- */
 
-static void a_wrong_setting_is_refused_by_name(void **state)
+TEST(a_wrong_setting_is_refused_by_name)
 {
     struct fleet fleet;
     struct guard_error error;
     struct guard *guard = NULL;
-    (void)state;
     fleet_init(&fleet);
     const struct guard_config good = fleet.config;
     struct guard_config wrong[12];
@@ -1040,12 +998,11 @@ static void a_wrong_setting_is_refused_by_name(void **state)
     close(fleet.source.gate);
 }
 
-static void a_wrong_policy_is_refused_by_name(void **state)
+TEST(a_wrong_policy_is_refused_by_name)
 {
     struct fleet fleet;
     struct guard_error error = {.text = ""};
     struct guard_kind *kind = NULL;
-    (void)state;
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
     struct guard_policy policy = fleet.policy;
@@ -1058,9 +1015,8 @@ static void a_wrong_policy_is_refused_by_name(void **state)
     fleet_close(&fleet);
 }
 
-static void outcomes_have_names(void **state)
+TEST(outcomes_have_names)
 {
-    (void)state;
     assert_string_equal(guard_status_name(GUARD_OK), "ok");
     assert_string_equal(guard_status_name(GUARD_NO_MEMORY), "no_memory");
     assert_string_equal(guard_source_name(GUARD_FROM_FLEET), "fleet");
@@ -1070,53 +1026,4 @@ static void outcomes_have_names(void **state)
     assert_string_equal(guard_failure_name((enum guard_failure)99), "?");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_key_is_loaded_once_for_the_whole_fleet),
-        cmocka_unit_test(the_rest_of_the_fleet_hits_what_one_has_loaded),
-        cmocka_unit_test(age_and_left_follow_the_clock_of_redis),
-        cmocka_unit_test(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage),
-        cmocka_unit_test(an_absent_row_is_an_answer_and_is_remembered),
-        cmocka_unit_test(one_failed_load_answers_the_waiters_of_all_processes),
-        cmocka_unit_test(a_failed_load_is_tried_again_when_its_time_is_over),
-        cmocka_unit_test(an_empty_body_is_a_value),
-        cmocka_unit_test(a_body_may_hold_any_bytes),
-        cmocka_unit_test(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached),
-        cmocka_unit_test(a_value_outlives_its_callback_and_the_guard),
-        cmocka_unit_test(a_key_may_have_any_bytes_and_4096_of_them),
-        cmocka_unit_test(a_request_that_cannot_be_served_is_refused_and_never_answered),
-        cmocka_unit_test(a_loader_that_breaks_its_contract_fails_the_load_as_internal),
-        cmocka_unit_test(the_first_of_two_verdicts_stands),
-        cmocka_unit_test(a_validator_that_is_not_short_printable_ascii_fails_the_load),
-        cmocka_unit_test(a_failure_that_is_none_counts_as_internal),
-        cmocka_unit_test(a_load_past_its_limit_is_cancelled_and_fails_as_timeout),
-        cmocka_unit_test(a_loader_that_hangs_frees_its_key_at_the_hold_limit),
-        cmocka_unit_test(a_long_load_keeps_its_lease_by_renewing_it),
-        cmocka_unit_test(a_request_is_answered_at_its_deadline_and_the_load_goes_on),
-        cmocka_unit_test(requests_beyond_the_waiter_limit_are_shed),
-        cmocka_unit_test(loads_beyond_workers_and_queue_are_shed),
-        cmocka_unit_test(a_cancelled_get_is_answered_so_and_the_others_are_served),
-        cmocka_unit_test(a_get_can_be_cancelled_at_any_stage),
-        cmocka_unit_test(a_ticket_that_no_longer_waits_is_ignored),
-        cmocka_unit_test(nobody_waits_for_a_queued_load_that_all_have_left),
-        cmocka_unit_test(a_stale_value_is_served_at_once_while_one_process_refreshes_it),
-        cmocka_unit_test(who_accepts_no_stale_value_waits_for_the_fresh_one),
-        cmocka_unit_test(an_invalidation_drops_the_value_and_says_so),
-        cmocka_unit_test(an_absent_entry_and_a_failure_are_invalidated_like_a_value),
-        cmocka_unit_test(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before),
-        cmocka_unit_test(an_invalidation_calls_back_once_and_may_be_left_without_callback),
-        cmocka_unit_test(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced),
-        cmocka_unit_test(namespaces_do_not_see_each_other),
-        cmocka_unit_test(databases_do_not_see_each_other),
-        cmocka_unit_test(the_unix_socket_of_redis_will_do),
-        cmocka_unit_test(mode_local_loads_once_per_process),
-        cmocka_unit_test(mode_off_loads_once_per_request),
-        cmocka_unit_test(any_thread_may_ask_and_block),
-        cmocka_unit_test(a_callback_may_ask_cancel_and_invalidate),
-        cmocka_unit_test(a_wrong_setting_is_refused_by_name),
-        cmocka_unit_test(a_wrong_policy_is_refused_by_name),
-        cmocka_unit_test(outcomes_have_names),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

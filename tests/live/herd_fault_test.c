@@ -35,18 +35,16 @@ static void retarget(struct work *work, uint16_t port)
     add_target(work, port);
 }
 
-static void a_target_that_is_not_there_is_named_before_the_start(void **state)
+TEST(a_target_that_is_not_there_is_named_before_the_start)
 {
-    (void)state;
     struct work work;
     burst_of(&work, 10, "/ok");
     add_target(&work, net_free_port());
     assert_refused(&work, (const char *const[]){work.targets[1].name, "no connection", "refused", NULL});
 }
 
-static void a_target_that_is_no_http_server_is_told_with_what_it_said(void **state)
+TEST(a_target_that_is_no_http_server_is_told_with_what_it_said)
 {
-    (void)state;
     struct work work;
     burst_of(&work, 10, "/ok");
     retarget(&work, server.ports[HERD_SERVER_RUBBISH]);
@@ -69,9 +67,8 @@ static int listen_silently(uint16_t *port)
     return fd;
 }
 
-static void a_silent_target_may_be_tested_and_everybody_runs_out_of_time(void **state)
+TEST(a_silent_target_may_be_tested_and_everybody_runs_out_of_time)
 {
-    (void)state;
     struct work work;
     struct run run;
     uint16_t port;
@@ -95,9 +92,8 @@ static void assert_mostly_unconnected(const struct work *work)
     run_clear(&run);
 }
 
-static void who_gets_no_connection_in_time_is_unconnected(void **state)
+TEST(who_gets_no_connection_in_time_is_unconnected)
 {
-    (void)state;
     struct work work;
     uint16_t port;
     int fd = listen_silently(&port);
@@ -117,10 +113,9 @@ static void who_gets_no_connection_in_time_is_unconnected(void **state)
     close(fd);
 }
 
-static void a_target_that_goes_away_is_refused_to_each_one(void **state)
+TEST(a_target_that_goes_away_is_refused_to_each_one)
 {
     enum { DURATION_MS = 4000, COUNT = DURATION_MS / 2 }; /* so long that it goes away in the middle */
-    (void)state;
     struct work work;
     struct run run;
     struct herd_server other;
@@ -155,9 +150,8 @@ static void refuse_without_files(const struct work *work, _Atomic bool *good)
     _exit(0);
 }
 
-static void too_few_open_files_are_told_with_the_command_that_helps(void **state)
+TEST(too_few_open_files_are_told_with_the_command_that_helps)
 {
-    (void)state;
     struct work work;
     _Atomic bool *good = mmap(NULL, sizeof *good, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     burst_of(&work, 1000, "/ok");
@@ -169,9 +163,8 @@ static void too_few_open_files_are_told_with_the_command_that_helps(void **state
     munmap((void *)good, sizeof *good);
 }
 
-static void too_few_local_ports_are_told_with_what_helps(void **state)
+TEST(too_few_local_ports_are_told_with_what_helps)
 {
-    (void)state;
     struct work work;
     char why[WORK_WHY_BYTES];
     burst_of(&work, 60000, "/ok");
@@ -184,9 +177,8 @@ static void too_few_local_ports_are_told_with_what_helps(void **state)
                    (const char *const[]){"192.0.2.1:80", "sysctl -w net.ipv4.ip_local_port_range", NULL});
 }
 
-static void work_that_makes_no_sense_is_not_started(void **state)
+TEST(work_that_makes_no_sense_is_not_started)
 {
-    (void)state;
     struct work work;
     burst_of(&work, 10, "/ok");
     work.round_count = 0;
@@ -219,9 +211,8 @@ static size_t find_generators(pid_t parent, pid_t pids[static GENERATORS])
     return count;
 }
 
-static void an_aborted_run_ends_at_once_and_keeps_what_there_is(void **state)
+TEST(an_aborted_run_ends_at_once_and_keeps_what_there_is)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 2000, 100000, "/ok");
@@ -244,9 +235,8 @@ static void an_aborted_run_ends_at_once_and_keeps_what_there_is(void **state)
     run_clear(&run);
 }
 
-static void a_burst_that_is_aborted_before_its_barrier_asks_nobody(void **state)
+TEST(a_burst_that_is_aborted_before_its_barrier_asks_nobody)
 {
-    (void)state;
     struct work work;
     struct run run = {.good = false};
     struct herd *herd = NULL;
@@ -259,10 +249,9 @@ static void a_burst_that_is_aborted_before_its_barrier_asks_nobody(void **state)
     run_clear(&run);
 }
 
-static void a_killed_generator_is_told_and_all_its_records_are_kept(void **state)
+TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
 {
     enum { EACH = 3000 }; /* seconds of work: it is killed long before its end */
-    (void)state;
     struct work work;
     struct run run;
     pid_t pids[GENERATORS];
@@ -286,9 +275,8 @@ static void a_killed_generator_is_told_and_all_its_records_are_kept(void **state
     run_clear(&run);
 }
 
-static void the_others_do_not_wait_for_a_dead_generator_at_the_barrier(void **state)
+TEST(the_others_do_not_wait_for_a_dead_generator_at_the_barrier)
 {
-    (void)state;
     struct work work;
     struct run run = {.good = false};
     struct herd *herd = NULL;
@@ -310,10 +298,9 @@ static void the_others_do_not_wait_for_a_dead_generator_at_the_barrier(void **st
     run_clear(&run);
 }
 
-static void generators_do_not_hear_what_a_terminal_tells_everybody(void **state)
+TEST(generators_do_not_hear_what_a_terminal_tells_everybody)
 {
     enum { COUNT = 4000 }; /* seconds of work: they are told long before its end */
-    (void)state;
     struct work work;
     struct run run;
     pid_t pids[GENERATORS];
@@ -355,9 +342,8 @@ static _Noreturn void run_until_killed(const struct work *work)
     }
 }
 
-static void generators_die_with_the_program(void **state)
+TEST(generators_die_with_the_program)
 {
-    (void)state;
     struct work work;
     pid_t pids[GENERATORS];
     rate_of(&work, 100, 100000, "/ok");
@@ -375,9 +361,8 @@ static void generators_die_with_the_program(void **state)
     assert_false(is_alive(pids[0]) || is_alive(pids[1]));
 }
 
-static void a_run_leaves_no_descriptor_and_no_process_behind(void **state)
+TEST(a_run_leaves_no_descriptor_and_no_process_behind)
 {
-    (void)state;
     struct work work;
     struct run run;
     pid_t pids[GENERATORS];
@@ -396,24 +381,4 @@ static void a_run_leaves_no_descriptor_and_no_process_behind(void **state)
     assert_int_equal(find_generators(getpid(), pids), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_target_that_is_not_there_is_named_before_the_start),
-        cmocka_unit_test(a_target_that_is_no_http_server_is_told_with_what_it_said),
-        cmocka_unit_test(a_silent_target_may_be_tested_and_everybody_runs_out_of_time),
-        cmocka_unit_test(who_gets_no_connection_in_time_is_unconnected),
-        cmocka_unit_test(a_target_that_goes_away_is_refused_to_each_one),
-        cmocka_unit_test(too_few_open_files_are_told_with_the_command_that_helps),
-        cmocka_unit_test(too_few_local_ports_are_told_with_what_helps),
-        cmocka_unit_test(work_that_makes_no_sense_is_not_started),
-        cmocka_unit_test(an_aborted_run_ends_at_once_and_keeps_what_there_is),
-        cmocka_unit_test(a_burst_that_is_aborted_before_its_barrier_asks_nobody),
-        cmocka_unit_test(a_killed_generator_is_told_and_all_its_records_are_kept),
-        cmocka_unit_test(the_others_do_not_wait_for_a_dead_generator_at_the_barrier),
-        cmocka_unit_test(generators_do_not_hear_what_a_terminal_tells_everybody),
-        cmocka_unit_test(generators_die_with_the_program),
-        cmocka_unit_test(a_run_leaves_no_descriptor_and_no_process_behind),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+TEST_GROUP(.up = start_server, .down = stop_server);

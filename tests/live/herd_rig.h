@@ -6,16 +6,13 @@
 #include "load/base/net.h"
 #include "load/herd/herd.h"
 #include "tests/support/herd_server.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RUN_LIMIT_MS = 60000 };
 

@@ -9,9 +9,8 @@ enum { CROWD = 20000, STALL_MS = 300 };
 
 /* ---- bursts ---- */
 
-static void a_burst_leaves_at_the_barrier_from_all_generators(void **state)
+TEST(a_burst_leaves_at_the_barrier_from_all_generators)
 {
-    (void)state;
     struct work work;
     struct run run;
     uint32_t by_generator[2] = {0};
@@ -37,9 +36,8 @@ static void a_burst_leaves_at_the_barrier_from_all_generators(void **state)
     run_clear(&run);
 }
 
-static void everybody_is_connected_before_anybody_asks(void **state)
+TEST(everybody_is_connected_before_anybody_asks)
 {
-    (void)state;
     struct work work;
     struct run run;
     struct herd *herd = NULL;
@@ -68,9 +66,8 @@ static void assert_rounds(const struct run *run, uint32_t count, uint32_t rounds
     }
 }
 
-static void rounds_use_the_same_connections_and_do_not_overlap(void **state)
+TEST(rounds_use_the_same_connections_and_do_not_overlap)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 200, "/ok");
@@ -85,9 +82,8 @@ static void rounds_use_the_same_connections_and_do_not_overlap(void **state)
     run_clear(&run);
 }
 
-static void rounds_begin_as_far_apart_as_told(void **state)
+TEST(rounds_begin_as_far_apart_as_told)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 20, "/ok");
@@ -103,9 +99,8 @@ static void rounds_begin_as_far_apart_as_told(void **state)
     run_clear(&run);
 }
 
-static void connections_that_the_server_closes_are_made_again_for_the_next_round(void **state)
+TEST(connections_that_the_server_closes_are_made_again_for_the_next_round)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 100, "/close");
@@ -116,9 +111,8 @@ static void connections_that_the_server_closes_are_made_again_for_the_next_round
     run_clear(&run);
 }
 
-static void connections_that_time_out_before_the_barrier_are_made_again(void **state)
+TEST(connections_that_time_out_before_the_barrier_are_made_again)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 50, "/ok");
@@ -132,9 +126,8 @@ static void connections_that_time_out_before_the_barrier_are_made_again(void **s
     run_clear(&run);
 }
 
-static void connections_follow_their_request_to_its_target(void **state)
+TEST(connections_follow_their_request_to_its_target)
 {
-    (void)state;
     struct work work;
     struct run run;
     uint32_t by_target[2] = {0};
@@ -163,9 +156,8 @@ static void start_catalogd(struct stack_catalogd *catalogd, const char *max_conn
     assert_true(stack_catalogd_start(catalogd, settings));
 }
 
-static void twenty_thousand_connections_ask_two_services_at_one_instant(void **state)
+TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
 {
-    (void)state;
     struct work work;
     struct run run;
     struct stack_catalogd one, two;
@@ -216,9 +208,8 @@ static void stall(struct stack_catalogd *catalogd, uint64_t *stop_us, uint64_t *
     stack_catalogd_resume(catalogd);
 }
 
-static void whoever_was_due_while_the_server_stood_still_is_charged_for_it(void **state)
+TEST(whoever_was_due_while_the_server_stood_still_is_charged_for_it)
 {
-    (void)state;
     enum { DURATION_MS = 4000 };
     struct work work;
     struct run run;
@@ -257,9 +248,8 @@ static void whoever_was_due_while_the_server_stood_still_is_charged_for_it(void 
 
 /* ---- rates ---- */
 
-static void requests_are_due_at_even_distances_from_the_barrier_on(void **state)
+TEST(requests_are_due_at_even_distances_from_the_barrier_on)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 700, 500, "/ok");
@@ -277,9 +267,8 @@ static void requests_are_due_at_even_distances_from_the_barrier_on(void **state)
     run_clear(&run);
 }
 
-static void random_arrivals_are_as_many_and_anywhere_in_the_run(void **state)
+TEST(random_arrivals_are_as_many_and_anywhere_in_the_run)
 {
-    (void)state;
     struct work work;
     struct run run;
     uint32_t in_tenth[10] = {0};
@@ -301,9 +290,8 @@ static void random_arrivals_are_as_many_and_anywhere_in_the_run(void **state)
     run_clear(&run);
 }
 
-static void a_rate_opens_connections_only_as_they_are_needed(void **state)
+TEST(a_rate_opens_connections_only_as_they_are_needed)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 200, 500, "/ok");
@@ -319,9 +307,8 @@ static void a_rate_opens_connections_only_as_they_are_needed(void **state)
     run_clear(&run);
 }
 
-static void a_request_may_have_a_connection_of_its_own(void **state)
+TEST(a_request_may_have_a_connection_of_its_own)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 1000, 300, "/ok");
@@ -332,9 +319,8 @@ static void a_request_may_have_a_connection_of_its_own(void **state)
     run_clear(&run);
 }
 
-static void an_idle_connection_gives_way_to_one_for_another_target(void **state)
+TEST(an_idle_connection_gives_way_to_one_for_another_target)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 10, 200, "/ok"); /* the second is due long after the first is answered */
@@ -348,9 +334,8 @@ static void an_idle_connection_gives_way_to_one_for_another_target(void **state)
     run_clear(&run);
 }
 
-static void one_connection_serves_all_who_wait_whatever_their_target(void **state)
+TEST(one_connection_serves_all_who_wait_whatever_their_target)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 100000, 1, "/ok");
@@ -364,9 +349,8 @@ static void one_connection_serves_all_who_wait_whatever_their_target(void **stat
     run_clear(&run);
 }
 
-static void who_cannot_leave_within_the_limit_is_unsent(void **state)
+TEST(who_cannot_leave_within_the_limit_is_unsent)
 {
-    (void)state;
     struct work work;
     struct run run;
     rate_of(&work, 1000000, 1, "/hang"); /* all at once, and there is one connection */
@@ -388,9 +372,8 @@ static void who_cannot_leave_within_the_limit_is_unsent(void **state)
 
 /* ---- what is sent and what is recorded ---- */
 
-static void a_request_says_what_it_was_told_to(void **state)
+TEST(a_request_says_what_it_was_told_to)
 {
-    (void)state;
     struct work work;
     struct run run;
     char expected[256];
@@ -427,9 +410,8 @@ static const struct expected_outcome expected_outcomes[] = {
     {"/hang", RECORD_TIMEOUT, 0, 0},
 };
 
-static void everything_that_can_become_of_a_request_has_its_outcome(void **state)
+TEST(everything_that_can_become_of_a_request_has_its_outcome)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof expected_outcomes / sizeof *expected_outcomes; i++) {
         const struct expected_outcome *expected = &expected_outcomes[i];
         struct work work;
@@ -451,9 +433,8 @@ static void everything_that_can_become_of_a_request_has_its_outcome(void **state
     }
 }
 
-static void keys_versions_and_caches_stand_in_the_records(void **state)
+TEST(keys_versions_and_caches_stand_in_the_records)
 {
-    (void)state;
     const enum record_cache caches[] = {RECORD_CACHE_HIT, RECORD_CACHE_MISS, RECORD_CACHE_COLLAPSED};
     struct work work;
     struct run run;
@@ -476,9 +457,8 @@ static void keys_versions_and_caches_stand_in_the_records(void **state)
     run_clear(&run);
 }
 
-static void as_many_hang_up_as_were_told_to(void **state)
+TEST(as_many_hang_up_as_were_told_to)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 200, "/hang");
@@ -497,9 +477,8 @@ static void as_many_hang_up_as_were_told_to(void **state)
     run_clear(&run);
 }
 
-static void a_round_is_over_with_the_last_of_its_limits(void **state)
+TEST(a_round_is_over_with_the_last_of_its_limits)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 20, "/hang");
@@ -511,9 +490,8 @@ static void a_round_is_over_with_the_last_of_its_limits(void **state)
     run_clear(&run);
 }
 
-static void connections_come_from_several_addresses_in_turn(void **state)
+TEST(connections_come_from_several_addresses_in_turn)
 {
-    (void)state;
     struct work work;
     struct run run;
     burst_of(&work, 100, "/ok");
@@ -525,31 +503,4 @@ static void connections_come_from_several_addresses_in_turn(void **state)
     run_clear(&run);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_burst_leaves_at_the_barrier_from_all_generators),
-        cmocka_unit_test(everybody_is_connected_before_anybody_asks),
-        cmocka_unit_test(rounds_use_the_same_connections_and_do_not_overlap),
-        cmocka_unit_test(rounds_begin_as_far_apart_as_told),
-        cmocka_unit_test(connections_that_the_server_closes_are_made_again_for_the_next_round),
-        cmocka_unit_test(connections_that_time_out_before_the_barrier_are_made_again),
-        cmocka_unit_test(connections_follow_their_request_to_its_target),
-        cmocka_unit_test(twenty_thousand_connections_ask_two_services_at_one_instant),
-        cmocka_unit_test(whoever_was_due_while_the_server_stood_still_is_charged_for_it),
-        cmocka_unit_test(requests_are_due_at_even_distances_from_the_barrier_on),
-        cmocka_unit_test(random_arrivals_are_as_many_and_anywhere_in_the_run),
-        cmocka_unit_test(a_rate_opens_connections_only_as_they_are_needed),
-        cmocka_unit_test(a_request_may_have_a_connection_of_its_own),
-        cmocka_unit_test(an_idle_connection_gives_way_to_one_for_another_target),
-        cmocka_unit_test(one_connection_serves_all_who_wait_whatever_their_target),
-        cmocka_unit_test(who_cannot_leave_within_the_limit_is_unsent),
-        cmocka_unit_test(a_request_says_what_it_was_told_to),
-        cmocka_unit_test(everything_that_can_become_of_a_request_has_its_outcome),
-        cmocka_unit_test(keys_versions_and_caches_stand_in_the_records),
-        cmocka_unit_test(as_many_hang_up_as_were_told_to),
-        cmocka_unit_test(a_round_is_over_with_the_last_of_its_limits),
-        cmocka_unit_test(connections_come_from_several_addresses_in_turn),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+TEST_GROUP(.up = start_server, .down = stop_server);

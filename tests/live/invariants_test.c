@@ -3,10 +3,9 @@
  * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, others'
  * events at the worst moment. tests/README.md lists them all and the test that holds each.
  */
-#include "guard/script.h"
+#include "guard/wire/scripts.h"
 #include "guard_rig.h"
 #include "load/stack/proxy.h"
-#include "tests/support/relay.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -98,12 +97,11 @@ static void clocked_fleet(struct fleet *fleet, struct clocked *clocked)
     fleet_open(fleet, 2);
 }
 
-static void a_redis_clock_set_back_lengthens_no_wait_and_no_value(void **state)
+TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
 {
     struct clocked clocked;
     struct fleet fleet;
     struct ask asks[2];
-    (void)state;
     clocked_fleet(&fleet, &clocked);
     expect_row(&fleet, 0, "k", "k v1");
     freeReplyObject(
@@ -129,14 +127,13 @@ static void a_redis_clock_set_back_lengthens_no_wait_and_no_value(void **state)
     clocked_stop(&clocked);
 }
 
-static void a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds(void **state)
+TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
 {
     enum { WORKERS = 2 };
     static struct ask asks[2 * CLOCK_KEYS];
     struct clocked clocked;
     struct fleet fleet;
     char key[16], row[24];
-    (void)state;
     clocked_start(&clocked);
     fleet_init(&fleet);
     fleet.config.redis_url = clocked.redis.url;
@@ -171,12 +168,11 @@ static void a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds(void **
 
 /* ---- hearing of others ---- */
 
-static void who_may_not_subscribe_polls_and_is_served(void **state)
+TEST(who_may_not_subscribe_polls_and_is_served)
 {
     struct fleet fleet;
     struct ask holder, waiter;
     char url[96];
-    (void)state;
     redis_do(&rig_redis, "ACL SETUSER deaf on >x allkeys allchannels +@all");
     fleet_init(&fleet);
     snprintf(url, sizeof url, "redis://deaf:x@127.0.0.1:%u/0", (unsigned)rig_redis.port);
@@ -206,37 +202,35 @@ static void who_may_not_subscribe_polls_and_is_served(void **state)
     redis_do(&rig_redis, "ACL DELUSER deaf");
 }
 
-static void a_subscription_is_up_only_once_redis_has_confirmed_it(void **state)
+TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
 {
     struct fleet fleet;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     char url[64];
-    (void)state;
-    assert_true(relay_open(rig_redis.port, &relay));
-    relay_hold(relay, RELAY_HOLD_REPLIES, "SUBSCRIBE");
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_FREEZE_REPLIES);
     fleet_init(&fleet);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
     fleet_add(&fleet);
-    assert_true(relay_wait_held(relay, 1, RIG_LIMIT_MS));
+    assert_true(proxy_wait_marked(proxy, 0, 1, RIG_LIMIT_MS));
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_UP);
     assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
     expect_row(&fleet, 0, "k", "k v1");
     assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    relay_pass(relay);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(is_up(fleet.guards[0]));
     fleet_close(&fleet);
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 /* No failure lease here: the lease is simply given back, and everybody hears of it at once. */
-static void all_wake_when_a_lease_is_given_back_and_one_takes_it(void **state)
+TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it)
 {
     enum { EACH = 5 };
     struct ask holder, asks[3 * EACH];
     struct fleet fleet;
     uint64_t acquired = 0;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
     fleet_open(&fleet, 4);
@@ -320,12 +314,11 @@ static void live_through_everything(struct fleet *fleet)
     WAIT_UNTIL(FLEET_SUM(fleet, loads_running) == 0 && FLEET_SUM(fleet, flights) == 0);
 }
 
-static void nothing_is_written_but_by_the_scripts(void **state)
+TEST(nothing_is_written_but_by_the_scripts)
 {
     char digests[SCRIPT_COUNT][48], command[32], argument[64];
     struct fleet fleet;
     size_t written = 0;
-    (void)state;
     for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
         redisReply *digest = stack_redis_command(&rig_redis, "SCRIPT LOAD %s", script_source((enum script)i));
         snprintf(digests[i], sizeof digests[i], "%s", digest->str);
@@ -356,12 +349,11 @@ static void nothing_is_written_but_by_the_scripts(void **state)
     assert_true(written >= 8); /* four leases and more, three values, one failure */
 }
 
-static void the_stale_time_is_not_shortened_by_jitter(void **state)
+TEST(the_stale_time_is_not_shortened_by_jitter)
 {
     enum { FRESH_MS = 10000, STALE_MS = 50000, KEYS = 20 };
     struct fleet fleet;
     char key[16], row[24];
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.fresh_ms = FRESH_MS;
     fleet.policy.stale_ms = STALE_MS;
@@ -383,34 +375,33 @@ static void the_stale_time_is_not_shortened_by_jitter(void **state)
 
 /* ---- invalidating ---- */
 
-static void an_invalidation_whose_reply_is_lost_is_repeated_without_harm(void **state)
+TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm)
 {
     struct fleet fleet;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     char url[64];
     struct guard_invalidated result;
-    (void)state;
-    assert_true(relay_open(rig_redis.port, &relay));
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
     fleet_init(&fleet);
     fleet.config.redis_limit_ms = 1000;
     fleet_add(&fleet);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
     fleet_open(&fleet, 2);
     expect_row(&fleet, 0, "k", "k v1");
     fleet.source.version = 2;
-    relay_hold(relay, RELAY_HOLD_REPLIES, "i - k");
+    proxy_mark(proxy, 0, "i - k", PROXY_FREEZE_REPLIES);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 3500, &result), GUARD_UNKNOWN);
     assert_false(is_cached(&fleet, "k")); /* it ran */
     expect_row(&fleet, 0, "k", "k v2");
     fleet.source.version = 3;
-    relay_pass(relay);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 10000, &result), GUARD_OK);
     assert_true(result.value_dropped);
     expect_row(&fleet, 1, "k", "k v3");
     assert_true(stats_of(fleet.guards[1]).redis_timeouts > 0);
     fleet_close(&fleet);
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
 struct restless {
@@ -431,13 +422,12 @@ static void load_and_invalidate(struct guard_load *load, void *context)
     guard_load_done(load, row, (size_t)bytes, NULL);
 }
 
-static void a_key_that_is_invalidated_during_every_load_is_answered_after_few(void **state)
+TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few)
 {
     enum { EACH = 10, ROUNDS = 3, LOADS_EACH = ROUNDS + 1 };
     struct fleet fleet;
     struct restless restless = {.fleet = &fleet};
     struct ask asks[2 * EACH];
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.loader = load_and_invalidate;
     fleet.policy.context = &restless;
@@ -495,7 +485,7 @@ static bool miss_closes_the_breaker(struct fleet *fleet)
 
 /* Replies come half a limit too late, again and again, while every key has an answer of its own. The key that
  * stands in every entry would give a shifted reply away: it would be counted as rejected. */
-static void a_reply_beyond_its_limit_never_reaches_a_later_caller(void **state)
+TEST(a_reply_beyond_its_limit_never_reaches_a_later_caller)
 {
     enum { LIMIT_MS = 100, ROUNDS = 6, KEYS = 100 };
     static struct ask asks[KEYS];
@@ -503,7 +493,6 @@ static void a_reply_beyond_its_limit_never_reaches_a_later_caller(void **state)
     struct proxy *proxy = NULL;
     size_t route = 0;
     char url[64];
-    (void)state;
     assert_true(proxy_open(1, &proxy));
     assert_true(proxy_add(proxy, rig_redis.port, &route));
     fleet_init(&fleet);
@@ -547,14 +536,13 @@ static int open_black_hole(uint16_t *port, int fillers[3])
     return fd;
 }
 
-static void a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit(void **state)
+TEST(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit)
 {
     enum { CONNECT_MS = 200 };
     struct fleet fleet;
     uint16_t port = 0;
     int fillers[3];
     char url[64];
-    (void)state;
     int hole = open_black_hole(&port, fillers);
     fleet_init(&fleet);
     fleet.config.connect_limit_ms = CONNECT_MS;
@@ -625,28 +613,10 @@ static void expect_no_hang(size_t guards, unsigned together)
     fleet_close(&fleet);
 }
 
-static void loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get(void **state)
+TEST(loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get)
 {
-    (void)state;
     expect_no_hang(1, 1); /* a asks for b, whose load asks for a */
     expect_no_hang(2, 2); /* a here and b there, each asking for the other */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_redis_clock_set_back_lengthens_no_wait_and_no_value),
-        cmocka_unit_test(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds),
-        cmocka_unit_test(who_may_not_subscribe_polls_and_is_served),
-        cmocka_unit_test(a_subscription_is_up_only_once_redis_has_confirmed_it),
-        cmocka_unit_test(all_wake_when_a_lease_is_given_back_and_one_takes_it),
-        cmocka_unit_test(nothing_is_written_but_by_the_scripts),
-        cmocka_unit_test(the_stale_time_is_not_shortened_by_jitter),
-        cmocka_unit_test(an_invalidation_whose_reply_is_lost_is_repeated_without_harm),
-        cmocka_unit_test(a_key_that_is_invalidated_during_every_load_is_answered_after_few),
-        cmocka_unit_test(a_reply_beyond_its_limit_never_reaches_a_later_caller),
-        cmocka_unit_test(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit),
-        cmocka_unit_test(loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -2,22 +2,22 @@
 /*
  * join_test.c - who joins a flight late gets nothing that was under way before he came.
  *
- * Process 0 writes: it invalidates k, after which the row is v2. Process 1 has read v1 by then, and a relay holds
+ * Process 0 writes: it invalidates k, after which the row is v2. Process 1 has read v1 by then, and a proxy holds
  * back what it is about to hear of it. Between the two a caller comes on a loop of its own, whose connection is
- * not held, and joins the flight of process 1. Then the relay lets go. The early caller may be given v1; the late
+ * not held, and joins the flight of process 1. Then the proxy lets go. The early caller may be given v1; the late
  * one began after the invalidation returned and must be given v2.
  *
  * The same scene shows what becomes of leases, tokens and places when a reply is late, lost or no longer wanted.
  */
 #include "guard_rig.h"
-#include "tests/support/relay.h"
+#include "load/stack/proxy.h"
 #include <uv.h>
 
 enum { WRITER, READER, PROCESSES };
 
 struct scene {
     struct fleet fleet;
-    struct relay *relay; /* before the reader's Redis */
+    struct proxy *proxy; /* before the reader's Redis */
     char url[64];
     struct ask early, late;
     uv_loop_t loop; /* the late caller's; it turns while we wait */
@@ -36,8 +36,8 @@ static void scene_open(struct scene *scene, uint32_t stale_ms, uint32_t redis_li
 {
     struct fleet *fleet = &scene->fleet;
     memset(scene, 0, sizeof *scene);
-    assert_true(relay_open(rig_redis.port, &scene->relay));
-    snprintf(scene->url, sizeof scene->url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(scene->relay));
+    assert_true(proxy_open_to(rig_redis.port, &scene->proxy));
+    snprintf(scene->url, sizeof scene->url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(scene->proxy, 0));
     fleet_init(fleet);
     fleet->config.redis_limit_ms = redis_limit_ms;
     fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
@@ -80,7 +80,7 @@ static void scene_close(struct scene *scene)
     assert_int_equal(uv_run(&scene->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(uv_loop_close(&scene->loop), 0);
     fleet_close(&scene->fleet);
-    relay_close(&scene->relay);
+    proxy_close(&scene->proxy);
 }
 
 static void command(struct scene *scene, const char *format)
@@ -88,14 +88,14 @@ static void command(struct scene *scene, const char *format)
     freeReplyObject(stack_redis_command(&rig_redis, format, scene->fleet.name_space));
 }
 
-static void hold(struct scene *scene, enum relay_mode mode, const char *text)
+static void hold(struct scene *scene, enum proxy_fault fault, const char *text)
 {
-    relay_hold(scene->relay, mode, text);
+    proxy_mark(scene->proxy, 0, text, fault);
 }
 
 static void wait_held(struct scene *scene)
 {
-    assert_true(relay_wait_held(scene->relay, 1, RIG_LIMIT_MS));
+    assert_true(proxy_wait_marked(scene->proxy, 0, 1, RIG_LIMIT_MS));
 }
 
 static void change_row(struct scene *scene)
@@ -147,12 +147,12 @@ static void start_load(struct scene *scene)
 /* The early caller's lookup finds v1, but its reply is held until the row has changed and the late caller is there. */
 static void change_row_during_lookup(struct scene *scene)
 {
-    hold(scene, RELAY_HOLD_REPLIES, "EVAL");
+    hold(scene, PROXY_FREEZE_REPLIES, "EVAL");
     ask_start(&scene->fleet, READER, &scene->early, "k");
     wait_held(scene);
     change_row(scene);
     join_late(scene, 1);
-    relay_pass(scene->relay);
+    proxy_set(scene->proxy, 0, PROXY_NONE, 0);
 }
 
 /* A stale value is there. */
@@ -164,10 +164,9 @@ static void scene_open_stale(struct scene *scene)
 }
 
 /* The value has lost its TTL, so the reader does not judge it but asks the script. */
-static void a_lookup_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_lookup_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     expect_row(&scene.fleet, WRITER, "k", "k v1");
     command(&scene, "PERSIST csg1:{%s:k}:v");
@@ -177,10 +176,9 @@ static void a_lookup_answers_only_who_joined_before_it_was_sent(void **state)
     scene_close(&scene);
 }
 
-static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_stale_lookup_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
-    (void)state;
     scene_open_stale(&scene);
     change_row_during_lookup(&scene);
     expect_early_row(&scene, "k v1");
@@ -189,10 +187,9 @@ static void a_stale_lookup_answers_only_who_joined_before_it_was_sent(void **sta
 }
 
 /* It is held for the early caller, whose soft limit passes meanwhile. */
-static void a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent(void **state)
+TEST(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent)
 {
     struct scene scene;
-    (void)state;
     soft_ms = 1;
     scene_open_stale(&scene);
     soft_ms = 0;
@@ -202,11 +199,10 @@ static void a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sen
     scene_close(&scene);
 }
 
-static void a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
     struct ask first;
-    (void)state;
     scene_open_stale(&scene);
     source_shut(&scene.fleet.source);
     ask_start(&scene.fleet, READER, &first, "k");
@@ -219,10 +215,9 @@ static void a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent
     scene_close(&scene);
 }
 
-static void a_load_that_lost_its_lease_answers_only_who_joined_before_its_query(void **state)
+TEST(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     atomic_store(&scene.fleet.source.stubborn, true);
     start_load(&scene);
@@ -235,10 +230,9 @@ static void a_load_that_lost_its_lease_answers_only_who_joined_before_its_query(
     scene_close(&scene);
 }
 
-static void a_fill_that_is_rejected_answers_only_who_joined_before_its_query(void **state)
+TEST(a_fill_that_is_rejected_answers_only_who_joined_before_its_query)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     change_row_unheard(&scene);
@@ -251,37 +245,35 @@ static void a_fill_that_is_rejected_answers_only_who_joined_before_its_query(voi
 }
 
 /* What is held stays so, on the connection that is given up at the limit; the next one is free. */
-static void a_fill_without_reply_answers_only_who_joined_before_its_query(void **state)
+TEST(a_fill_without_reply_answers_only_who_joined_before_its_query)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, LIMIT_MS);
     start_load(&scene);
     change_row_unheard(&scene);
     join_late(&scene, 1);
-    hold(&scene, RELAY_HOLD_REPLIES, " csg1 v "); /* only a fill carries an envelope */
+    hold(&scene, PROXY_FREEZE_REPLIES, " csg1 v "); /* only a fill carries an envelope */
     source_open(&scene.fleet.source);
     wait_held(&scene);
-    hold(&scene, RELAY_HOLD_REPLIES, "nothing of this kind");
+    hold(&scene, PROXY_FREEZE_REPLIES, "nothing of this kind");
     expect_early_row(&scene, "k v1");
     expect_late_row(&scene, "k v2");
     assert_int_equal(stats_of(scene.fleet.guards[READER]).fill_unknown, 1);
     scene_close(&scene);
 }
 
-static void a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent(void **state)
+TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
-    hold(&scene, RELAY_HOLD_REPLIES, " csg1 v ");
+    hold(&scene, PROXY_FREEZE_REPLIES, " csg1 v ");
     source_open(&scene.fleet.source);
     wait_held(&scene);
     WAIT_UNTIL(is_cached(&scene.fleet, "k"));
     change_row(&scene);
     join_late(&scene, 1);
-    relay_pass(scene.relay);
+    proxy_set(scene.proxy, 0, PROXY_NONE, 0);
     expect_early_row(&scene, "k v1");
     expect_late_row(&scene, "k v2");
     scene_close(&scene);
@@ -297,11 +289,10 @@ static void read_lease(struct scene *scene, const char *format, char uuid[37])
     freeReplyObject(reply);
 }
 
-static void every_attempt_has_a_token_of_its_own(void **state)
+TEST(every_attempt_has_a_token_of_its_own)
 {
     struct scene scene;
     char first[37], second[37];
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     read_lease(&scene, "GET csg1:{%s:k}:l", first);
@@ -317,19 +308,18 @@ static void every_attempt_has_a_token_of_its_own(void **state)
 }
 
 /* Sent twice, a token could arrive twice: the second time after an invalidation has voided it. */
-static void a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply(void **state)
+TEST(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply)
 {
     struct scene scene;
     char first[37], second[37];
-    (void)state;
     scene_open(&scene, 0, LIMIT_MS);
     source_shut(&scene.fleet.source);
-    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    hold(&scene, PROXY_FREEZE_REPLIES, "EVAL");
     ask_start(&scene.fleet, READER, &scene.early, "k");
     wait_held(&scene);
     WAIT_UNTIL(is_leased(&scene.fleet, "k"));
     read_lease(&scene, "GET csg1:{%s:k}:l", first);
-    hold(&scene, RELAY_HOLD_REPLIES, "nothing of this kind");
+    hold(&scene, PROXY_FREEZE_REPLIES, "nothing of this kind");
     WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 1);
     read_lease(&scene, "GET csg1:{%s:k}:l", second);
     assert_string_not_equal(first, second);
@@ -340,28 +330,26 @@ static void a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_r
     scene_close(&scene);
 }
 
-static void a_lease_that_comes_when_nobody_waits_any_more_is_given_back(void **state)
+TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
-    hold(&scene, RELAY_HOLD_REPLIES, "EVAL");
+    hold(&scene, PROXY_FREEZE_REPLIES, "EVAL");
     ask_start(&scene.fleet, READER, &scene.early, "k");
     wait_held(&scene);
     WAIT_UNTIL(is_leased(&scene.fleet, "k"));
     guard_cancel(scene.fleet.guards[READER], scene.early.ticket);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_CANCELLED);
-    relay_pass(scene.relay);
+    proxy_set(scene.proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(!is_leased(&scene.fleet, "k"));
     assert_int_equal(atomic_load(&scene.fleet.source.begun), 0);
     scene_close(&scene);
 }
 
-static void a_look_beside_the_refresh_leaves_its_lease_alone(void **state)
+TEST(a_look_beside_the_refresh_leaves_its_lease_alone)
 {
     struct scene scene;
-    (void)state;
     scene_open_stale(&scene);
     source_shut(&scene.fleet.source);
     expect_row(&scene.fleet, READER, "k", "k v1");
@@ -373,10 +361,9 @@ static void a_look_beside_the_refresh_leaves_its_lease_alone(void **state)
     scene_close(&scene);
 }
 
-static void a_load_that_lost_its_lease_is_cancelled_at_once(void **state)
+TEST(a_load_that_lost_its_lease_is_cancelled_at_once)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     start_load(&scene);
     change_row(&scene);
@@ -386,13 +373,12 @@ static void a_load_that_lost_its_lease_is_cancelled_at_once(void **state)
     scene_close(&scene);
 }
 
-static void who_waits_behind_a_fill_is_answered_when_the_guard_closes(void **state)
+TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, LIMIT_MS);
     start_load(&scene);
-    hold(&scene, RELAY_HOLD_REPLIES, " csg1 v ");
+    hold(&scene, PROXY_FREEZE_REPLIES, " csg1 v ");
     source_open(&scene.fleet.source);
     wait_held(&scene);
     detach(&scene);
@@ -402,10 +388,9 @@ static void who_waits_behind_a_fill_is_answered_when_the_guard_closes(void **sta
     scene_close(&scene);
 }
 
-static void who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again(void **state)
+TEST(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again)
 {
     struct scene scene;
-    (void)state;
     scene_open(&scene, 0, PATIENT_MS);
     scene.fleet.source.verdict = SOURCE_FAIL;
     start_load(&scene);
@@ -420,12 +405,11 @@ static void who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing
     scene_close(&scene);
 }
 
-static void every_load_gives_its_place_back(void **state)
+TEST(every_load_gives_its_place_back)
 {
     enum { PLACES = 2, LOADS = 3 * PLACES };
     struct fleet fleet;
     char key[16], row[24];
-    (void)state;
     fleet_init(&fleet);
     fleet.config.load_workers = fleet.config.load_queue = PLACES / 2;
     fleet_open(&fleet, 1);
@@ -437,25 +421,4 @@ static void every_load_gives_its_place_back(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lookup_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(a_stale_lookup_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent),
-        cmocka_unit_test(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query),
-        cmocka_unit_test(a_fill_that_is_rejected_answers_only_who_joined_before_its_query),
-        cmocka_unit_test(a_fill_without_reply_answers_only_who_joined_before_its_query),
-        cmocka_unit_test(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent),
-        cmocka_unit_test(every_attempt_has_a_token_of_its_own),
-        cmocka_unit_test(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply),
-        cmocka_unit_test(a_lease_that_comes_when_nobody_waits_any_more_is_given_back),
-        cmocka_unit_test(a_look_beside_the_refresh_leaves_its_lease_alone),
-        cmocka_unit_test(a_load_that_lost_its_lease_is_cancelled_at_once),
-        cmocka_unit_test(who_waits_behind_a_fill_is_answered_when_the_guard_closes),
-        cmocka_unit_test(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again),
-        cmocka_unit_test(every_load_gives_its_place_back),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

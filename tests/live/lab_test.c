@@ -13,11 +13,8 @@
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +23,6 @@
 #include <netinet/in.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LIMIT_MS = 20000, LEASE_S = 1 };
 
@@ -91,18 +86,16 @@ static struct cell run_ours(const char *failure)
 
 /* ---- each breaks where it is said to ---- */
 
-static void without_a_lock_every_process_loads(void **state)
+TEST(without_a_lock_every_process_loads)
 {
-    (void)state;
     struct cell cell = run("none", "calm");
     assert_int_equal(cell.load_count, cell.worker_count);
     assert_int_equal(cell.holders_peak, cell.worker_count);
     assert_int_equal(cell.answered, cell.worker_count);
 }
 
-static void a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever(void **state)
+TEST(a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever)
 {
-    (void)state;
     struct cell cell = run("setnx-expire", "gap");
     assert_true(cell.is_for_ever);
     assert_int_equal(cell.lock_pttl_ms, -1);
@@ -110,44 +103,39 @@ static void a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever(
     assert_string_equal(cell.verdict, "stuck");
 }
 
-static void a_constant_value_lets_a_late_holder_delete_the_next_ones_lock(void **state)
+TEST(a_constant_value_lets_a_late_holder_delete_the_next_ones_lock)
 {
-    (void)state;
     struct cell cell = run("set-nx-ex", "slow");
     assert_true(cell.wrong_deletions >= 1); /* a waiter that looked too early may add to it */
     assert_true(cell.load_count >= 2);
     assert_true(cell.holders_peak >= 2);
 }
 
-static void a_comparison_in_the_client_is_torn_from_its_deletion(void **state)
+TEST(a_comparison_in_the_client_is_torn_from_its_deletion)
 {
-    (void)state;
     struct cell cell = run("uuid-get-del", "late-release");
     assert_true(cell.wrong_deletions >= 1);
     assert_true(cell.load_count >= 3);
 }
 
-static void without_renewal_two_hold_the_lock_though_nobody_deletes_anothers(void **state)
+TEST(without_renewal_two_hold_the_lock_though_nobody_deletes_anothers)
 {
-    (void)state;
     struct cell cell = run("uuid-lua", "slow");
     assert_int_equal(cell.wrong_deletions, 0);
     assert_true(cell.load_count >= 2);
     assert_int_equal(cell.holders_peak, 2);
 }
 
-static void a_renewed_lock_still_stores_what_was_invalidated(void **state)
+TEST(a_renewed_lock_still_stores_what_was_invalidated)
 {
-    (void)state;
     struct cell cell = run("redisson", "changed");
     assert_true(cell.is_stale);
     assert_true(cell.is_stale_answer);
     assert_int_equal(cell.wrong_deletions, 0);
 }
 
-static void a_scheme_without_the_moment_is_not_judged_by_it(void **state)
+TEST(a_scheme_without_the_moment_is_not_judged_by_it)
 {
-    (void)state;
     struct cell cell = run("set-nx-ex", "gap");
     assert_int_equal(cell.state, CELL_NO_MOMENT);
     assert_string_equal(cell.verdict, "-");
@@ -155,9 +143,8 @@ static void a_scheme_without_the_moment_is_not_judged_by_it(void **state)
 
 /* ---- ours ---- */
 
-static void ours_loads_once_for_a_herd_and_wakes_it_at_once(void **state)
+TEST(ours_loads_once_for_a_herd_and_wakes_it_at_once)
 {
-    (void)state;
     struct cell cell = run_ours("calm");
     assert_int_equal(cell.load_count, 1);
     assert_int_equal(cell.holders_peak, 1);
@@ -165,27 +152,24 @@ static void ours_loads_once_for_a_herd_and_wakes_it_at_once(void **state)
     assert_true(cell.calls < cell.polling);
 }
 
-static void ours_stores_nothing_that_was_invalidated(void **state)
+TEST(ours_stores_nothing_that_was_invalidated)
 {
-    (void)state;
     struct cell cell = run_ours("changed");
     assert_false(cell.is_stale);
     assert_int_equal(cell.load_count, 2);
     assert_int_equal(cell.holders_peak, 1); /* one after the other */
 }
 
-static void ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease(void **state)
+TEST(ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease)
 {
-    (void)state;
     struct cell cell = run_ours("late-fill");
     assert_false(cell.is_stale);
     assert_false(cell.is_stale_answer);
     assert_false(cell.is_until_resumed);
 }
 
-static void ours_keeps_its_promise_when_redis_comes_back_empty(void **state)
+TEST(ours_keeps_its_promise_when_redis_comes_back_empty)
 {
-    (void)state;
     struct cell cell = run_ours("restart");
     assert_int_equal(cell.wrong_deletions, 0);
     assert_int_equal(cell.answered, cell.asked);
@@ -226,9 +210,8 @@ static void say_and_hold(struct fleet *fleet, const struct speaker *speaker, con
         (struct fleet_note){.worker = speaker->worker, .note = {.kind = NOTE_HELD, .at_us = net_now_us()}};
 }
 
-static void only_the_deletion_of_a_living_lock_of_another_is_wrong(void **state)
+TEST(only_the_deletion_of_a_living_lock_of_another_is_wrong)
 {
-    (void)state;
     static struct fleet fleet;
     static struct monitor monitor;
     struct speaker a = speaker_open(&fleet, 0), b = speaker_open(&fleet, 1);
@@ -253,9 +236,8 @@ static void only_the_deletion_of_a_living_lock_of_another_is_wrong(void **state)
 
 /* ---- the verdict ---- */
 
-static void the_verdict_is_the_worst_of_what_was_measured(void **state)
+TEST(the_verdict_is_the_worst_of_what_was_measured)
 {
-    (void)state;
     const struct cell_demand demand = {.needed_loads = 1, .our_wait_leases = 1, .our_wait_ms = 100};
     char why[64];
     struct cell cell = {.state = CELL_MEASURED, .lease_ms = 1000, .asked = 4, .answered = 4, .load_count = 1};
@@ -308,9 +290,8 @@ static int run_program(const char *argument, char *output, size_t output_bytes)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void the_program_names_what_it_has_and_what_it_does_not_know(void **state)
+TEST(the_program_names_what_it_has_and_what_it_does_not_know)
 {
-    (void)state;
     char output[4096];
     assert_int_equal(run_program("--list", output, sizeof output), 0);
     for (size_t i = 0; schemes[i] != NULL; i++)
@@ -323,25 +304,10 @@ static void the_program_names_what_it_has_and_what_it_does_not_know(void **state
     assert_non_null(strstr(output, "--json wants a value"));
 }
 
+TEST_GROUP(.up = start_servers, .down = stop_servers);
+
 int main(int argc, char **argv)
 {
-    if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
-        return worker_main(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_verdict_is_the_worst_of_what_was_measured),
-        cmocka_unit_test(only_the_deletion_of_a_living_lock_of_another_is_wrong),
-        cmocka_unit_test(without_a_lock_every_process_loads),
-        cmocka_unit_test(a_holder_that_dies_between_setnx_and_expire_blocks_the_key_for_ever),
-        cmocka_unit_test(a_constant_value_lets_a_late_holder_delete_the_next_ones_lock),
-        cmocka_unit_test(a_comparison_in_the_client_is_torn_from_its_deletion),
-        cmocka_unit_test(without_renewal_two_hold_the_lock_though_nobody_deletes_anothers),
-        cmocka_unit_test(a_renewed_lock_still_stores_what_was_invalidated),
-        cmocka_unit_test(a_scheme_without_the_moment_is_not_judged_by_it),
-        cmocka_unit_test(ours_loads_once_for_a_herd_and_wakes_it_at_once),
-        cmocka_unit_test(ours_stores_nothing_that_was_invalidated),
-        cmocka_unit_test(ours_refuses_the_fill_of_a_holder_that_was_paused_past_its_lease),
-        cmocka_unit_test(ours_keeps_its_promise_when_redis_comes_back_empty),
-        cmocka_unit_test(the_program_names_what_it_has_and_what_it_does_not_know),
-    };
-    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+    const bool is_worker = argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0;
+    return is_worker ? worker_main(argv) : test_main(argc, argv);
 }

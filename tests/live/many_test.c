@@ -192,13 +192,12 @@ static bool cold_and_warm(struct fleet *fleet, const struct keys *keys)
     return cold && warm;
 }
 
-static void fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one(void **state)
+TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
 {
     enum { TRIES = 20 };
     struct fleet fleet;
     struct keys keys;
     bool exact = false;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     WAIT_UNTIL(expect_row(&fleet, 0, "first", "first v1").status == GUARD_OK); /* its scripts are loaded */
@@ -212,11 +211,10 @@ static void fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_ar
     fleet_close(&fleet);
 }
 
-static void a_batch_is_no_larger_than_its_policy_says(void **state)
+TEST(a_batch_is_no_larger_than_its_policy_says)
 {
     struct fleet fleet;
     struct keys keys;
-    (void)state;
     many_init(&fleet);
     fleet.policy.batch_max = 8;
     fleet_open(&fleet, 1);
@@ -228,12 +226,11 @@ static void a_batch_is_no_larger_than_its_policy_says(void **state)
     fleet_close(&fleet);
 }
 
-static void a_batch_counts_as_one_of_the_workers(void **state)
+TEST(a_batch_counts_as_one_of_the_workers)
 {
     struct fleet fleet;
     struct keys keys[3];
     struct many_ask asks[3];
-    (void)state;
     many_init(&fleet);
     fleet.config.load_workers = 2;
     fleet_open(&fleet, 1);
@@ -259,7 +256,7 @@ static void a_batch_counts_as_one_of_the_workers(void **state)
 }
 
 /* Three places of either kind, and two workers: as many batches, and as many single loads. */
-static void batches_and_single_gets_have_places_of_their_own(void **state)
+TEST(batches_and_single_gets_have_places_of_their_own)
 {
     enum { PLACES = 3, SET = 60 };
     struct fleet fleet;
@@ -268,7 +265,6 @@ static void batches_and_single_gets_have_places_of_their_own(void **state)
     struct ask singles[PLACES + 1];
     static const char *const names[] = {"s0", "s1", "s2", "s3"};
     static const char *const rows[] = {"s0 v1", "s1 v1", "s2 v1"};
-    (void)state;
     many_init(&fleet);
     fleet.policy.batch_max = SET;
     fleet.config.load_workers = 2;
@@ -300,11 +296,10 @@ static void batches_and_single_gets_have_places_of_their_own(void **state)
     fleet_close(&fleet);
 }
 
-static void without_a_batch_loader_every_key_is_loaded_by_itself(void **state)
+TEST(without_a_batch_loader_every_key_is_loaded_by_itself)
 {
     struct fleet fleet;
     struct keys keys;
-    (void)state;
     many_init(&fleet);
     fleet.policy.batch_loader = NULL;
     fleet_open(&fleet, 1);
@@ -315,10 +310,9 @@ static void without_a_batch_loader_every_key_is_loaded_by_itself(void **state)
     fleet_close(&fleet);
 }
 
-static void a_single_get_is_never_held_for_a_batch(void **state)
+TEST(a_single_get_is_never_held_for_a_batch)
 {
     struct fleet fleet;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     expect_row(&fleet, 0, "alone", "alone v1");
@@ -326,11 +320,10 @@ static void a_single_get_is_never_held_for_a_batch(void **state)
     fleet_close(&fleet);
 }
 
-static void without_redis_many_keys_are_one_batch_too(void **state)
+TEST(without_redis_many_keys_are_one_batch_too)
 {
     struct fleet fleet;
     struct keys keys;
-    (void)state;
     many_init(&fleet);
     fleet.config.redis_url = "redis://127.0.0.1:1/0";
     fleet.config.redis_limit_ms = 1000; /* is waited for twice */
@@ -345,12 +338,11 @@ static void without_redis_many_keys_are_one_batch_too(void **state)
 
 /* ---- outcomes by key ---- */
 
-static void every_key_has_an_outcome_of_its_own(void **state)
+TEST(every_key_has_an_outcome_of_its_own)
 {
     struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
-    (void)state;
     many_init(&fleet);
     batch.absent = "key:1";
     batch.broken = "key:3";
@@ -371,11 +363,10 @@ static void every_key_has_an_outcome_of_its_own(void **state)
     fleet_close(&fleet);
 }
 
-static void a_key_may_be_asked_for_twice_and_is_loaded_once(void **state)
+TEST(a_key_may_be_asked_for_twice_and_is_loaded_once)
 {
     struct fleet fleet;
     struct keys keys;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     keys_of(&keys, 0, 4, false);
@@ -386,7 +377,7 @@ static void a_key_may_be_asked_for_twice_and_is_loaded_once(void **state)
     fleet_close(&fleet);
 }
 
-static void what_cannot_be_asked_is_refused_whole(void **state)
+TEST(what_cannot_be_asked_is_refused_whole)
 {
     struct fleet fleet;
     struct keys keys;
@@ -394,7 +385,6 @@ static void what_cannot_be_asked_is_refused_whole(void **state)
     struct guard_policy policy;
     struct guard_kind *kind = NULL;
     struct guard_error error = {.text = ""};
-    (void)state;
     many_init(&fleet);
     fleet.config.max_waiters = 10;
     fleet_open(&fleet, 1);
@@ -419,12 +409,11 @@ static void what_cannot_be_asked_is_refused_whole(void **state)
     fleet_close(&fleet);
 }
 
-static void the_blocking_form_answers_from_near_what_is_near(void **state)
+TEST(the_blocking_form_answers_from_near_what_is_near)
 {
     struct fleet fleet;
     struct keys keys;
     struct guard_result results[4];
-    (void)state;
     many_init(&fleet);
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
@@ -450,13 +439,12 @@ static void the_blocking_form_answers_from_near_what_is_near(void **state)
 
 /* ---- two at once ---- */
 
-static void overlapping_sets_in_opposite_orders_load_each_key_once(void **state)
+TEST(overlapping_sets_in_opposite_orders_load_each_key_once)
 {
     enum { ROUNDS = 20, SET = 100, SHIFT = 30 };
     struct fleet fleet;
     static struct keys forwards, backwards;
     static struct many_ask asks[4];
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 2);
     for (size_t round = 0; round < ROUNDS; round++) {
@@ -477,12 +465,11 @@ static void overlapping_sets_in_opposite_orders_load_each_key_once(void **state)
     fleet_close(&fleet);
 }
 
-static void who_holds_some_keys_does_not_wait_for_the_others_before_loading(void **state)
+TEST(who_holds_some_keys_does_not_wait_for_the_others_before_loading)
 {
     struct fleet fleet;
     struct keys left, right;
     struct many_ask asks[2];
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -504,13 +491,12 @@ static void who_holds_some_keys_does_not_wait_for_the_others_before_loading(void
 
 /* ---- cancelling and ending ---- */
 
-static void a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others(void **state)
+TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
 {
     struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
     struct ask other;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
@@ -531,13 +517,12 @@ static void a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others
     fleet_close(&fleet);
 }
 
-static void a_request_cancelled_at_any_moment_is_answered_once(void **state)
+TEST(a_request_cancelled_at_any_moment_is_answered_once)
 {
     enum { ROUNDS = 300 };
     struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     for (size_t round = 0; round < ROUNDS; round++) {
@@ -554,13 +539,12 @@ static void a_request_cancelled_at_any_moment_is_answered_once(void **state)
 }
 
 /* A key whose lease an invalidation voided is told so; the others of the batch go on. */
-static void one_unwanted_key_does_not_cancel_its_batch(void **state)
+TEST(one_unwanted_key_does_not_cancel_its_batch)
 {
     struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
     struct guard_invalidated invalidated;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     source_shut(&fleet.source);
@@ -580,12 +564,11 @@ static void one_unwanted_key_does_not_cancel_its_batch(void **state)
     fleet_close(&fleet);
 }
 
-static void the_limit_of_a_load_ends_the_whole_batch(void **state)
+TEST(the_limit_of_a_load_ends_the_whole_batch)
 {
     struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
-    (void)state;
     many_init(&fleet);
     fleet.policy.load_limit_ms = 200;
     fleet_open(&fleet, 1);
@@ -602,12 +585,11 @@ static void the_limit_of_a_load_ends_the_whole_batch(void **state)
     fleet_close(&fleet);
 }
 
-static void closing_answers_every_key_once(void **state)
+TEST(closing_answers_every_key_once)
 {
     struct fleet fleet;
     struct keys keys;
     struct many_ask asks[2];
-    (void)state;
     many_init(&fleet);
     fleet.config.load_workers = 1;
     fleet_open(&fleet, 1);
@@ -657,7 +639,7 @@ static void loop_start(struct fleet *fleet, struct guard_loop *loop, struct many
     assert_int_equal(atomic_load(&ask->answers), 0);
 }
 
-static void many_keys_on_a_loop_of_the_hosts(void **state)
+TEST(many_keys_on_a_loop_of_the_hosts)
 {
     struct fleet fleet;
     struct keys keys;
@@ -665,7 +647,6 @@ static void many_keys_on_a_loop_of_the_hosts(void **state)
     struct guard_loop *loop = NULL;
     uv_loop_t uv;
     bool gone = false;
-    (void)state;
     many_init(&fleet);
     fleet_open(&fleet, 1);
     uv_loop_init(&uv);
@@ -710,28 +691,4 @@ static void many_keys_on_a_loop_of_the_hosts(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one),
-        cmocka_unit_test(a_batch_is_no_larger_than_its_policy_says),
-        cmocka_unit_test(a_batch_counts_as_one_of_the_workers),
-        cmocka_unit_test(batches_and_single_gets_have_places_of_their_own),
-        cmocka_unit_test(without_a_batch_loader_every_key_is_loaded_by_itself),
-        cmocka_unit_test(a_single_get_is_never_held_for_a_batch),
-        cmocka_unit_test(without_redis_many_keys_are_one_batch_too),
-        cmocka_unit_test(every_key_has_an_outcome_of_its_own),
-        cmocka_unit_test(a_key_may_be_asked_for_twice_and_is_loaded_once),
-        cmocka_unit_test(what_cannot_be_asked_is_refused_whole),
-        cmocka_unit_test(the_blocking_form_answers_from_near_what_is_near),
-        cmocka_unit_test(overlapping_sets_in_opposite_orders_load_each_key_once),
-        cmocka_unit_test(who_holds_some_keys_does_not_wait_for_the_others_before_loading),
-        cmocka_unit_test(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others),
-        cmocka_unit_test(a_request_cancelled_at_any_moment_is_answered_once),
-        cmocka_unit_test(one_unwanted_key_does_not_cancel_its_batch),
-        cmocka_unit_test(the_limit_of_a_load_ends_the_whole_batch),
-        cmocka_unit_test(closing_answers_every_key_once),
-        cmocka_unit_test(many_keys_on_a_loop_of_the_hosts),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

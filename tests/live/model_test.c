@@ -16,9 +16,9 @@
  */
 #include "tests/sim/sim_redis.c"
 
-#include "guard/envelope.h"
-#include "guard/protocol.h"
-#include "guard/script.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/protocol.h"
+#include "guard/wire/scripts.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 
@@ -861,9 +861,8 @@ static void assert_everything_was_seen(void)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }
 
-static void the_model_answers_and_stores_what_redis_does(void **state)
+TEST(the_model_answers_and_stores_what_redis_does)
 {
-    (void)state;
     const char *seed = getenv("MODEL_SEED");
     if (seed != NULL) {
         every_sequence_agrees(strtoull(seed, NULL, 10), strtoull(seed, NULL, 10));
@@ -874,9 +873,8 @@ static void the_model_answers_and_stores_what_redis_does(void **state)
 }
 
 /* A comparison that finds nothing proves nothing. */
-static void a_model_with_a_bug_is_told_apart_from_redis(void **state)
+TEST(a_model_with_a_bug_is_told_apart_from_redis)
 {
-    (void)state;
     static const enum mutant mutants[] = {
         MUTANT_FILL_UNFENCED,     MUTANT_RELEASE_ANY,  MUTANT_INVALIDATE_KEEPS, MUTANT_RENEW_CREATES,
         MUTANT_LOOKUP_NOT_ATOMIC, MUTANT_BUSY_IGNORED, MUTANT_NO_CLAMP,         MUTANT_NO_FAILURE_LEASE,
@@ -929,11 +927,4 @@ static int servers_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_answers_and_stores_what_redis_does),
-        cmocka_unit_test(a_model_with_a_bug_is_told_apart_from_redis),
-    };
-    return cmocka_run_group_tests(tests, servers_up, servers_down);
-}
+TEST_GROUP(.up = servers_up, .down = servers_down);

@@ -15,11 +15,10 @@ static void near_init(struct fleet *fleet)
     fleet->policy.near_ms = LONG_MS;
 }
 
-static void what_was_found_in_redis_is_answered_without_it(void **state)
+TEST(what_was_found_in_redis_is_answered_without_it)
 {
     struct fleet fleet;
     struct guard_result result;
-    (void)state;
     near_init(&fleet);
     fleet_open(&fleet, 1);
     assert_false(is_near(&fleet, 0, "k"));
@@ -60,10 +59,9 @@ static void load_outer(struct guard_load *load, void *context)
 }
 
 /* What a near value may be too old for would be stored for everybody. */
-static void a_loader_is_not_answered_from_near(void **state)
+TEST(a_loader_is_not_answered_from_near)
 {
     struct fleet fleet;
-    (void)state;
     near_init(&fleet);
     fleet.policy.loader = load_outer;
     fleet.policy.context = &fleet;
@@ -74,11 +72,10 @@ static void a_loader_is_not_answered_from_near(void **state)
     fleet_close(&fleet);
 }
 
-static void an_absent_row_is_near_too(void **state)
+TEST(an_absent_row_is_near_too)
 {
     struct fleet fleet;
     struct guard_result result;
-    (void)state;
     near_init(&fleet);
     fleet.source.verdict = SOURCE_ABSENT;
     fleet_open(&fleet, 1);
@@ -92,12 +89,11 @@ static void an_absent_row_is_near_too(void **state)
     fleet_close(&fleet);
 }
 
-static void the_process_that_invalidates_sees_it_at_once(void **state)
+TEST(the_process_that_invalidates_sees_it_at_once)
 {
     struct fleet fleet;
     struct guard_invalidated invalidated;
     char row[32];
-    (void)state;
     near_init(&fleet);
     fleet_open(&fleet, 1);
     for (unsigned i = 1; i <= ROUNDS; i++) {
@@ -123,14 +119,13 @@ static void *ask_on(void *context)
 }
 
 /* What others looked up while the invalidation was on its way must not stay. */
-static void nobody_brings_the_old_row_back_near(void **state)
+TEST(nobody_brings_the_old_row_back_near)
 {
     struct fleet fleet;
     struct guard_invalidated invalidated;
     struct guard_result result;
     pthread_t threads[2];
     unsigned hits = 0;
-    (void)state;
     near_init(&fleet);
     fleet_open(&fleet, 1);
     atomic_store(&asking, true);
@@ -152,11 +147,10 @@ static void nobody_brings_the_old_row_back_near(void **state)
     fleet_close(&fleet);
 }
 
-static void another_process_hears_of_it(void **state)
+TEST(another_process_hears_of_it)
 {
     struct fleet fleet;
     struct guard_invalidated invalidated;
-    (void)state;
     near_init(&fleet);
     fleet_open(&fleet, 2);
     bring_near(&fleet, 1, "k", "k v1");
@@ -170,10 +164,9 @@ static void another_process_hears_of_it(void **state)
     fleet_close(&fleet);
 }
 
-static void it_ends_after_near_ms_by_itself(void **state)
+TEST(it_ends_after_near_ms_by_itself)
 {
     struct fleet fleet;
-    (void)state;
     near_init(&fleet);
     fleet.policy.near_ms = 30;
     fleet_open(&fleet, 1);
@@ -183,10 +176,9 @@ static void it_ends_after_near_ms_by_itself(void **state)
     fleet_close(&fleet);
 }
 
-static void nothing_is_kept_without_the_subscription(void **state)
+TEST(nothing_is_kept_without_the_subscription)
 {
     struct fleet fleet;
-    (void)state;
     near_init(&fleet);
     fleet.config.redis_limit_ms = 1000; /* a get without Redis waits for that */
     fleet_open(&fleet, 1);
@@ -214,12 +206,11 @@ static void lead_to(const struct stack_redis *redis, const char *name)
 }
 
 /* What it has is the old master's word; that of the new one is not heard yet. */
-static void another_master_empties_it(void **state)
+TEST(another_master_empties_it)
 {
     struct fleet fleet;
     struct stack_redis next = {.pid = 0};
     char name[PROC_PATH_BYTES + 32], url[PROC_PATH_BYTES + 64];
-    (void)state;
     snprintf(name, sizeof name, "%s/name", rig_redis.folder);
     snprintf(url, sizeof url, "unix://%s", name);
     lead_to(&rig_redis, name);
@@ -243,11 +234,10 @@ static void another_master_empties_it(void **state)
     unlink(name);
 }
 
-static void who_does_not_want_it_has_none(void **state)
+TEST(who_does_not_want_it_has_none)
 {
     struct fleet fleet;
     struct guard_result result;
-    (void)state;
     near_init(&fleet);
     fleet.policy.near_ms = 0;
     fleet_open(&fleet, 1);
@@ -267,10 +257,9 @@ static void who_does_not_want_it_has_none(void **state)
     fleet_close(&fleet);
 }
 
-static void a_draining_guard_does_not_answer_from_it(void **state)
+TEST(a_draining_guard_does_not_answer_from_it)
 {
     struct fleet fleet;
-    (void)state;
     near_init(&fleet);
     fleet_open(&fleet, 1);
     bring_near(&fleet, 0, "k", "k v1");
@@ -279,20 +268,4 @@ static void a_draining_guard_does_not_answer_from_it(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_found_in_redis_is_answered_without_it),
-        cmocka_unit_test(a_loader_is_not_answered_from_near),
-        cmocka_unit_test(an_absent_row_is_near_too),
-        cmocka_unit_test(the_process_that_invalidates_sees_it_at_once),
-        cmocka_unit_test(nobody_brings_the_old_row_back_near),
-        cmocka_unit_test(another_process_hears_of_it),
-        cmocka_unit_test(it_ends_after_near_ms_by_itself),
-        cmocka_unit_test(nothing_is_kept_without_the_subscription),
-        cmocka_unit_test(another_master_empties_it),
-        cmocka_unit_test(who_does_not_want_it_has_none),
-        cmocka_unit_test(a_draining_guard_does_not_answer_from_it),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -128,11 +128,10 @@ static void close_all(struct fleet *fleet)
 
 /* ---- the bulkhead ---- */
 
-static void one_worker_loads_what_is_nested_three_deep(void **state)
+TEST(one_worker_loads_what_is_nested_three_deep)
 {
     struct fleet fleet;
     struct plan plan;
-    (void)state;
     plan_init(&plan, &fleet, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.links[1] = (struct link){"b", "c"};
@@ -150,12 +149,11 @@ static void one_worker_loads_what_is_nested_three_deep(void **state)
     close_all(&fleet);
 }
 
-static void a_nested_load_takes_over_the_flight_that_queues_behind_it(void **state)
+TEST(a_nested_load_takes_over_the_flight_that_queues_behind_it)
 {
     struct fleet fleet;
     struct plan plan;
     struct ask asks[9];
-    (void)state;
     plan_init(&plan, &fleet, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.gated = "a";
@@ -175,14 +173,13 @@ static void a_nested_load_takes_over_the_flight_that_queues_behind_it(void **sta
     close_all(&fleet);
 }
 
-static void many_nested_loads_keep_to_the_bulkhead(void **state)
+TEST(many_nested_loads_keep_to_the_bulkhead)
 {
     enum { KEYS = 8, ASKS = 60 };
     static const char *const NAMES[KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
     struct fleet fleet;
     struct plan plans[2];
     static struct ask asks[ASKS];
-    (void)state;
     plan_init(&plans[0], &fleet, 2);
     for (size_t i = 0; i + 1 < KEYS; i++)
         plans[0].links[i] = (struct link){NAMES[i], NAMES[i + 1]};
@@ -208,14 +205,13 @@ static void many_nested_loads_keep_to_the_bulkhead(void **state)
 
 /* ---- circles ---- */
 
-static void a_key_in_its_own_chain_is_an_error_at_once(void **state)
+TEST(a_key_in_its_own_chain_is_an_error_at_once)
 {
     static const struct link CIRCLES[][3] = {
         {{"a", "a"}, {NULL, NULL}, {NULL, NULL}},
         {{"a", "b"}, {"b", "a"}, {NULL, NULL}},
         {{"a", "b"}, {"b", "c"}, {"c", "a"}},
     };
-    (void)state;
     for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++)
         for (size_t i = 0; i < sizeof CIRCLES / sizeof *CIRCLES; i++) {
             struct fleet fleet;
@@ -233,12 +229,11 @@ static void a_key_in_its_own_chain_is_an_error_at_once(void **state)
         }
 }
 
-static void nesting_without_an_end_is_an_error_at_its_limit(void **state)
+TEST(nesting_without_an_end_is_an_error_at_its_limit)
 {
     static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
     struct fleet fleet;
     struct plan plan;
-    (void)state;
     plan_init(&plan, &fleet, 1);
     for (size_t i = 0; i < 10; i++)
         plan.links[i] = (struct link){KEYS[i], KEYS[i + 1]};
@@ -248,12 +243,11 @@ static void nesting_without_an_end_is_an_error_at_its_limit(void **state)
     close_all(&fleet);
 }
 
-static void two_loads_of_a_process_that_wait_for_each_other_end_at_once(void **state)
+TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
 {
     struct fleet fleet;
     struct plan plan;
     struct ask a, b;
-    (void)state;
     plan_init(&plan, &fleet, 2);
     plan.links[0] = (struct link){"a", "b"};
     plan.links[1] = (struct link){"b", "a"};
@@ -274,14 +268,13 @@ static void two_loads_of_a_process_that_wait_for_each_other_end_at_once(void **s
     close_all(&fleet);
 }
 
-static void a_circle_through_two_processes_ends_before_the_deadline(void **state)
+TEST(a_circle_through_two_processes_ends_before_the_deadline)
 {
     enum { LIMIT_MS = 8000 }; /* half of it is for waiting for others */
     struct fleet fleet;
     struct plan plans[2];
     struct ask asks[2];
     static const char *const KEYS[] = {"a", "b"};
-    (void)state;
     plan_init(&plans[0], &fleet, 1);
     fleet.policy.failure_ms = 1;
     fleet.policy.load_limit_ms = LIMIT_MS;
@@ -315,12 +308,11 @@ static void a_circle_through_two_processes_ends_before_the_deadline(void **state
     close_all(&fleet);
 }
 
-static void a_nested_get_shares_the_load_of_another_process(void **state)
+TEST(a_nested_get_shares_the_load_of_another_process)
 {
     struct fleet fleet;
     struct plan plans[2];
     struct ask outer, inner;
-    (void)state;
     plan_init(&plans[0], &fleet, 1);
     plans[0].links[0] = (struct link){"a", "b"};
     plans[0].gated = "b";
@@ -346,14 +338,13 @@ static void a_nested_get_shares_the_load_of_another_process(void **state)
 
 /* ---- time and ends ---- */
 
-static void the_inner_load_has_no_more_time_than_the_outer_one(void **state)
+TEST(the_inner_load_has_no_more_time_than_the_outer_one)
 {
     enum { LIMIT_MS = 3000 };
     struct fleet fleet;
     struct plan plan;
     struct guard_error error;
     struct guard_kind *short_kind = NULL;
-    (void)state;
     plan_init(&plan, &fleet, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.slow = "b";
@@ -374,11 +365,10 @@ static void the_inner_load_has_no_more_time_than_the_outer_one(void **state)
     close_all(&fleet);
 }
 
-static void a_nested_loader_that_ends_its_thread_fails_both_loads(void **state)
+TEST(a_nested_loader_that_ends_its_thread_fails_both_loads)
 {
     struct fleet fleet;
     struct plan plan;
-    (void)state;
     plan_init(&plan, &fleet, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.dying = "b";
@@ -393,9 +383,8 @@ static void a_nested_loader_that_ends_its_thread_fails_both_loads(void **state)
     close_all(&fleet);
 }
 
-static void what_is_nested_works_and_ends_without_redis_and_in_every_mode(void **state)
+TEST(what_is_nested_works_and_ends_without_redis_and_in_every_mode)
 {
-    (void)state;
     for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++) {
         struct fleet fleet;
         struct plan plan;
@@ -412,12 +401,11 @@ static void what_is_nested_works_and_ends_without_redis_and_in_every_mode(void *
     }
 }
 
-static void a_guard_that_drains_lets_a_load_ask_for_what_it_needs(void **state)
+TEST(a_guard_that_drains_lets_a_load_ask_for_what_it_needs)
 {
     struct fleet fleet;
     struct plan plan;
     struct ask ask;
-    (void)state;
     plan_init(&plan, &fleet, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.gated = "a";
@@ -431,12 +419,11 @@ static void a_guard_that_drains_lets_a_load_ask_for_what_it_needs(void **state)
     close_all(&fleet);
 }
 
-static void a_guard_that_closes_ends_what_is_nested(void **state)
+TEST(a_guard_that_closes_ends_what_is_nested)
 {
     struct fleet fleet;
     struct plan plan;
     struct ask ask;
-    (void)state;
     plan_init(&plan, &fleet, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.slow = "b";
@@ -460,10 +447,9 @@ static void load_foreign(struct guard_load *load, void *context)
     guard_load_absent(load);
 }
 
-static void a_request_of_another_guard_is_refused(void **state)
+TEST(a_request_of_another_guard_is_refused)
 {
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     fleet.policy.loader = load_foreign;
     fleet_open(&fleet, 2);
@@ -476,23 +462,4 @@ static void a_request_of_another_guard_is_refused(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_worker_loads_what_is_nested_three_deep),
-        cmocka_unit_test(a_nested_load_takes_over_the_flight_that_queues_behind_it),
-        cmocka_unit_test(many_nested_loads_keep_to_the_bulkhead),
-        cmocka_unit_test(a_key_in_its_own_chain_is_an_error_at_once),
-        cmocka_unit_test(nesting_without_an_end_is_an_error_at_its_limit),
-        cmocka_unit_test(two_loads_of_a_process_that_wait_for_each_other_end_at_once),
-        cmocka_unit_test(a_circle_through_two_processes_ends_before_the_deadline),
-        cmocka_unit_test(a_nested_get_shares_the_load_of_another_process),
-        cmocka_unit_test(the_inner_load_has_no_more_time_than_the_outer_one),
-        cmocka_unit_test(a_nested_loader_that_ends_its_thread_fails_both_loads),
-        cmocka_unit_test(what_is_nested_works_and_ends_without_redis_and_in_every_mode),
-        cmocka_unit_test(a_guard_that_drains_lets_a_load_ask_for_what_it_needs),
-        cmocka_unit_test(a_guard_that_closes_ends_what_is_nested),
-        cmocka_unit_test(a_request_of_another_guard_is_refused),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

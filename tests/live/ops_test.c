@@ -7,13 +7,7 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "tests/support/drips.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -108,13 +102,12 @@ static void hold_the_guards_thread(void *context, const struct guard_result *res
     sem_wait(&hold->released);
 }
 
-static void a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again(void **state)
+TEST(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again)
 {
     struct service service;
     struct hold hold;
     struct guard_stats stats;
 
-    (void)state;
     sem_init(&hold.held, 0, 0);
     sem_init(&hold.released, 0, 0);
     service_open(&service, NULL);
@@ -164,10 +157,9 @@ static void assert_healthy_among(struct service *service, const char *begun, con
     assert_true(prompt > ASKED / 2); /* but for when the machine stands still */
 }
 
-static void whoever_drips_or_asks_for_ever_keeps_nobody_from_asking(void **state)
+TEST(whoever_drips_or_asks_for_ever_keeps_nobody_from_asking)
 {
     char folder[] = "/tmp/ops_test.XXXXXX", path[sizeof folder + 8];
-    (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/ops", folder);
     for (int i = 0; i < 2; i++) {
@@ -180,13 +172,4 @@ static void whoever_drips_or_asks_for_ever_keeps_nobody_from_asking(void **state
         service_close(&service);
     }
     assert_int_equal(rmdir(folder), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again),
-        cmocka_unit_test(whoever_drips_or_asks_for_ever_keeps_nobody_from_asking),
-    };
-    return cmocka_run_group_tests_name("operations listener", tests, NULL, NULL);
 }

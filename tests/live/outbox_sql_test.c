@@ -5,15 +5,12 @@
  * Every test runs in a transaction that is rolled back.
  */
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
 #include <libpq-fe.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { SCALE = 2000, KEYS_BYTES = 8192 };
 
@@ -78,9 +75,8 @@ static int rollback(void **state)
 
 /* ---- what a change owes ---- */
 
-static void a_product_owes_what_shows_it(void **state)
+TEST(a_product_owes_what_shows_it)
 {
-    (void)state;
     assert_string_equal(owed("UPDATE products SET stock = 2 WHERE id = 9001"),
                         "product:9001 tag:listing:9903 ");
     assert_string_equal(owed("UPDATE products SET description = 'new' WHERE id = 9001"), "product:9001 ");
@@ -90,9 +86,8 @@ static void a_product_owes_what_shows_it(void **state)
                         "catalog product:9002 product:9003 tag:listing:9903 ");
 }
 
-static void products_that_come_and_go_owe_the_tree_its_counts(void **state)
+TEST(products_that_come_and_go_owe_the_tree_its_counts)
 {
-    (void)state;
     assert_string_equal(
         owed("INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
              "VALUES (9003, 9904, 'C', 'c', '', 1, 1)"),
@@ -101,9 +96,8 @@ static void products_that_come_and_go_owe_the_tree_its_counts(void **state)
                         "catalog product:9001 tag:listing:9903 ");
 }
 
-static void a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing(void **state)
+TEST(a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing)
 {
-    (void)state;
     assert_string_equal(owed("UPDATE products SET stock = 9 WHERE id IN (9001, 9002)"),
                         "product:9001 product:9002 tag:listing:9903 ");
     assert_string_equal(owed("UPDATE products SET stock = 9 WHERE id = -1"), "");
@@ -111,9 +105,8 @@ static void a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_not
 }
 
 /* Whatever is below a category has its tag: nothing is looked for. */
-static void a_category_owes_its_tag_its_parents_listing_and_the_tree(void **state)
+TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree)
 {
-    (void)state;
     assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9903"),
                         "catalog tag:category:9903 tag:listing:9902 ");
     assert_string_equal(owed("UPDATE categories SET name = 'new' WHERE id = 9901"),
@@ -129,9 +122,8 @@ static void a_category_owes_its_tag_its_parents_listing_and_the_tree(void **stat
 }
 
 /* Every document but the tree has the tag of its root. */
-static void everything_thrown_away_owes_the_tree_and_every_root(void **state)
+TEST(everything_thrown_away_owes_the_tree_and_every_root)
 {
-    (void)state;
     must("CREATE TEMPORARY TABLE all_targets ON COMMIT DROP AS "
          "SELECT 'tag:category:' || id AS target FROM categories WHERE level = 1 UNION SELECT 'catalog'");
     static const char *const truncates[] = {"TRUNCATE products", "TRUNCATE products, categories"};
@@ -144,9 +136,8 @@ static void everything_thrown_away_owes_the_tree_and_every_root(void **state)
     }
 }
 
-static void everything_is_not_thrown_away_by_who_may_not_see_it_all(void **state)
+TEST(everything_is_not_thrown_away_by_who_may_not_see_it_all)
 {
-    (void)state;
     static const char *const levels[] = {"REPEATABLE READ", "SERIALIZABLE"};
     for (size_t i = 0; i < 2; i++) {
         char begin[64];
@@ -164,9 +155,8 @@ static void everything_is_not_thrown_away_by_who_may_not_see_it_all(void **state
     "INSERT INTO invalidations (target, made_at, due_at) "                                                   \
     "SELECT 'product:1', now() - interval '25 hours 1 minute', now() FROM generate_series(1, 30)"
 
-static void a_debt_older_than_anything_cached_goes_with_the_next_ones(void **state)
+TEST(a_debt_older_than_anything_cached_goes_with_the_next_ones)
 {
-    (void)state;
     must("DELETE FROM invalidations");
     must(OLD_DEBTS);
     must("INSERT INTO invalidations (target, made_at, due_at) "
@@ -180,9 +170,8 @@ static void a_debt_older_than_anything_cached_goes_with_the_next_ones(void **sta
 }
 
 /* Those that another transaction holds are passed over; one that cannot see what went since is not made to fail. */
-static void forgetting_waits_for_nobody_and_fails_nobody(void **state)
+TEST(forgetting_waits_for_nobody_and_fails_nobody)
 {
-    (void)state;
     PGconn *other = PQconnectdb(postgres.url);
     must("ROLLBACK; DELETE FROM invalidations; " OLD_DEBTS);
     PQclear(PQexec(other, "BEGIN; SELECT FROM invalidations FOR UPDATE"));
@@ -199,9 +188,8 @@ static void forgetting_waits_for_nobody_and_fails_nobody(void **state)
 
 /* ---- who is given time ---- */
 
-static void who_pays_for_himself_is_given_time_and_everybody_else_is_not(void **state)
+TEST(who_pays_for_himself_is_given_time_and_everybody_else_is_not)
 {
-    (void)state;
     static const char due[] = "SELECT count(*) FROM invalidations WHERE due_at <= clock_timestamp()";
     owed("UPDATE products SET stock = 3 WHERE id = 9001");
     assert_string_equal(value_of(due), "2");
@@ -229,9 +217,8 @@ static const char *as(const char *role, const char *statement)
     return sqlstate;
 }
 
-static void a_reader_only_reads(void **state)
+TEST(a_reader_only_reads)
 {
-    (void)state;
     assert_string_equal(as("catalog_reader", "SELECT FROM products, categories LIMIT 1"), "");
     static const char *const refused[] = {
         "UPDATE products SET stock = 1",
@@ -248,9 +235,8 @@ static void a_reader_only_reads(void **state)
         assert_string_equal(as("catalog_reader", refused[i]), "42501");
 }
 
-static void a_writer_edits_products_and_empties_the_outbox_and_no_more(void **state)
+TEST(a_writer_edits_products_and_empties_the_outbox_and_no_more)
 {
-    (void)state;
     static const char *const allowed[] = {
         "UPDATE products SET name = 'n', description = 'd', price_cents = 1, stock = 1, category_id = 9904",
         "SELECT FROM products WHERE id = 9001 FOR UPDATE",
@@ -291,9 +277,8 @@ static void a_writer_edits_products_and_empties_the_outbox_and_no_more(void **st
 }
 
 /* The trigger has its owner's rights: a table of the caller's must not stand in for the outbox. */
-static void a_temporary_table_does_not_catch_what_is_owed(void **state)
+TEST(a_temporary_table_does_not_catch_what_is_owed)
 {
-    (void)state;
     must("DELETE FROM invalidations");
     must("SET LOCAL ROLE catalog_writer");
     must("CREATE TEMPORARY TABLE invalidations (target text, due_at timestamptz)");
@@ -320,23 +305,4 @@ static int down(void **state)
     return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, rollback)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_product_owes_what_shows_it),
-        TEST(products_that_come_and_go_owe_the_tree_its_counts),
-        TEST(a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing),
-        TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree),
-        TEST(everything_thrown_away_owes_the_tree_and_every_root),
-        TEST(everything_is_not_thrown_away_by_who_may_not_see_it_all),
-        TEST(a_debt_older_than_anything_cached_goes_with_the_next_ones),
-        TEST(forgetting_waits_for_nobody_and_fails_nobody),
-        TEST(who_pays_for_himself_is_given_time_and_everybody_else_is_not),
-        TEST(a_reader_only_reads),
-        TEST(a_writer_edits_products_and_empties_the_outbox_and_no_more),
-        TEST(a_temporary_table_does_not_catch_what_is_owed),
-    };
-    return cmocka_run_group_tests_name("outbox in SQL", tests, up, down);
-}
+TEST_GROUP(.up = up, .down = down, .before = begin, .after = rollback);

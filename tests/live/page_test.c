@@ -10,12 +10,9 @@
 #include "load/report/page.h"
 #include "load/report/result_text.h"
 #include "tests/support/sample.h"
+#include "tests/support/test.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 enum { BROWSER_LIMIT_MS = 60000, PHONE_PIXELS = 375, DESKTOP_PIXELS = 1280, FRAME_PIXELS = 2400 };
@@ -273,9 +269,8 @@ static void assert_seen(const char *colour, long least)
 
 /* ---- tests ---- */
 
-static void a_rate_with_faults_fits_a_phone_and_a_desk(void **state)
+TEST(a_rate_with_faults_fits_a_phone_and_a_desk)
 {
-    (void)state;
     struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
@@ -291,9 +286,8 @@ static void a_rate_with_faults_fits_a_phone_and_a_desk(void **state)
     report_clear(&report);
 }
 
-static void a_burst_in_the_dark_is_drawn_in_colours_for_it(void **state)
+TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
 {
-    (void)state;
     struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
@@ -308,9 +302,8 @@ static void a_burst_in_the_dark_is_drawn_in_colours_for_it(void **state)
     report_clear(&report);
 }
 
-static void a_page_is_printed_on_white_with_its_plots(void **state)
+TEST(a_page_is_printed_on_white_with_its_plots)
 {
-    (void)state;
     struct report report;
     size_t count, pages = 0;
     sample_rate_report(&report);
@@ -325,9 +318,8 @@ static void a_page_is_printed_on_white_with_its_plots(void **state)
     report_clear(&report);
 }
 
-static void nothing_is_fetched_from_anywhere(void **state)
+TEST(nothing_is_fetched_from_anywhere)
 {
-    (void)state;
     static const char *const never[] = {"http:", "https:", "<link",       "<img",   "@import", " src=",
                                         "//cdn", "href=",  "javascript:", "onload", "url("};
     struct report report;
@@ -345,9 +337,8 @@ static void nothing_is_fetched_from_anywhere(void **state)
 }
 
 /* So that a page can be told again, and compared, like the file. */
-static void a_page_holds_the_json_that_is_written(void **state)
+TEST(a_page_holds_the_json_that_is_written)
 {
-    (void)state;
     struct report report;
     sample_rate_report(&report);
     snprintf(report.about, sizeof report.about, "</script><!--<script> & \"\\\xc3\xa9");
@@ -388,9 +379,8 @@ static void spoil(struct result *result)
     result_mark(result, RESULT_FAULT, 1, 9, EVIL);
 }
 
-static void foreign_text_stays_text(void **state)
+TEST(foreign_text_stays_text)
 {
-    (void)state;
     struct report report;
     sample_rate_report(&report);
     snprintf(report.title, sizeof report.title, EVIL);
@@ -424,9 +414,8 @@ static void foreign_text_stays_text(void **state)
     report_clear(&report);
 }
 
-static void sixteen_results_with_endless_words_fit_a_phone(void **state)
+TEST(sixteen_results_with_endless_words_fit_a_phone)
 {
-    (void)state;
     struct report report = {.title = "x"};
     memset(report.title, 'T', sizeof report.title - 1);
     memset(report.about, 'a', sizeof report.about - 1);
@@ -457,9 +446,8 @@ static void sixteen_results_with_endless_words_fit_a_phone(void **state)
     report_clear(&report);
 }
 
-static void a_report_with_little_in_it_is_a_page(void **state)
+TEST(a_report_with_little_in_it_is_a_page)
 {
-    (void)state;
     struct report report = {.title = ""};
     char *page = write_page(&report); /* no result at all */
     assert_non_null(strstr(page, "Nothing was asked to hold"));
@@ -484,9 +472,8 @@ static void a_report_with_little_in_it_is_a_page(void **state)
     report_clear(&report);
 }
 
-static void a_page_that_cannot_be_written_leaves_the_earlier_one(void **state)
+TEST(a_page_that_cannot_be_written_leaves_the_earlier_one)
 {
-    (void)state;
     struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
@@ -547,9 +534,8 @@ static void expect_timeline(FILE *probe, size_t plot, const struct result *resul
             plot);
 }
 
-static void every_value_of_a_result_is_drawn_where_it_belongs(void **state)
+TEST(every_value_of_a_result_is_drawn_where_it_belongs)
 {
-    (void)state;
     struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
@@ -598,9 +584,8 @@ static uint32_t loads_between(const struct result *result, size_t first, size_t 
 }
 
 /* By mouse, in all plots of a span at once; by keys; by finger. */
-static void the_values_at_the_pointer_are_those_of_its_instant(void **state)
+TEST(the_values_at_the_pointer_are_those_of_its_instant)
 {
-    (void)state;
     struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
@@ -638,9 +623,8 @@ static void the_values_at_the_pointer_are_those_of_its_instant(void **state)
     report_clear(&report);
 }
 
-static void a_span_is_shown_alone_and_then_the_whole_again(void **state)
+TEST(a_span_is_shown_alone_and_then_the_whole_again)
 {
-    (void)state;
     static const char probing[] =
         "const whole = what => { for (const n of [0, 1, 2]) { nearSpan(what, n, 0, 10e6); is(what, "
         "isZoomed(n), "
@@ -688,9 +672,8 @@ static void a_span_is_shown_alone_and_then_the_whole_again(void **state)
     report_clear(&report);
 }
 
-static void who_waits_in_a_burst_is_shown_at_each_instant(void **state)
+TEST(who_waits_in_a_burst_is_shown_at_each_instant)
 {
-    (void)state;
     struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
@@ -712,9 +695,8 @@ static void who_waits_in_a_burst_is_shown_at_each_instant(void **state)
     report_clear(&report);
 }
 
-static void a_figure_that_is_not_known_is_said_to_be_so(void **state)
+TEST(a_figure_that_is_not_known_is_said_to_be_so)
 {
-    (void)state;
     struct report report = {.title = "Few"};
     struct sample few = {.name = "few", .seed = 1, .per_second = 400, .duration_ms = 3000, .ttl_ms = 200};
     struct result *result = sample_result(&few);
@@ -739,25 +721,4 @@ static void a_figure_that_is_not_known_is_said_to_be_so(void **state)
     report_clear(&report);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rate_with_faults_fits_a_phone_and_a_desk),
-        cmocka_unit_test(a_burst_in_the_dark_is_drawn_in_colours_for_it),
-        cmocka_unit_test(a_page_is_printed_on_white_with_its_plots),
-        cmocka_unit_test(nothing_is_fetched_from_anywhere),
-        cmocka_unit_test(foreign_text_stays_text),
-        cmocka_unit_test(sixteen_results_with_endless_words_fit_a_phone),
-        cmocka_unit_test(a_report_with_little_in_it_is_a_page),
-        cmocka_unit_test(a_page_that_cannot_be_written_leaves_the_earlier_one),
-        cmocka_unit_test(a_page_holds_the_json_that_is_written),
-        cmocka_unit_test(every_value_of_a_result_is_drawn_where_it_belongs),
-        cmocka_unit_test(the_values_at_the_pointer_are_those_of_its_instant),
-        cmocka_unit_test(a_span_is_shown_alone_and_then_the_whole_again),
-        cmocka_unit_test(who_waits_in_a_burst_is_shown_at_each_instant),
-        cmocka_unit_test(a_figure_that_is_not_known_is_said_to_be_so),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, make_folder, NULL);
-}
+TEST_GROUP(.up = make_folder);

@@ -5,15 +5,10 @@
  * Time      Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
  * Messages  One subscriber hears everything; told() compares all of it with what should have been published.
  */
-#include "guard/script.h"
+#include "guard/wire/scripts.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,9 +172,8 @@ static int empty(void **state)
 
 /* ---- permits ---- */
 
-static void so_many_are_out_at_a_time_and_no_more(void **state)
+TEST(so_many_are_out_at_a_time_and_no_more)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 2), 1);
     assert_int_equal(acquire("t2", "B", 2), 1);
     assert_refused(acquire("t3", "C", 2));
@@ -190,9 +184,8 @@ static void so_many_are_out_at_a_time_and_no_more(void **state)
     assert_refused(acquire("t5", "A", 2));
 }
 
-static void every_key_has_a_ttl(void **state)
+TEST(every_key_has_a_ttl)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
     assert_in_range(number("PTTL {t}:p"), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
@@ -203,9 +196,8 @@ static void every_key_has_a_ttl(void **state)
     assert_in_range(number("PTTL {t}:p"), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
 }
 
-static void the_same_token_is_the_same_permit(void **state)
+TEST(the_same_token_is_the_same_permit)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_int_equal(number("ZCARD {t}:p"), 1);
@@ -215,9 +207,8 @@ static void the_same_token_is_the_same_permit(void **state)
 }
 
 /* It takes one that nobody uses, never one too many, and runs out. */
-static void a_duplicate_after_the_release_takes_one_and_never_one_too_many(void **state)
+TEST(a_duplicate_after_the_release_takes_one_and_never_one_too_many)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_int_equal(release("t1", "A", 1), 1);
     assert_int_equal(acquire("t1", "A", 1), 1); /* late */
@@ -227,9 +218,8 @@ static void a_duplicate_after_the_release_takes_one_and_never_one_too_many(void 
     assert_int_equal(number("ZCARD {t}:p"), 1);
 }
 
-static void a_foreign_token_gives_nothing_back(void **state)
+TEST(a_foreign_token_gives_nothing_back)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
     assert_int_equal(release("t9", "C", 1), 0);
@@ -237,9 +227,8 @@ static void a_foreign_token_gives_nothing_back(void **state)
     assert_true(score("{t}:p", "t1") > 0);
 }
 
-static void the_permit_of_a_dead_holder_runs_out(void **state)
+TEST(the_permit_of_a_dead_holder_runs_out)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     long long refused = -acquire("t2", "B", 1);
     assert_in_range(refused, PERMIT_MS - SLACK_MS, PERMIT_MS);
@@ -248,18 +237,16 @@ static void the_permit_of_a_dead_holder_runs_out(void **state)
     assert_int_equal(score("{t}:p", "t1"), -1);
 }
 
-static void a_refusal_says_when_the_first_runs_out(void **state)
+TEST(a_refusal_says_when_the_first_runs_out)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 2), 1);
     assert_int_equal(acquire("t2", "A", 2), 1);
     set_score("{t}:p", "t2", now_ms() + 5000);
     assert_in_range(-acquire("t3", "B", 2), 1, 5000);
 }
 
-static void a_renewal_lengthens_and_counts_again_what_was_lost(void **state)
+TEST(a_renewal_lengthens_and_counts_again_what_was_lost)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     set_score("{t}:p", "t1", now_ms() + 5000);
     assert_int_equal(renew("t1"), 1);
@@ -273,9 +260,8 @@ static void a_renewal_lengthens_and_counts_again_what_was_lost(void **state)
     assert_int_equal(renew("t1"), 1);
 }
 
-static void after_a_clock_step_back_permits_are_shortened_not_dropped(void **state)
+TEST(after_a_clock_step_back_permits_are_shortened_not_dropped)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     set_score("{t}:p", "t1", now_ms() + 3600000);
     assert_in_range(-acquire("t2", "B", 1), 1, PERMIT_MS);
@@ -285,9 +271,8 @@ static void after_a_clock_step_back_permits_are_shortened_not_dropped(void **sta
     assert_in_range(score("{t}:a", "B"), now_ms() + 1, now_ms() + WAIT_MS);
 }
 
-static void permits_are_granted_and_given_back_without_memory(void **state)
+TEST(permits_are_granted_and_given_back_without_memory)
 {
-    (void)state;
     redis_do("CONFIG SET maxmemory-policy noeviction");
     redis_do("CONFIG SET maxmemory 1");
     redisReply *denied = stack_redis_command(&redis, "SET x 1");
@@ -303,9 +288,8 @@ static void permits_are_granted_and_given_back_without_memory(void **state)
 
 /* ---- the queue ---- */
 
-static void who_gives_one_back_does_not_get_it_again_while_another_waits(void **state)
+TEST(who_gives_one_back_does_not_get_it_again_while_another_waits)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
     for (int round = 0; round < 10; round++) { /* both always want one */
@@ -319,9 +303,8 @@ static void who_gives_one_back_does_not_get_it_again_while_another_waits(void **
     }
 }
 
-static void who_asks_again_keeps_his_place(void **state)
+TEST(who_asks_again_keeps_his_place)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
     assert_refused(acquire("t3", "C", 1));
@@ -332,9 +315,8 @@ static void who_asks_again_keeps_his_place(void **state)
     assert_int_equal(acquire("t6", "B", 1), 1);
 }
 
-static void as_many_are_told_as_permits_are_free_and_the_one_who_gives_back_is_not(void **state)
+TEST(as_many_are_told_as_permits_are_free_and_the_one_who_gives_back_is_not)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 2), 1);
     assert_int_equal(acquire("t2", "A", 2), 1);
     assert_refused(acquire("t3", "A", 2));
@@ -348,9 +330,8 @@ static void as_many_are_told_as_permits_are_free_and_the_one_who_gives_back_is_n
     assert_int_equal(acquire("t7", "B", 2), 1);
 }
 
-static void who_wants_more_goes_to_the_end_of_the_queue(void **state)
+TEST(who_wants_more_goes_to_the_end_of_the_queue)
 {
-    (void)state;
     assert_int_equal(acquire_of("t1", "A", 3, 'u', true), 3); /* two more are free */
     assert_int_equal(acquire_of("t2", "A", 3, 'u', true), 2);
     assert_refused(acquire("t3", "B", 2)); /* A is ahead: he asks for the last one */
@@ -362,9 +343,8 @@ static void who_wants_more_goes_to_the_end_of_the_queue(void **state)
     assert_int_equal(acquire("t7", "B", 3), 1);
 }
 
-static void users_come_before_refreshes_wherever_they_wait(void **state)
+TEST(users_come_before_refreshes_wherever_they_wait)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire_of("t2", "R", 1, 'r', false));
     assert_refused(acquire_of("t3", "U", 1, 'u', false));
@@ -377,9 +357,8 @@ static void users_come_before_refreshes_wherever_they_wait(void **state)
     assert_int_equal(acquire_of("t6", "R", 1, 'r', false), 1);
 }
 
-static void a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back(void **state)
+TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire_of("t2", "B", 1, 'r', false));
     assert_refused(acquire_of("t3", "C", 1, 'r', false));
@@ -391,9 +370,8 @@ static void a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back(void
 }
 
 /* He was told, and it is for users before him. */
-static void who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for(void **state)
+TEST(who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "C", 1), 1);
     assert_refused(acquire("t2", "A", 1));
     assert_refused(acquire("t3", "D", 1));
@@ -407,9 +385,8 @@ static void who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for(void 
     told("");
 }
 
-static void who_falls_back_tells_as_many_as_permits_are_free(void **state)
+TEST(who_falls_back_tells_as_many_as_permits_are_free)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "C", 2), 1);
     assert_int_equal(acquire("t2", "C", 2), 1);
     assert_refused(acquire("t3", "A", 2));
@@ -423,9 +400,8 @@ static void who_falls_back_tells_as_many_as_permits_are_free(void **state)
     told("p - D, p - E");
 }
 
-static void nobody_waits_behind_the_dead(void **state)
+TEST(nobody_waits_behind_the_dead)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "dead", 1));
     assert_refused(acquire("t3", "B", 1));
@@ -440,9 +416,8 @@ static void nobody_waits_behind_the_dead(void **state)
     assert_int_equal(number("ZRANK {t}:q C"), 0);
 }
 
-static void a_queue_that_lost_one_of_its_keys_starts_anew(void **state)
+TEST(a_queue_that_lost_one_of_its_keys_starts_anew)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
     redis_do("DEL {t}:a");
@@ -455,9 +430,8 @@ static void a_queue_that_lost_one_of_its_keys_starts_anew(void **state)
     assert_int_equal(number("ZCARD {t}:a"), 1);
 }
 
-static void who_leaves_the_queue_tells_the_next(void **state)
+TEST(who_leaves_the_queue_tells_the_next)
 {
-    (void)state;
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
     assert_refused(acquire("t3", "C", 1));
@@ -469,32 +443,4 @@ static void who_leaves_the_queue_tells_the_next(void **state)
     assert_int_equal(number("ZCARD {t}:a"), 1);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, empty)
-    const struct CMUnitTest tests[] = {
-        TEST(so_many_are_out_at_a_time_and_no_more),
-        TEST(every_key_has_a_ttl),
-        TEST(the_same_token_is_the_same_permit),
-        TEST(a_duplicate_after_the_release_takes_one_and_never_one_too_many),
-        TEST(a_foreign_token_gives_nothing_back),
-        TEST(the_permit_of_a_dead_holder_runs_out),
-        TEST(a_refusal_says_when_the_first_runs_out),
-        TEST(a_renewal_lengthens_and_counts_again_what_was_lost),
-        TEST(after_a_clock_step_back_permits_are_shortened_not_dropped),
-        TEST(permits_are_granted_and_given_back_without_memory),
-        TEST(who_gives_one_back_does_not_get_it_again_while_another_waits),
-        TEST(who_asks_again_keeps_his_place),
-        TEST(as_many_are_told_as_permits_are_free_and_the_one_who_gives_back_is_not),
-        TEST(who_wants_more_goes_to_the_end_of_the_queue),
-        TEST(users_come_before_refreshes_wherever_they_wait),
-        TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back),
-        TEST(who_falls_back_from_a_permit_that_is_free_tells_whom_it_is_for),
-        TEST(who_falls_back_tells_as_many_as_permits_are_free),
-        TEST(nobody_waits_behind_the_dead),
-        TEST(a_queue_that_lost_one_of_its_keys_starts_anew),
-        TEST(who_leaves_the_queue_tells_the_next),
-    };
-#undef TEST
-    return cmocka_run_group_tests_name("permit scripts", tests, start, stop);
-}
+TEST_GROUP(.up = start, .down = stop, .before = empty);

@@ -45,11 +45,10 @@ static void expect_rows(struct ask *asks, size_t count)
     }
 }
 
-static void never_more_loads_at_a_time_than_permits(void **state)
+TEST(never_more_loads_at_a_time_than_permits)
 {
     struct fleet fleet;
     static struct ask asks[KEYS];
-    (void)state;
     init_with_permits(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -71,11 +70,10 @@ static void never_more_loads_at_a_time_than_permits(void **state)
 }
 
 /* The same without: as many as both have workers. */
-static void without_permits_every_process_uses_all_of_its_workers(void **state)
+TEST(without_permits_every_process_uses_all_of_its_workers)
 {
     struct fleet fleet;
     static struct ask asks[KEYS];
-    (void)state;
     init_with_permits(&fleet);
     fleet.config.load_permits = 0;
     fleet_open(&fleet, 2);
@@ -101,12 +99,11 @@ static void load_and_note_the_turn(struct guard_load *load, void *context)
 }
 
 /* One has more to load than it will ever get through; the other one's only load does not wait for the end of that. */
-static void a_busy_process_does_not_keep_the_permits_from_another(void **state)
+TEST(a_busy_process_does_not_keep_the_permits_from_another)
 {
     struct fleet fleet;
     static struct ask asks[KEYS];
     struct ask other;
-    (void)state;
     init_with_permits(&fleet);
     fleet.config.load_permits = 1;
     fleet.policy.loader = load_and_note_the_turn;
@@ -151,12 +148,11 @@ static bool is_told_in_time(struct fleet *fleet, unsigned round)
     return in_time;
 }
 
-static void who_waits_is_told_and_does_not_have_to_poll(void **state)
+TEST(who_waits_is_told_and_does_not_have_to_poll)
 {
     enum { ROUNDS = 20 }; /* one of them not held up by what else the machine does */
     struct fleet fleet;
     unsigned round = 0;
-    (void)state;
     init_with_permits(&fleet);
     fleet.config.load_permits = 1;
     fleet_open(&fleet, 2);
@@ -183,11 +179,10 @@ static void load_in_order(struct guard_load *load, void *context)
     source_load(load, begun.source);
 }
 
-static void a_waiting_user_comes_before_a_refresh_of_another_process(void **state)
+TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
 {
     struct fleet fleet;
     struct ask running, user;
-    (void)state;
     init_with_permits(&fleet);
     fleet.config.load_permits = 1;
     fleet.policy.fresh_ms = 1;
@@ -219,11 +214,10 @@ static void a_waiting_user_comes_before_a_refresh_of_another_process(void **stat
     fleet_close(&fleet);
 }
 
-static void closing_gives_the_permits_back(void **state)
+TEST(closing_gives_the_permits_back)
 {
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     init_with_permits(&fleet);
     fleet_open(&fleet, 2);
     source_shut(&fleet.source);
@@ -263,13 +257,12 @@ static pid_t start_holder(const struct fleet *fleet)
         pause();
 }
 
-static void the_permits_of_a_killed_process_come_back_when_they_run_out(void **state)
+TEST(the_permits_of_a_killed_process_come_back_when_they_run_out)
 {
     enum { PERMIT_MS = 9000, MACHINE_MS = 6000 };
     _Static_assert(MACHINE_MS < PERMIT_MS, "nobody waits for a second time of theirs");
     struct fleet fleet;
     static struct ask asks[S];
-    (void)state;
     init_with_permits(&fleet);
     fleet.config.redis_limit_ms = PERMIT_MS / 3; /* who does not hear of Redis would load without a permit */
     fleet.config.permit_ms = PERMIT_MS;
@@ -293,11 +286,10 @@ static void the_permits_of_a_killed_process_come_back_when_they_run_out(void **s
     fleet_close(&fleet);
 }
 
-static void redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again(void **state)
+TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
 {
     struct fleet fleet;
     static struct ask asks[KEYS];
-    (void)state;
     init_with_permits(&fleet);
     fleet.config.redis_limit_ms = 3000; /* a machine that stands still for longer loads without permits */
     fleet.source.stubborn = true;       /* a load that lost its lease stays at the gate, and its permit out */
@@ -356,9 +348,8 @@ static struct guard_stats load_as(const char *user, const char *commands)
     return stats;
 }
 
-static void a_login_that_may_not_use_the_scripts_loads_without(void **state)
+TEST(a_login_that_may_not_use_the_scripts_loads_without)
 {
-    (void)state;
     struct guard_stats without = load_as("old", WITHOUT_SORTED_SETS);
     assert_int_equal(without.permit_spared, 1);
     assert_int_equal(without.permit_granted, 0);
@@ -367,18 +358,4 @@ static void a_login_that_may_not_use_the_scripts_loads_without(void **state)
     assert_int_equal(with.permit_granted, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_permits_of_a_killed_process_come_back_when_they_run_out),
-        cmocka_unit_test(never_more_loads_at_a_time_than_permits),
-        cmocka_unit_test(without_permits_every_process_uses_all_of_its_workers),
-        cmocka_unit_test(a_busy_process_does_not_keep_the_permits_from_another),
-        cmocka_unit_test(who_waits_is_told_and_does_not_have_to_poll),
-        cmocka_unit_test(a_waiting_user_comes_before_a_refresh_of_another_process),
-        cmocka_unit_test(closing_gives_the_permits_back),
-        cmocka_unit_test(a_login_that_may_not_use_the_scripts_loads_without),
-        cmocka_unit_test(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again),
-    };
-    return cmocka_run_group_tests_name("load permits", tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -9,14 +9,13 @@
 
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +23,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Milliseconds are counted down from whole ones, so one may be missing. */
 enum { LIMIT_MS = 10000, SLACK_MS = 8000, ROWS_BYTES = 1 << 20, MAX_CONNECTIONS = 20 };
@@ -154,9 +151,8 @@ static void nap_until_started(pthread_t *thread, struct asking *nap)
 
 /* ---- answers ---- */
 
-static void a_query_returns_its_rows_and_nulls_as_texts(void **state)
+TEST(a_query_returns_its_rows_and_nulls_as_texts)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct rows rows;
@@ -181,9 +177,8 @@ static void a_query_returns_its_rows_and_nulls_as_texts(void **state)
     }
 }
 
-static void a_connection_is_made_when_first_needed_and_kept(void **state)
+TEST(a_connection_is_made_when_first_needed_and_kept)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct asking first = asked(pool, PID, NULL), second = asked(pool, PID, NULL);
@@ -193,9 +188,8 @@ static void a_connection_is_made_when_first_needed_and_kept(void **state)
     }
 }
 
-static void the_server_has_limits_of_its_own_and_refuses_writes(void **state)
+TEST(the_server_has_limits_of_its_own_and_refuses_writes)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct rows rows;
@@ -216,9 +210,8 @@ static void the_server_has_limits_of_its_own_and_refuses_writes(void **state)
     }
 }
 
-static void an_error_of_the_statement_leaves_the_connection_in_use(void **state)
+TEST(an_error_of_the_statement_leaves_the_connection_in_use)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct asking before = asked(pool, PID, NULL);
@@ -234,9 +227,8 @@ static void an_error_of_the_statement_leaves_the_connection_in_use(void **state)
     }
 }
 
-static void a_result_that_is_too_large_is_refused_and_not_read_to_its_end(void **state)
+TEST(a_result_that_is_too_large_is_refused_and_not_read_to_its_end)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct asking wide = asked(pool, WIDE, "100000000"); /* 100 GB */
@@ -247,10 +239,9 @@ static void a_result_that_is_too_large_is_refused_and_not_read_to_its_end(void *
     }
 }
 
-static void many_threads_share_a_pool(void **state)
+TEST(many_threads_share_a_pool)
 {
     enum { THREADS = 8, ROUNDS = 50 };
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         for (unsigned round = 0; round < ROUNDS; round++) {
@@ -274,9 +265,8 @@ static void many_threads_share_a_pool(void **state)
 
 /* ---- deadlines and cancels ---- */
 
-static void a_slow_query_ends_at_the_deadline_here_and_on_the_server(void **state)
+TEST(a_slow_query_ends_at_the_deadline_here_and_on_the_server)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct asking nap = {.pool = pool, .statement = NAP, .param = "60000", .left_ms = 200};
@@ -289,9 +279,8 @@ static void a_slow_query_ends_at_the_deadline_here_and_on_the_server(void **stat
     }
 }
 
-static void the_server_ends_a_statement_at_its_own_limit(void **state)
+TEST(the_server_ends_a_statement_at_its_own_limit)
 {
-    (void)state;
     struct pg_config config = {.conninfo = postgres.url,
                                .connection_count = 1,
                                .prepare = true,
@@ -323,10 +312,9 @@ static bool nap_is_cancelled(struct pg_pool *pool)
     return stack_log_count(postgres.log_path, mark, "canceling statement due to user request") == 1;
 }
 
-static void a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again(void **state)
+TEST(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again)
 {
     enum { TRIES = 5 };
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct asking before = asked(pool, PID, NULL);
@@ -342,12 +330,11 @@ static void a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_
     }
 }
 
-static void a_load_that_is_cancelled_before_it_begins_asks_nothing(void **state)
+TEST(a_load_that_is_cancelled_before_it_begins_asks_nothing)
 {
     struct pg_pool *pool = open_pool(postgres.url, true);
     uint64_t mark = stack_postgres_mark(&postgres);
     struct asking nap = {.pool = pool, .statement = NAP, .param = "1", .cancel_fd = eventfd(1, EFD_CLOEXEC)};
-    (void)state;
     ask(&nap);
     close(nap.cancel_fd);
     assert_int_equal(nap.outcome, PG_CANCELLED);
@@ -357,9 +344,8 @@ static void a_load_that_is_cancelled_before_it_begins_asks_nothing(void **state)
     pg_pool_close(&pool);
 }
 
-static void a_stopped_server_does_not_hold_anyone_past_the_deadline(void **state)
+TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         assert_answers(pool);
@@ -384,9 +370,8 @@ static void a_stopped_server_does_not_hold_anyone_past_the_deadline(void **state
     }
 }
 
-static void a_server_that_was_stopped_is_used_again(void **state)
+TEST(a_server_that_was_stopped_is_used_again)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         assert_answers(pool);
@@ -401,13 +386,12 @@ static void a_server_that_was_stopped_is_used_again(void **state)
     }
 }
 
-static void a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline(void **state)
+TEST(a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline)
 {
     char conninfo[64];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)state;
     assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listener, 8), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
@@ -430,10 +414,9 @@ static int run_child(void)
     return 0;
 }
 
-static void the_query_of_a_killed_process_ends_within_seconds(void **state)
+TEST(the_query_of_a_killed_process_ends_within_seconds)
 {
     uint64_t mark = stack_postgres_mark(&postgres);
-    (void)state;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -456,9 +439,8 @@ static void terminate_others(void)
                                      NULL, 0));
 }
 
-static void a_connection_that_was_terminated_while_idle_is_replaced_unnoticed(void **state)
+TEST(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         for (unsigned round = 0; round < 5; round++) {
@@ -472,9 +454,8 @@ static void a_connection_that_was_terminated_while_idle_is_replaced_unnoticed(vo
     }
 }
 
-static void a_query_that_an_administrator_ended_is_not_started_again(void **state)
+TEST(a_query_that_an_administrator_ended_is_not_started_again)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         assert_answers(pool);
@@ -493,9 +474,8 @@ static void a_query_that_an_administrator_ended_is_not_started_again(void **stat
     }
 }
 
-static void a_restarted_server_is_used_again(void **state)
+TEST(a_restarted_server_is_used_again)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         assert_answers(pool);
@@ -505,9 +485,8 @@ static void a_restarted_server_is_used_again(void **state)
     }
 }
 
-static void a_killed_server_is_unavailable_until_it_is_back(void **state)
+TEST(a_killed_server_is_unavailable_until_it_is_back)
 {
-    (void)state;
     struct pg_pool *pool = open_pool(postgres.url, true);
     struct asking nap = {.pool = pool};
     pthread_t thread;
@@ -525,11 +504,10 @@ static void a_killed_server_is_unavailable_until_it_is_back(void **state)
     pg_pool_close(&pool);
 }
 
-static void a_full_server_is_unavailable_until_someone_leaves(void **state)
+TEST(a_full_server_is_unavailable_until_someone_leaves)
 {
     PGconn *others[MAX_CONNECTIONS + 1];
     size_t count = 0;
-    (void)state;
     struct pg_pool *pool = open_pool(postgres.url, true);
     do {
         assert_true(count <= MAX_CONNECTIONS);
@@ -549,9 +527,8 @@ static void a_full_server_is_unavailable_until_someone_leaves(void **state)
     pg_pool_close(&pool);
 }
 
-static void a_statement_that_a_session_has_forgotten_is_prepared_anew(void **state)
+TEST(a_statement_that_a_session_has_forgotten_is_prepared_anew)
 {
-    (void)state;
     struct pg_pool *pool = open_pool(postgres.url, true);
     assert_answers(pool);
     assert_int_equal(asked(pool, FORGET, NULL).outcome, PG_OK);
@@ -561,9 +538,8 @@ static void a_statement_that_a_session_has_forgotten_is_prepared_anew(void **sta
     pg_pool_close(&pool);
 }
 
-static void a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query(void **state)
+TEST(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query)
 {
-    (void)state;
     struct pg_pool *pool = open_pool(postgres.url, true);
     assert_true(stack_postgres_query(postgres.url, "CREATE TABLE changing (a) AS SELECT 1", NULL, 0));
     assert_int_equal(asked(pool, CHANGING, NULL).outcome, PG_OK);
@@ -608,9 +584,8 @@ static struct asking asked_as(const char *login, uint16_t port, const char *data
     return asking;
 }
 
-static void a_wrong_login_is_rejected_and_its_password_is_in_no_message(void **state)
+TEST(a_wrong_login_is_rejected_and_its_password_is_in_no_message)
 {
-    (void)state;
     ask_for_passwords();
     struct asking wrong;
     uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
@@ -627,9 +602,8 @@ static void a_wrong_login_is_rejected_and_its_password_is_in_no_message(void **s
     assert_string_equal(nowhere.fault.sqlstate, "3D000");
 }
 
-static void a_closed_port_is_unavailable_at_once(void **state)
+TEST(a_closed_port_is_unavailable_at_once)
 {
-    (void)state;
     struct asking refused = asked_as("postgres", net_free_port(), "postgres");
     assert_int_equal(refused.outcome, PG_UNAVAILABLE);
     assert_string_equal(refused.fault.sqlstate, "");
@@ -649,32 +623,4 @@ static int stop_server(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_query_returns_its_rows_and_nulls_as_texts),
-        cmocka_unit_test(a_connection_is_made_when_first_needed_and_kept),
-        cmocka_unit_test(the_server_has_limits_of_its_own_and_refuses_writes),
-        cmocka_unit_test(an_error_of_the_statement_leaves_the_connection_in_use),
-        cmocka_unit_test(a_result_that_is_too_large_is_refused_and_not_read_to_its_end),
-        cmocka_unit_test(many_threads_share_a_pool),
-        cmocka_unit_test(a_slow_query_ends_at_the_deadline_here_and_on_the_server),
-        cmocka_unit_test(the_server_ends_a_statement_at_its_own_limit),
-        cmocka_unit_test(a_cancelled_query_ends_on_the_server_and_its_connection_is_not_used_again),
-        cmocka_unit_test(a_load_that_is_cancelled_before_it_begins_asks_nothing),
-        cmocka_unit_test(a_stopped_server_does_not_hold_anyone_past_the_deadline),
-        cmocka_unit_test(a_server_that_was_stopped_is_used_again),
-        cmocka_unit_test(a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline),
-        cmocka_unit_test(the_query_of_a_killed_process_ends_within_seconds),
-        cmocka_unit_test(a_connection_that_was_terminated_while_idle_is_replaced_unnoticed),
-        cmocka_unit_test(a_query_that_an_administrator_ended_is_not_started_again),
-        cmocka_unit_test(a_restarted_server_is_used_again),
-        cmocka_unit_test(a_killed_server_is_unavailable_until_it_is_back),
-        cmocka_unit_test(a_full_server_is_unavailable_until_someone_leaves),
-        cmocka_unit_test(a_statement_that_a_session_has_forgotten_is_prepared_anew),
-        cmocka_unit_test(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query),
-        cmocka_unit_test(a_wrong_login_is_rejected_and_its_password_is_in_no_message),
-        cmocka_unit_test(a_closed_port_is_unavailable_at_once),
-    };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+TEST_GROUP(.up = start_server, .down = stop_server);

@@ -96,10 +96,9 @@ static uint64_t scripts_of_one_load(struct scene *scene)
 
 /* ---- without another question ---- */
 
-static void who_waits_in_another_process_is_answered_by_the_message_itself(void **state)
+TEST(who_waits_in_another_process_is_answered_by_the_message_itself)
 {
     struct scene scene;
-    (void)state;
     scene_init(&scene);
     fleet_open(&scene.fleet, 2);
     assert_int_equal(scripts_of_one_load(&scene), 1);
@@ -109,12 +108,11 @@ static void who_waits_in_another_process_is_answered_by_the_message_itself(void 
 }
 
 /* Either of the two may have it switched off, and an entry may be too large. */
-static void otherwise_the_waiter_looks_again(void **state)
+TEST(otherwise_the_waiter_looks_again)
 {
     static const struct {
         uint32_t holder_bytes, waiter_bytes;
     } ROWS[] = {{0, 16384}, {16384, 0}, {0, 0}, {100, 16384}};
-    (void)state;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         struct scene scene;
         scene_init(&scene);
@@ -128,11 +126,10 @@ static void otherwise_the_waiter_looks_again(void **state)
     }
 }
 
-static void one_message_answers_the_crowds_of_all_processes(void **state)
+TEST(one_message_answers_the_crowds_of_all_processes)
 {
     struct scene scene;
     static struct ask crowd[2 * CROWD];
-    (void)state;
     scene_init(&scene);
     fleet_open(&scene.fleet, 3);
     begin_wait(&scene, "k");
@@ -154,10 +151,9 @@ static void one_message_answers_the_crowds_of_all_processes(void **state)
     fleet_close(&scene.fleet);
 }
 
-static void a_row_that_is_not_there_travels_as_well(void **state)
+TEST(a_row_that_is_not_there_travels_as_well)
 {
     struct scene scene;
-    (void)state;
     scene_init(&scene);
     fleet_open(&scene.fleet, 2);
     atomic_store(&scene.fleet.source.verdict, SOURCE_ABSENT);
@@ -177,10 +173,9 @@ static void a_row_that_is_not_there_travels_as_well(void **state)
 }
 
 /* He has a stale value in hand, and up to his soft limit he waits for the fresh one. */
-static void who_waits_for_a_refresh_is_answered_by_its_message(void **state)
+TEST(who_waits_for_a_refresh_is_answered_by_its_message)
 {
     struct scene scene;
-    (void)state;
     scene_init(&scene);
     scene.fleet.policy.fresh_ms = 60000;
     scene.fleet.policy.stale_ms = 60000;
@@ -206,11 +201,10 @@ static void who_waits_for_a_refresh_is_answered_by_its_message(void **state)
 }
 
 /* The near cache keeps what a lookup has found, under an epoch that was read before it: not what was sent to us. */
-static void what_came_with_a_message_is_not_kept_near(void **state)
+TEST(what_came_with_a_message_is_not_kept_near)
 {
     struct scene scene;
     struct guard_result result;
-    (void)state;
     scene_init(&scene);
     scene.fleet.config.near_bytes = 1 << 20;
     scene.fleet.policy.near_ms = 60000;
@@ -305,12 +299,11 @@ static bool late_joiner_gets_the_newer_row(struct scene *scene, const char *key,
     return shown;
 }
 
-static void who_joined_after_the_lookup_that_found_the_lease_looks_again(void **state)
+TEST(who_joined_after_the_lookup_that_found_the_lease_looks_again)
 {
     struct scene scene;
     char url[RIG_URL_BYTES], key[16], old_row[32], new_row[32];
     bool shown = false;
-    (void)state;
     scene_init(&scene);
     mute_the_holder(&scene, url);
     for (int try = 0; try < TRIES && !shown; try++) {
@@ -324,12 +317,11 @@ static void who_joined_after_the_lookup_that_found_the_lease_looks_again(void **
 }
 
 /* An old fill's message, late: the row has been changed since, and is loaded anew. */
-static void the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_one(void **state)
+TEST(the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_one)
 {
     struct scene scene;
     struct guard_invalidated done;
     char url[RIG_URL_BYTES], tag[17];
-    (void)state;
     scene_init(&scene);
     mute_the_holder(&scene, url);
     begin_wait(&scene, "k");
@@ -359,12 +351,11 @@ static void expect_ignored(struct scene *scene, const char *tag, const char *ent
     assert_int_equal(atomic_load(&scene->waiter.answers), 0);
 }
 
-static void what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up(void **state)
+TEST(what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up)
 {
     enum { HUGE_BYTES = 8 << 20 };
     struct scene scene;
     char tag[17], *huge = calloc(1, HUGE_BYTES);
-    (void)state;
     assert_non_null(huge);
     scene_init(&scene);
     fleet_open(&scene.fleet, 2);
@@ -389,10 +380,9 @@ static void what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up(void **state)
 
 /* ---- in Redis ---- */
 
-static void the_mark_goes_with_the_lease(void **state)
+TEST(the_mark_goes_with_the_lease)
 {
     struct scene scene;
-    (void)state;
     scene_init(&scene);
     fleet_open(&scene.fleet, 2);
     begin_wait(&scene, "k");
@@ -403,10 +393,9 @@ static void the_mark_goes_with_the_lease(void **state)
     fleet_close(&scene.fleet);
 }
 
-static void with_push_bytes_0_nobody_leaves_a_mark(void **state)
+TEST(with_push_bytes_0_nobody_leaves_a_mark)
 {
     struct scene scene;
-    (void)state;
     scene_init(&scene);
     scene.fleet.config.push_bytes = 0;
     fleet_open(&scene.fleet, 2);
@@ -416,20 +405,4 @@ static void with_push_bytes_0_nobody_leaves_a_mark(void **state)
     fleet_close(&scene.fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_in_another_process_is_answered_by_the_message_itself),
-        cmocka_unit_test(otherwise_the_waiter_looks_again),
-        cmocka_unit_test(one_message_answers_the_crowds_of_all_processes),
-        cmocka_unit_test(a_row_that_is_not_there_travels_as_well),
-        cmocka_unit_test(who_waits_for_a_refresh_is_answered_by_its_message),
-        cmocka_unit_test(what_came_with_a_message_is_not_kept_near),
-        cmocka_unit_test(who_joined_after_the_lookup_that_found_the_lease_looks_again),
-        cmocka_unit_test(the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_one),
-        cmocka_unit_test(what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up),
-        cmocka_unit_test(the_mark_goes_with_the_lease),
-        cmocka_unit_test(with_push_bytes_0_nobody_leaves_a_mark),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -5,7 +5,7 @@
  * The server is an actor: a thread with a blocking socket that plays what a function of the test says, one
  * connection after another.
  */
-#include "guard/script.h"
+#include "guard/wire/scripts.h"
 #include "tests/support/redis_rig.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -200,9 +200,8 @@ static void lost_to(const char *line, const char *said)
     expect_lost(line, strlen(line), said);
 }
 
-static void nonsense_is_a_reason_to_leave(void **state)
+TEST(nonsense_is_a_reason_to_leave)
 {
-    (void)state;
     lost_to("HTTP/1.1 400 Bad Request\r\n\r\n", "Protocol error, got \"H\"");
     expect_lost("\0\0\0\0", 4, "Protocol error");
     lost_to(":12x\r\n", "Bad integer value");
@@ -219,12 +218,11 @@ static void put(char *to, const char *text)
         *to++ = *text++;
 }
 
-static void a_reply_without_bounds_is_a_reason_to_leave(void **state)
+TEST(a_reply_without_bounds_is_a_reason_to_leave)
 {
     enum { FLOOD = 400000 };
     char *flood = malloc(FLOOD);
 
-    (void)state;
     lost_to("*2147483647\r\n", "too many elements");
     lost_to("*1025\r\n", "too many elements");
     lost_to("*3\r\n*1022\r\n", "too many elements");
@@ -260,13 +258,12 @@ static void play_two_answers(struct actor *actor, int fd, unsigned number)
     }
 }
 
-static void a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller(void **state)
+TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller)
 {
     struct actor actor;
     struct rig rig;
     struct call call;
 
-    (void)state;
     hire(&actor, play_two_answers, NULL, 0);
     prepare_actor(&rig, &actor, "");
     rig_open(&rig);
@@ -334,9 +331,8 @@ static void expect_split(size_t at)
     finish_actor(&rig, &actor);
 }
 
-static void a_reply_may_be_split_at_every_byte(void **state)
+TEST(a_reply_may_be_split_at_every_byte)
 {
-    (void)state;
     for (size_t at = 0; at < sizeof split_answer - 1; at++)
         expect_split(at);
 }
@@ -348,12 +344,11 @@ static void play_silence(struct actor *actor, int fd, unsigned number)
     hear_out(fd);
 }
 
-static void a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit(void **state)
+TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit)
 {
     struct actor actor;
     struct rig rig;
 
-    (void)state;
     hire(&actor, play_silence, NULL, 0);
     prepare_actor(&rig, &actor, "");
     rig.config.connect_limit_ms = LIMIT_MS;
@@ -372,12 +367,11 @@ static void play_hang_up(struct actor *actor, int fd, unsigned number)
         hear_out(fd);
 }
 
-static void a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays(void **state)
+TEST(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays)
 {
     struct actor actor;
     struct rig rig;
 
-    (void)state;
     hire(&actor, play_hang_up, NULL, 0);
     prepare_actor(&rig, &actor, "");
     rig_open(&rig);
@@ -394,14 +388,13 @@ static void play_slam(struct actor *actor, int fd, unsigned number)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
 }
 
-static void writing_to_a_connection_that_is_gone_raises_no_signal(void **state)
+TEST(writing_to_a_connection_that_is_gone_raises_no_signal)
 {
     struct actor actor;
     struct rig rig;
     struct call calls[20];
     struct sigaction action;
 
-    (void)state;
     sigaction(SIGPIPE, NULL, &action);
     assert_ptr_equal(action.sa_handler, SIG_DFL);
     hire(&actor, play_slam, NULL, 0);
@@ -429,13 +422,12 @@ static void play_until_reset(struct actor *actor, int fd, unsigned number)
         heard_error = hear(fd, &byte, 1, 0) < 0 ? errno : 0;
 }
 
-static void a_connection_in_doubt_is_reset_so_that_the_server_knows(void **state)
+TEST(a_connection_in_doubt_is_reset_so_that_the_server_knows)
 {
     struct actor actor;
     struct rig rig;
     struct call call;
 
-    (void)state;
     heard_error = -1;
     hire(&actor, play_until_reset, NULL, 0);
     prepare_actor(&rig, &actor, "");
@@ -471,9 +463,8 @@ static void expect_greeting(const char *line, enum guard_redis_state state, cons
     finish_actor(&rig, &actor);
 }
 
-static void what_the_greeting_hears_decides_between_down_and_denied(void **state)
+TEST(what_the_greeting_hears_decides_between_down_and_denied)
 {
-    (void)state;
     expect_greeting("-ERR unknown command `AUTH`, with args beginning with: `hunter2`, `hunter2`\r\n",
                     GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
     expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
@@ -521,12 +512,11 @@ static void too_late_then(struct rig *rig, struct actor *actor, const char *line
     assert_int_equal(rig->states[1], GUARD_REDIS_DOWN);
 }
 
-static void whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master(void **state)
+TEST(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master)
 {
     struct actor actor;
     struct rig rig;
 
-    (void)state;
     too_late_then(&rig, &actor, "*1\r\n$5\r\nslave\r\n");
     assert_int_equal(rig.states[2], GUARD_REDIS_REPLICA);
     assert_int_equal(rig.counters.connects, 1);
@@ -567,9 +557,8 @@ static void expect_message(const char *line, const char *said)
     finish_actor(&rig, &actor);
 }
 
-static void a_subscriber_takes_messages_of_its_channel_only(void **state)
+TEST(a_subscriber_takes_messages_of_its_channel_only)
 {
-    (void)state;
     expect_message("*3\r\n$7\r\nmessage\r\n$5\r\nother\r\n$1\r\nx\r\n", "not a message of the channel");
     expect_message("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n:1\r\n", "not a message of the channel");
     expect_message("*0\r\n", "not a message of the channel");
@@ -586,20 +575,4 @@ static int open_once(void **state)
     return uv_loop_init(&loop) == 0 && uv_loop_close(&loop) == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nonsense_is_a_reason_to_leave),
-        cmocka_unit_test(a_reply_without_bounds_is_a_reason_to_leave),
-        cmocka_unit_test(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller),
-        cmocka_unit_test(a_reply_may_be_split_at_every_byte),
-        cmocka_unit_test(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit),
-        cmocka_unit_test(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays),
-        cmocka_unit_test(writing_to_a_connection_that_is_gone_raises_no_signal),
-        cmocka_unit_test(a_connection_in_doubt_is_reset_so_that_the_server_knows),
-        cmocka_unit_test(what_the_greeting_hears_decides_between_down_and_denied),
-        cmocka_unit_test(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master),
-        cmocka_unit_test(a_subscriber_takes_messages_of_its_channel_only),
-    };
-    return cmocka_run_group_tests(tests, open_once, NULL);
-}
+TEST_GROUP(.up = open_once);

@@ -53,6 +53,8 @@ static int start_server(void **state)
     uv_loop_t loop;
 
     (void)state;
+    sem_init(&dns_gate, 0, 0);
+    sem_init(&dns_entered, 0, 0);
     if (!stack_redis_start(&server, NULL) || uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
         return -1;
     freeReplyObject(stack_redis_command(&server, "PING"));
@@ -89,12 +91,11 @@ __attribute__((format(printf, 1, 2))) static void ask_server(const char *format,
     freeReplyObject(reply);
 }
 
-static void ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answered_in_order(void **state)
+TEST(ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answered_in_order)
 {
     struct rig rig;
     struct call *calls = calloc(MANY, sizeof *calls);
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     uint64_t batches = rig.counters.round_trips;
@@ -114,11 +115,10 @@ static void ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answere
     free(calls);
 }
 
-static void a_unix_socket_works_like_tcp(void **state)
+TEST(a_unix_socket_works_like_tcp)
 {
     struct rig rig;
 
-    (void)state;
     rig_start(&rig, server.socket_url);
     rig_wait_up(&rig);
     rig_expect_pong(&rig);
@@ -126,7 +126,7 @@ static void a_unix_socket_works_like_tcp(void **state)
     rig_finish(&rig);
 }
 
-static void a_name_with_several_addresses_is_tried_until_one_answers(void **state)
+TEST(a_name_with_several_addresses_is_tried_until_one_answers)
 {
     struct rig rig;
     char url[64];
@@ -139,14 +139,13 @@ static void a_name_with_several_addresses_is_tried_until_one_answers(void **stat
     rig_finish(&rig);
 }
 
-static void values_of_any_bytes_and_sizes_come_back_whole(void **state)
+TEST(values_of_any_bytes_and_sizes_come_back_whole)
 {
     enum { BIG = 3 << 20 };
     static const size_t sizes[] = {0, 1, 1023, 1024, 16383, 16384, 16385, 65536, 1 << 20, BIG};
     struct rig rig;
     char *value = malloc(BIG);
 
-    (void)state;
     for (size_t i = 0; i < BIG; i++)
         value[i] = (char)(i * 31 + i / 251);
     rig_start(&rig, server.url);
@@ -165,13 +164,12 @@ static void values_of_any_bytes_and_sizes_come_back_whole(void **state)
     rig_finish(&rig);
 }
 
-static void an_acl_user_and_a_database_number_are_used(void **state)
+TEST(an_acl_user_and_a_database_number_are_used)
 {
     struct rig rig;
     char url[96];
     struct call call;
 
-    (void)state;
     ask_server("ACL SETUSER writer on >p@ss ~* &* +@all");
     snprintf(url, sizeof url, "redis://writer:p%%40ss@127.0.0.1:%u/3", (unsigned)server.port);
     rig_start(&rig, url);
@@ -214,9 +212,8 @@ static void expect_denied(const char *login, const char *database, const char *s
     rig_finish(&rig);
 }
 
-static void a_wrong_password_user_or_database_is_denied_with_the_reason(void **state)
+TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
 {
-    (void)state;
     expect_denied("nobody:hunter2@", "", "AUTH refused: WRONGPASS; correct user and password");
     expect_denied(":hunter2@", "", "this Redis has no password: remove it from the URL");
     expect_denied("", "/999",
@@ -230,12 +227,11 @@ static void a_wrong_password_user_or_database_is_denied_with_the_reason(void **s
     freeReplyObject(reply);
 }
 
-static void a_denied_connection_comes_up_once_the_operator_has_acted(void **state)
+TEST(a_denied_connection_comes_up_once_the_operator_has_acted)
 {
     struct rig rig;
     char url[96];
 
-    (void)state;
     snprintf(url, sizeof url, "redis://late:hunter2@127.0.0.1:%u", (unsigned)server.port);
     rig_start(&rig, url);
     rig_wait_until(&rig, rig.state_count > 0);
@@ -247,13 +243,12 @@ static void a_denied_connection_comes_up_once_the_operator_has_acted(void **stat
     rig_finish(&rig);
 }
 
-static void a_login_without_setname_role_and_script_load_works_with_eval(void **state)
+TEST(a_login_without_setname_role_and_script_load_works_with_eval)
 {
     struct rig rig;
     char url[96];
     struct call first, second;
 
-    (void)state;
     ask_server("ACL SETUSER narrow on >pw ~* -@all +ping +eval +get +set +del +pexpire");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
     rig_start(&rig, url);
@@ -269,12 +264,11 @@ static void a_login_without_setname_role_and_script_load_works_with_eval(void **
     rig_finish(&rig);
 }
 
-static void a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten_it(void **state)
+TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten_it)
 {
     struct rig rig;
     struct call early, known, forgotten[3], after;
 
-    (void)state;
     rig_start(&rig, server.url);
     call_renew(&rig, &early); /* before the first greeting: nobody knows the digest yet */
     rig_wait_until(&rig, early.answered > 0);
@@ -305,12 +299,11 @@ static void a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_fo
     rig_finish(&rig);
 }
 
-static void an_error_reply_reaches_its_caller_and_leaves_the_connection_up(void **state)
+TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up)
 {
     struct rig rig;
     struct call wrong;
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     ask_server("RPUSH list a");
@@ -324,12 +317,11 @@ static void an_error_reply_reaches_its_caller_and_leaves_the_connection_up(void 
     rig_finish(&rig);
 }
 
-static void a_master_that_becomes_a_replica_is_left_and_found_again(void **state)
+TEST(a_master_that_becomes_a_replica_is_left_and_found_again)
 {
     struct rig rig;
     struct call write;
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     ask_server("REPLICAOF 127.0.0.1 1");
@@ -345,11 +337,10 @@ static void a_master_that_becomes_a_replica_is_left_and_found_again(void **state
     rig_finish(&rig);
 }
 
-static void too_many_clients_is_a_reason_to_come_back_later(void **state)
+TEST(too_many_clients_is_a_reason_to_come_back_later)
 {
     struct rig rig;
 
-    (void)state;
     ask_server("CONFIG SET maxclients 1");
     rig_start(&rig, server.url);
     rig_wait_until(&rig, rig.state_count > 0);
@@ -361,13 +352,12 @@ static void too_many_clients_is_a_reason_to_come_back_later(void **state)
     rig_finish(&rig);
 }
 
-static void a_refused_port_answers_unsent_within_the_limit_and_says_so(void **state)
+TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so)
 {
     struct rig rig;
     struct call call;
     uint64_t start_ns = uv_hrtime();
 
-    (void)state;
     rig_prepare(&rig, "redis://127.0.0.1:1");
     rig.config.limit_ms = LIMIT_MS;
     rig_open(&rig);
@@ -380,14 +370,13 @@ static void a_refused_port_answers_unsent_within_the_limit_and_says_so(void **st
     rig_finish(&rig);
 }
 
-static void a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody(void **state)
+TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL, resume_server)
 {
     enum { CALLS = 50 };
     struct rig rig;
     struct call lost[CALLS], later[CALLS];
     char key[CALLS][KEY_SIZE];
 
-    (void)state;
     rig_prepare(&rig, server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
@@ -418,7 +407,7 @@ static void a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody(void
     rig_finish(&rig);
 }
 
-static void what_a_hung_server_has_not_taken_is_unsent(void **state)
+TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
 {
     enum { BIG = 1 << 16, CALLS = 40 };
     struct rig rig;
@@ -428,7 +417,6 @@ static void what_a_hung_server_has_not_taken_is_unsent(void **state)
     const size_t argv_bytes[] = {4, BIG};
     size_t unknown = 0;
 
-    (void)state;
     memset(value, 'x', BIG);
     memset(calls, 0, sizeof calls);
     rig_prepare(&rig, server.socket_url);
@@ -450,7 +438,7 @@ static void what_a_hung_server_has_not_taken_is_unsent(void **state)
     free(value);
 }
 
-static void a_blocked_pipeline_goes_on_when_there_is_room(void **state)
+TEST(a_blocked_pipeline_goes_on_when_there_is_room)
 {
     enum { BIG = 1 << 18, CALLS = 40 };
     struct rig rig;
@@ -459,7 +447,6 @@ static void a_blocked_pipeline_goes_on_when_there_is_room(void **state)
     const char *argv[] = {"ECHO", value};
     const size_t argv_bytes[] = {4, BIG};
 
-    (void)state;
     memset(value, 'x', BIG);
     memset(calls, 0, sizeof calls);
     rig_start(&rig, server.socket_url);
@@ -473,12 +460,11 @@ static void a_blocked_pipeline_goes_on_when_there_is_room(void **state)
     free(value);
 }
 
-static void a_killed_server_that_comes_back_is_found_again(void **state)
+TEST(a_killed_server_that_comes_back_is_found_again)
 {
     struct rig rig;
     struct call waiting;
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     stack_redis_kill(&server);
@@ -503,11 +489,10 @@ static void publish_until_heard(struct rig *rig, const char *payload)
     assert_string_equal(rig->message, payload);
 }
 
-static void a_subscription_gets_messages_and_is_made_again_when_it_is_killed(void **state)
+TEST(a_subscription_gets_messages_and_is_made_again_when_it_is_killed)
 {
     struct rig rig;
 
-    (void)state;
     rig_prepare(&rig, server.url);
     rig.config.channel = "news";
     rig_open(&rig);
@@ -529,12 +514,11 @@ static void a_subscription_gets_messages_and_is_made_again_when_it_is_killed(voi
     rig_finish(&rig);
 }
 
-static void a_channel_that_the_acl_forbids_is_denied(void **state)
+TEST(a_channel_that_the_acl_forbids_is_denied)
 {
     struct rig rig;
     char url[96];
 
-    (void)state;
     ask_server("ACL SETUSER deaf on >pw ~* resetchannels +@all");
     snprintf(url, sizeof url, "redis://deaf:pw@127.0.0.1:%u", (unsigned)server.port);
     rig_prepare(&rig, url);
@@ -546,13 +530,12 @@ static void a_channel_that_the_acl_forbids_is_denied(void **state)
     rig_finish(&rig);
 }
 
-static void a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back(void **state)
+TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
 {
     struct rig rig;
     struct call call;
     char url[96];
 
-    (void)state;
     ask_server("ACL SETUSER fickle on >pw ~* &* +@all");
     snprintf(url, sizeof url, "redis://fickle:pw@127.0.0.1:%u", (unsigned)server.port);
     rig_start(&rig, url);
@@ -579,7 +562,7 @@ static void a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_b
 
 /* ---- what callers do ---- */
 
-static void more_than_max_pending_bytes_is_refused_at_once(void **state)
+TEST(more_than_max_pending_bytes_is_refused_at_once)
 {
     struct rig rig;
     struct call call;
@@ -588,7 +571,6 @@ static void more_than_max_pending_bytes_is_refused_at_once(void **state)
     const size_t argv_bytes[] = {4, sizeof big};
     size_t accepted = 0;
 
-    (void)state;
     memset(big, 'x', sizeof big);
     memset(&call, 0, sizeof call);
     rig_prepare(&rig, server.url);
@@ -617,13 +599,12 @@ static void stall(uv_timer_t *timer)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-static void a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late(void **state)
+TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)
 {
     struct rig rig;
     struct call call;
     uv_timer_t busy;
 
-    (void)state;
     rig_prepare(&rig, server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
@@ -641,12 +622,11 @@ static void a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late(void
     rig_finish(&rig);
 }
 
-static void what_was_not_written_in_time_is_taken_back(void **state)
+TEST(what_was_not_written_in_time_is_taken_back)
 {
     struct rig rig;
     struct call call;
 
-    (void)state;
     rig_prepare(&rig, server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
     rig_open(&rig);
@@ -668,12 +648,11 @@ static void send_while_preparing(uv_prepare_t *handle)
     call_send(handle->data, &prepared_call, "PING");
 }
 
-static void a_command_sent_just_before_the_loop_waits_does_not_wait_with_it(void **state)
+TEST(a_command_sent_just_before_the_loop_waits_does_not_wait_with_it)
 {
     struct rig rig;
     uv_prepare_t handle;
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     uv_prepare_init(&rig.loop, &handle);
@@ -697,14 +676,13 @@ static void close_on_reply(void *context, enum redis_outcome outcome, const stru
     call->rig->redis = NULL;
 }
 
-static void closing_within_a_callback_answers_the_rest(void **state)
+TEST(closing_within_a_callback_answers_the_rest)
 {
     struct rig rig;
     struct call first, rest[10];
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     memset(&first, 0, sizeof first);
@@ -741,14 +719,13 @@ static void retry_on_loss(void *context, enum redis_outcome outcome, const struc
         assert_true(redis_send(call->rig->redis, 1, argv, argv_bytes, call_replied, call));
 }
 
-static void resetting_within_a_callback_loses_the_rest_and_they_may_try_again(void **state)
+TEST(resetting_within_a_callback_loses_the_rest_and_they_may_try_again)
 {
     struct rig rig;
     struct call first, second;
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     memset(&first, 0, sizeof first);
@@ -763,9 +740,8 @@ static void resetting_within_a_callback_loses_the_rest_and_they_may_try_again(vo
     rig_finish(&rig);
 }
 
-static void closing_answers_what_waits_whatever_the_stage(void **state)
+TEST(closing_answers_what_waits_whatever_the_stage)
 {
-    (void)state;
     for (unsigned turns = 0; turns < 8; turns++) {
         struct rig rig;
         struct call call;
@@ -781,13 +757,12 @@ static void closing_answers_what_waits_whatever_the_stage(void **state)
     }
 }
 
-static void a_closed_connection_refuses_commands(void **state)
+TEST(a_closed_connection_refuses_commands)
 {
     struct rig rig;
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
-    (void)state;
     rig_start(&rig, server.url);
     struct redis *redis = rig.redis;
     redis_close(redis, rig_closed, &rig);
@@ -811,13 +786,12 @@ static void let_dns_go(void)
     sem_post(&dns_gate);
 }
 
-static void a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody(void **state)
+TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
 {
     struct rig rig;
     struct call call;
     char url[64];
 
-    (void)state;
     snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
     rig_prepare(&rig, url);
     rig.config.connect_limit_ms = rig.config.limit_ms = HUNG_LIMIT_MS;
@@ -835,11 +809,10 @@ static void a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody(voi
     rig_finish(&rig);
 }
 
-static void closing_does_not_wait_for_a_lookup(void **state)
+TEST(closing_does_not_wait_for_a_lookup)
 {
     struct rig rig;
 
-    (void)state;
     rig_prepare(&rig, "redis://localhost");
     hold_dns();
     rig_open(&rig);
@@ -853,11 +826,10 @@ static void closing_does_not_wait_for_a_lookup(void **state)
     rig_finish(&rig);
 }
 
-static void an_unknown_name_is_named(void **state)
+TEST(an_unknown_name_is_named)
 {
     struct rig rig;
 
-    (void)state;
     rig_start(&rig, "redis://no-such-host.invalid");
     rig_wait_until(&rig, rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
@@ -865,44 +837,4 @@ static void an_unknown_name_is_named(void **state)
     rig_finish(&rig);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answered_in_order),
-        cmocka_unit_test(a_unix_socket_works_like_tcp),
-        cmocka_unit_test(a_name_with_several_addresses_is_tried_until_one_answers),
-        cmocka_unit_test(values_of_any_bytes_and_sizes_come_back_whole),
-        cmocka_unit_test(an_acl_user_and_a_database_number_are_used),
-        cmocka_unit_test(a_wrong_password_user_or_database_is_denied_with_the_reason),
-        cmocka_unit_test(a_denied_connection_comes_up_once_the_operator_has_acted),
-        cmocka_unit_test(a_login_without_setname_role_and_script_load_works_with_eval),
-        cmocka_unit_test(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten_it),
-        cmocka_unit_test(an_error_reply_reaches_its_caller_and_leaves_the_connection_up),
-        cmocka_unit_test(a_master_that_becomes_a_replica_is_left_and_found_again),
-        cmocka_unit_test(too_many_clients_is_a_reason_to_come_back_later),
-        cmocka_unit_test(a_refused_port_answers_unsent_within_the_limit_and_says_so),
-        cmocka_unit_test_teardown(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody,
-                                  resume_server),
-        cmocka_unit_test_teardown(what_a_hung_server_has_not_taken_is_unsent, resume_server),
-        cmocka_unit_test(a_blocked_pipeline_goes_on_when_there_is_room),
-        cmocka_unit_test(a_killed_server_that_comes_back_is_found_again),
-        cmocka_unit_test(a_subscription_gets_messages_and_is_made_again_when_it_is_killed),
-        cmocka_unit_test(a_channel_that_the_acl_forbids_is_denied),
-        cmocka_unit_test(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back),
-        cmocka_unit_test(more_than_max_pending_bytes_is_refused_at_once),
-        cmocka_unit_test(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late),
-        cmocka_unit_test(what_was_not_written_in_time_is_taken_back),
-        cmocka_unit_test(a_command_sent_just_before_the_loop_waits_does_not_wait_with_it),
-        cmocka_unit_test(closing_within_a_callback_answers_the_rest),
-        cmocka_unit_test(resetting_within_a_callback_loses_the_rest_and_they_may_try_again),
-        cmocka_unit_test(closing_answers_what_waits_whatever_the_stage),
-        cmocka_unit_test(a_closed_connection_refuses_commands),
-        cmocka_unit_test(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody),
-        cmocka_unit_test(closing_does_not_wait_for_a_lookup),
-        cmocka_unit_test(an_unknown_name_is_named),
-    };
-
-    sem_init(&dns_gate, 0, 0);
-    sem_init(&dns_entered, 0, 0);
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+TEST_GROUP(.up = start_server, .down = stop_server);

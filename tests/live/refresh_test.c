@@ -4,7 +4,7 @@
  * hit, and by a loader that finds it unchanged.
  */
 #include "guard_rig.h"
-#include "tests/support/relay.h"
+#include "load/stack/proxy.h"
 
 #include <time.h>
 
@@ -68,10 +68,9 @@ static struct guard_result get_body(struct fleet *fleet, size_t i)
     return result;
 }
 
-static void an_unchanged_value_has_a_new_life_without_being_sent(void **state)
+TEST(an_unchanged_value_has_a_new_life_without_being_sent)
 {
     struct fleet fleet;
-    (void)state;
     open_conditional(&fleet, 2);
     get_body(&fleet, 0);
     make_stale(&fleet);
@@ -88,10 +87,9 @@ static void an_unchanged_value_has_a_new_life_without_being_sent(void **state)
     fleet_close(&fleet);
 }
 
-static void an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew(void **state)
+TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
 {
     struct fleet fleet;
-    (void)state;
     open_conditional(&fleet, 1);
     get_body(&fleet, 0);
     make_stale(&fleet);
@@ -107,11 +105,10 @@ static void an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew(void **
     fleet_close(&fleet);
 }
 
-static void an_invalidation_in_between_refuses_what_was_found_unchanged(void **state)
+TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
 {
     struct fleet fleet;
     struct guard_invalidated done;
-    (void)state;
     open_conditional(&fleet, 2);
     get_body(&fleet, 0);
     make_stale(&fleet);
@@ -150,11 +147,10 @@ static void open_early(struct fleet *fleet)
     fleet->policy.early_percent = 10000;
 }
 
-static void a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits(void **state)
+TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
 {
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     open_early(&fleet);
     fleet_open(&fleet, 2);
     load_slowly(&fleet, &ask);
@@ -171,43 +167,32 @@ static void a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits(void **sta
     fleet_close(&fleet);
 }
 
-static void an_early_refresh_that_comes_second_loads_nothing(void **state)
+TEST(an_early_refresh_that_comes_second_loads_nothing)
 {
     struct fleet fleet;
     struct ask ask;
-    struct relay *relay = NULL;
+    struct proxy *proxy = NULL;
     struct guard_invalidated done;
     char url[64];
-    (void)state;
     open_early(&fleet);
     fleet_add(&fleet);
-    assert_true(relay_open(rig_redis.port, &relay));
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)relay_port(relay));
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
     fleet_open(&fleet, 2);
     load_slowly(&fleet, &ask);
-    relay_hold(relay, RELAY_HOLD_REQUESTS, "EVAL");
-    while (!relay_wait_held(relay, 1, 20)) /* its lot has fallen: the refresh is on its way */
+    proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
+    while (!proxy_wait_marked(proxy, 0, 1, 20)) /* its lot has fallen: the refresh is on its way */
         expect_row(&fleet, 1, "k", "k v1");
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &done), GUARD_OK);
     expect_row(&fleet, 0, "k", "k v1");
     WAIT_UNTIL(is_cached(&fleet, "k"));
-    relay_pass(relay);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(stats_of(fleet.guards[1]).flights == 0);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
     assert_int_equal(FLEET_SUM(&fleet, refresh_early), 0);
     fleet_close(&fleet);
-    relay_close(&relay);
+    proxy_close(&proxy);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_unchanged_value_has_a_new_life_without_being_sent),
-        cmocka_unit_test(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew),
-        cmocka_unit_test(an_invalidation_in_between_refuses_what_was_found_unchanged),
-        cmocka_unit_test(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits),
-        cmocka_unit_test(an_early_refresh_that_comes_second_loads_nothing),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -73,11 +73,10 @@ static void read_as(struct rig *rig, const char *value)
 
 /* ---- a server that is no master, or may be none ---- */
 
-static void a_replica_answers_no_value_and_is_left_without_being_asked(void **state)
+TEST(a_replica_answers_no_value_and_is_left_without_being_asked)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     read_as(&rig, "old");
@@ -93,10 +92,9 @@ static void a_replica_answers_no_value_and_is_left_without_being_asked(void **st
     rig_finish(&rig);
 }
 
-static void a_replica_that_takes_writes_is_known_by_its_role(void **state)
+TEST(a_replica_that_takes_writes_is_known_by_its_role)
 {
     struct rig rig;
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     tell(&server, "CONFIG SET replica-read-only no");
@@ -127,11 +125,10 @@ static void finish_with_replicas(struct rig *rig)
     rig_finish(rig);
 }
 
-static void a_master_without_its_replicas_is_up_and_answers_no_value(void **state)
+TEST(a_master_without_its_replicas_is_up_and_answers_no_value)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     start_fenced(&rig);
     assert_true(redis_is_up(rig.redis));
     assert_false(redis_send_get(rig.redis, "k", 1, call_replied, &call));
@@ -142,10 +139,9 @@ static void a_master_without_its_replicas_is_up_and_answers_no_value(void **stat
 }
 
 /* Its address may lead to another one by then. */
-static void a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_be_up(void **state)
+TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_be_up)
 {
     struct rig rig;
-    (void)state;
     start_fenced(&rig);
     const size_t told = rig.state_count;
     rig_wait_until(&rig, atomic_load(&rig.counters.connects) >= 2 && redis_is_up(rig.redis));
@@ -167,11 +163,10 @@ static void go_on(void *context, enum redis_outcome outcome, const struct redisR
         assert_true(redis_send(rig->redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, rig));
 }
 
-static void the_fence_opens_again_however_busy_the_connection_is(void **state)
+TEST(the_fence_opens_again_however_busy_the_connection_is)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     tell(&server, "CONFIG SET min-replicas-to-write 1");
@@ -195,11 +190,10 @@ static bool saving_has_failed(void)
 }
 
 /* Nothing can be invalidated there either: what is cached is as fresh as was promised. */
-static void a_master_that_cannot_save_is_read_by_its_role(void **state)
+TEST(a_master_that_cannot_save_is_read_by_its_role)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     rig_start(&rig, server.url);
     rig_wait_up(&rig);
     assert_int_equal(chmod(server.folder, 0555), 0);
@@ -229,11 +223,10 @@ static void start_as(struct rig *rig, const char *denied, const char *too)
     rig_wait_up(rig);
 }
 
-static void a_login_without_getex_reads_by_role_and_is_told_so(void **state)
+TEST(a_login_without_getex_reads_by_role_and_is_told_so)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     start_as(&rig, "-getex", "-wait");
     assert_non_null(strstr(rig.text, "GETEX is refused"));
     read_as(&rig, "old");
@@ -244,10 +237,9 @@ static void a_login_without_getex_reads_by_role_and_is_told_so(void **state)
 }
 
 /* It cannot try the fence by GETEX. */
-static void a_login_without_getex_notices_that_replicas_leave_and_come_back(void **state)
+TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back)
 {
     struct rig rig;
-    (void)state;
     start_as(&rig, "-getex", "-wait");
     tell(&server, "CONFIG SET min-replicas-to-write 1");
     rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED);
@@ -260,11 +252,10 @@ static void a_login_without_getex_notices_that_replicas_leave_and_come_back(void
     rig_finish(&rig);
 }
 
-static void a_getex_that_is_forbidden_while_up_is_done_without(void **state)
+TEST(a_getex_that_is_forbidden_while_up_is_done_without)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     start_as(&rig, "-wait", "-wait");
     read_as(&rig, "old");
     tell(&server, "ACL SETUSER narrow -getex");
@@ -275,10 +266,9 @@ static void a_getex_that_is_forbidden_while_up_is_done_without(void **state)
     rig_finish(&rig);
 }
 
-static void a_login_without_getex_and_role_reads_nothing(void **state)
+TEST(a_login_without_getex_and_role_reads_nothing)
 {
     struct rig rig;
-    (void)state;
     start_as(&rig, "-getex", "-role");
     assert_non_null(strstr(rig.text, "GETEX and ROLE are refused"));
     assert_false(redis_may_look_up(rig.redis));
@@ -286,11 +276,10 @@ static void a_login_without_getex_and_role_reads_nothing(void **state)
     rig_finish(&rig);
 }
 
-static void a_role_that_is_forbidden_while_up_shuts_the_fence(void **state)
+TEST(a_role_that_is_forbidden_while_up_shuts_the_fence)
 {
     struct rig rig;
     struct call call;
-    (void)state;
     start_as(&rig, "-getex", "-wait");
     tell(&server, "ACL SETUSER narrow -role");
     read_k(&rig, &call);
@@ -299,10 +288,9 @@ static void a_role_that_is_forbidden_while_up_shuts_the_fence(void **state)
     rig_finish(&rig);
 }
 
-static void a_login_without_info_is_told_what_it_lacks(void **state)
+TEST(a_login_without_info_is_told_what_it_lacks)
 {
     struct rig rig;
-    (void)state;
     start_as(&rig, "-info", "-wait");
     assert_non_null(strstr(rig.text, "INFO is refused"));
     read_as(&rig, "old");
@@ -334,13 +322,12 @@ static void close_beside(struct rig *rig, struct redis *redis)
     rig_wait_until(rig, closed);
 }
 
-static void a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known(void **state)
+TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
 {
     struct rig rig;
     struct redis_reign reign;
     struct redis_address address;
     struct call call = {.answered = 0};
-    (void)state;
     redis_reign_init(&reign, NULL, NULL);
     rig_prepare(&rig, server.url);
     rig.config.reign = &reign;
@@ -362,9 +349,8 @@ static void a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known(v
 }
 
 /* Nobody asks it anything, and a subscriber could not. */
-static void an_idle_connection_and_a_subscription_to_the_old_master_are_given_up(void **state)
+TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
 {
-    (void)state;
     for (unsigned subscribes = 0; subscribes < 2; subscribes++) {
         struct rig rig;
         struct redis_reign reign;
@@ -385,14 +371,13 @@ static void an_idle_connection_and_a_subscription_to_the_old_master_are_given_up
 }
 
 /* Its name of the reign is not known: what one connection is told counts for all. */
-static void who_is_told_of_a_demotion_ends_the_reign_for_all(void **state)
+TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
 {
     struct rig rig;
     struct redis_reign reign;
     struct redis_address address;
     struct call call;
     char url[96];
-    (void)state;
     redis_reign_init(&reign, NULL, NULL);
     tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all -info");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
@@ -412,10 +397,9 @@ static void who_is_told_of_a_demotion_ends_the_reign_for_all(void **state)
 
 /* ---- a server that was stopped ---- */
 
-static void a_server_that_stops_is_noticed_though_nobody_asks(void **state)
+TEST(a_server_that_stops_is_noticed_though_nobody_asks)
 {
     struct rig rig;
-    (void)state;
     rig_prepare(&rig, server.url);
     rig.config.limit_ms = LIMIT_MS;
     rig_open(&rig);
@@ -429,27 +413,4 @@ static void a_server_that_stops_is_noticed_though_nobody_asks(void **state)
     rig_finish(&rig);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, heal_server)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_replica_answers_no_value_and_is_left_without_being_asked),
-        TEST(a_replica_that_takes_writes_is_known_by_its_role),
-        TEST(a_master_without_its_replicas_is_up_and_answers_no_value),
-        TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_be_up),
-        TEST(the_fence_opens_again_however_busy_the_connection_is),
-        TEST(a_master_that_cannot_save_is_read_by_its_role),
-        TEST(a_login_without_getex_reads_by_role_and_is_told_so),
-        TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back),
-        TEST(a_getex_that_is_forbidden_while_up_is_done_without),
-        TEST(a_login_without_getex_and_role_reads_nothing),
-        TEST(a_role_that_is_forbidden_while_up_shuts_the_fence),
-        TEST(a_login_without_info_is_told_what_it_lacks),
-        TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known),
-        TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up),
-        TEST(who_is_told_of_a_demotion_ends_the_reign_for_all),
-        TEST(a_server_that_stops_is_noticed_though_nobody_asks),
-    };
-    return cmocka_run_group_tests(tests, start_servers, stop_servers);
-}
+TEST_GROUP(.up = start_servers, .down = stop_servers, .after = heal_server);

@@ -99,11 +99,10 @@ static void stderr_comes_to_say(FILE *file, const char *url, const char *said)
     fleet_close(&fleet);
 }
 
-static void without_a_log_stderr_hears_what_is_wrong_with_redis(void **state)
+TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, NULL, release_stderr)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
-    (void)state;
     catch_stderr(&file);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)net_free_port());
     stderr_comes_to_say(file, url, "connection refused");
@@ -121,11 +120,10 @@ static void without_a_log_stderr_hears_what_is_wrong_with_redis(void **state)
 }
 
 /* It works, at a price. */
-static void without_a_log_stderr_hears_what_the_login_lacks(void **state)
+TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, NULL, release_stderr)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
-    (void)state;
     catch_stderr(&file);
     rig_permit("poor", "on >PASSWORD ~* &* +@all -getex");
     rig_url_of("poor", 0, url);
@@ -135,12 +133,11 @@ static void without_a_log_stderr_hears_what_the_login_lacks(void **state)
     fclose(file);
 }
 
-static void nothing_is_said_where_all_is_well_or_it_is_switched_off(void **state)
+TEST_WITH(nothing_is_said_where_all_is_well_or_it_is_switched_off, NULL, release_stderr)
 {
     FILE *file = NULL;
     struct fleet fleet;
     char url[RIG_URL_BYTES];
-    (void)state;
     catch_stderr(&file);
     fleet_init(&fleet);
     fleet_open(&fleet, 1);
@@ -186,7 +183,7 @@ struct breach {
     enum guard_status status;
 };
 
-static void a_loader_that_breaks_its_contract_is_named_with_its_key(void **state)
+TEST(a_loader_that_breaks_its_contract_is_named_with_its_key)
 {
     static const struct breach breaches[] = {
         {SOURCE_NOTHING, NULL, NULL, "returned without finishing", GUARD_FAILED},
@@ -200,7 +197,6 @@ static void a_loader_that_breaks_its_contract_is_named_with_its_key(void **state
     static struct ear ear;
     struct fleet fleet;
     char line[160];
-    (void)state;
     for (size_t i = 0; i < sizeof breaches / sizeof *breaches; i++) {
         fleet_init(&fleet);
         listen_to(&fleet, &ear);
@@ -224,13 +220,12 @@ static void finish_the_first(struct guard_load *const *loads, size_t count, void
     guard_load_done(loads[0], "row", 3, NULL);
 }
 
-static void a_batch_loader_is_named_with_the_keys_it_left(void **state)
+TEST(a_batch_loader_is_named_with_the_keys_it_left)
 {
     static struct ear ear;
     static const char *const keys[] = {"one", "two", "three"};
     struct guard_result results[3];
     struct fleet fleet;
-    (void)state;
     fleet_init(&fleet);
     listen_to(&fleet, &ear);
     fleet.policy.batch_loader = finish_the_first;
@@ -247,12 +242,11 @@ static void a_batch_loader_is_named_with_the_keys_it_left(void **state)
     fleet_close(&fleet);
 }
 
-static void a_loader_that_is_always_wrong_fills_no_log(void **state)
+TEST(a_loader_that_is_always_wrong_fills_no_log)
 {
     static struct ear ear;
     struct fleet fleet;
     char key[16];
-    (void)state;
     fleet_init(&fleet);
     listen_to(&fleet, &ear);
     fleet.source.verdict = SOURCE_NOTHING;
@@ -322,12 +316,11 @@ static void get_wrongly_and_wait(struct wrong_calls *calls, struct guard_request
     assert_heard(&calls->ear, line);
 }
 
-static void what_is_wrong_with_a_get_is_told(void **state)
+TEST(what_is_wrong_with_a_get_is_told)
 {
     static struct wrong_calls calls;
     static char longest[4098];
     struct fleet other;
-    (void)state;
     memset(longest, 'k', sizeof longest - 1);
     fleet_init(&other);
     fleet_open(&other, 1);
@@ -356,11 +349,10 @@ static void what_is_wrong_with_a_get_is_told(void **state)
     wrong_calls_end(&calls);
 }
 
-static void what_is_wrong_with_many_or_an_invalidation_is_told(void **state)
+TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
 {
     static struct wrong_calls calls;
     static const char *keys[3] = {"one", "two", ""};
-    (void)state;
     wrong_calls_begin(&calls);
     struct guard_many_request request = {
         .kind = calls.fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered_many};
@@ -557,11 +549,10 @@ static void scene_end(struct scene *scene)
     fleet_close(&scene->fleet);
 }
 
-static void a_child_is_refused_at_once_and_its_parent_does_not_notice(void **state)
+TEST(a_child_is_refused_at_once_and_its_parent_does_not_notice)
 {
     struct scene scene;
     struct ask waiting;
-    (void)state;
     scene_begin(&scene);
     struct guard *guard = scene.fleet.guards[0];
     source_shut(&scene.fleet.source);
@@ -587,12 +578,11 @@ static void a_child_is_refused_at_once_and_its_parent_does_not_notice(void **sta
     scene_end(&scene);
 }
 
-static void a_child_is_told_once_on_stderr_why(void **state)
+TEST_WITH(a_child_is_told_once_on_stderr_why, NULL, release_stderr)
 {
     struct scene scene;
     FILE *file = NULL;
     static struct ear ear;
-    (void)state;
     catch_stderr(&file);
     fleet_init(&scene.fleet);
     listen_to(&scene.fleet, &ear);
@@ -635,10 +625,9 @@ static void *be_busy(void *context)
 }
 
 /* Forked while the parent's threads hold its locks. */
-static void no_lock_of_the_parents_holds_a_child_up(void **state)
+TEST(no_lock_of_the_parents_holds_a_child_up)
 {
     struct scene scene;
-    (void)state;
     scene_begin(&scene);
     struct busy busy = {.fleet = &scene.fleet};
     for (size_t i = 0; i < 2; i++)
@@ -659,22 +648,4 @@ static void no_lock_of_the_parents_holds_a_child_up(void **state)
     scene_end(&scene);
 }
 
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(without_a_log_stderr_hears_what_is_wrong_with_redis, release_stderr),
-        cmocka_unit_test_teardown(without_a_log_stderr_hears_what_the_login_lacks, release_stderr),
-        cmocka_unit_test_teardown(nothing_is_said_where_all_is_well_or_it_is_switched_off, release_stderr),
-        cmocka_unit_test(a_loader_that_breaks_its_contract_is_named_with_its_key),
-        cmocka_unit_test(a_batch_loader_is_named_with_the_keys_it_left),
-        cmocka_unit_test(a_loader_that_is_always_wrong_fills_no_log),
-        cmocka_unit_test(what_is_wrong_with_a_get_is_told),
-        cmocka_unit_test(what_is_wrong_with_many_or_an_invalidation_is_told),
-        cmocka_unit_test(a_child_is_refused_at_once_and_its_parent_does_not_notice),
-        cmocka_unit_test_teardown(a_child_is_told_once_on_stderr_why, release_stderr),
-        cmocka_unit_test(no_lock_of_the_parents_holds_a_child_up),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

@@ -7,16 +7,11 @@
  *           key to age; only the_lease_of_a_dead_process_expires lets Redis's clock do it.
  * Messages  One subscriber sees everything; told() compares all of it with what should have been published.
  */
-#include "guard/envelope.h"
-#include "guard/key.h"
-#include "guard/script.h"
+#include "guard/base/key.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/scripts.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -612,9 +607,8 @@ static void assert_unchanged(const struct names *names, const struct snapshot *b
 
 /* ---- the lease ---- */
 
-static void every_script_loads(void **state)
+TEST(every_script_loads)
 {
-    (void)state;
     for (unsigned script = 0; script < SCRIPT_COUNT; script++) {
         assert_int_equal(script_source_bytes(script), strlen(script_source(script)));
         assert_null(strstr(script_source(script), "--"));
@@ -625,9 +619,8 @@ static void every_script_loads(void **state)
     }
 }
 
-static void a_missing_key_grants_the_lease_with_its_ttl(void **state)
+TEST(a_missing_key_grants_the_lease_with_its_ttl)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     const struct acquired granted = acquire(&k, (struct ask){.token = &a});
@@ -640,9 +633,8 @@ static void a_missing_key_grants_the_lease_with_its_ttl(void **state)
     told("");
 }
 
-static void the_second_asker_learns_who_is_busy_and_for_how_long(void **state)
+TEST(the_second_asker_learns_who_is_busy_and_for_how_long)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -653,18 +645,16 @@ static void the_second_asker_learns_who_is_busy_and_for_how_long(void **state)
     assert_memory_equal(busy.word, a.text + 37, 16);
 }
 
-static void a_repeated_token_is_not_granted_twice(void **state)
+TEST(a_repeated_token_is_not_granted_twice)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     assert_acquire(&k, (struct ask){.token = &a}, "B");
 }
 
-static void a_lost_grant_costs_one_retry_and_no_waiting(void **state)
+TEST(a_lost_grant_costs_one_retry_and_no_waiting)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -674,9 +664,8 @@ static void a_lost_grant_costs_one_retry_and_no_waiting(void **state)
     told("filled");
 }
 
-static void an_earlier_attempt_is_superseded_in_every_mode_and_state(void **state)
+TEST(an_earlier_attempt_is_superseded_in_every_mode_and_state)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), filler = token_of(3);
     const long long value_ttls[] = {0, PX_MS, STALE_MS};
@@ -694,9 +683,8 @@ static void an_earlier_attempt_is_superseded_in_every_mode_and_state(void **stat
     }
 }
 
-static void an_earlier_attempt_that_is_not_the_lease_removes_nothing(void **state)
+TEST(an_earlier_attempt_that_is_not_the_lease_removes_nothing)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), other = token_of(3);
     assert_acquire(&k, (struct ask){.token = &other}, "L");
@@ -706,9 +694,8 @@ static void an_earlier_attempt_that_is_not_the_lease_removes_nothing(void **stat
     assert_acquire(&k, (struct ask){.token = &b}, "B");
 }
 
-static void a_foreign_token_changes_nothing_and_tells_nobody(void **state)
+TEST(a_foreign_token_changes_nothing_and_tells_nobody)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), foreign = token_of(2), filler = token_of(3);
     const struct text value = envelope_of(&foreign);
@@ -739,9 +726,8 @@ static void a_foreign_token_changes_nothing_and_tells_nobody(void **state)
     }
 }
 
-static void a_renewal_lengthens_the_lease_and_never_creates_one(void **state)
+TEST(a_renewal_lengthens_the_lease_and_never_creates_one)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -754,9 +740,8 @@ static void a_renewal_lengthens_the_lease_and_never_creates_one(void **state)
     assert_false(exists(k.lease));
 }
 
-static void a_late_release_does_not_free_the_lease_of_the_next(void **state)
+TEST(a_late_release_does_not_free_the_lease_of_the_next)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -770,9 +755,8 @@ static void a_late_release_does_not_free_the_lease_of_the_next(void **state)
     told("released");
 }
 
-static void a_grant_executed_after_all_was_over_can_store_nothing(void **state)
+TEST(a_grant_executed_after_all_was_over_can_store_nothing)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token late = token_of(1), b = token_of(2), c = token_of(3);
     /* The reply to `late` never came; its command is still on its way. The next attempt loads and fills. */
@@ -789,9 +773,8 @@ static void a_grant_executed_after_all_was_over_can_store_nothing(void **state)
     told("filled gone");
 }
 
-static void the_lease_of_a_dead_process_expires(void **state)
+TEST(the_lease_of_a_dead_process_expires)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token dead = token_with(1, 50), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &dead}, "L");
@@ -805,9 +788,8 @@ static void the_lease_of_a_dead_process_expires(void **state)
     assert_int_equal(fill(&k, &dead, "late"), 0);
 }
 
-static void two_keys_never_share_a_lease(void **state)
+TEST(two_keys_never_share_a_lease)
 {
-    (void)state;
     char long_a[301] = "", long_b[301] = "";
     memset(long_a, 'k', 300);
     memset(long_b, 'k', 300);
@@ -824,9 +806,8 @@ static void two_keys_never_share_a_lease(void **state)
 
 /* ---- lookups ---- */
 
-static void the_mode_decides_what_state_gives(void **state)
+TEST(the_mode_decides_what_state_gives)
 {
-    (void)state;
     static const char *const modes = "nxrp";
     static const struct {
         long long value_ttl_ms; /* 0: none */
@@ -874,9 +855,8 @@ static void the_mode_decides_what_state_gives(void **state)
     }
 }
 
-static void a_value_is_stale_from_stale_ms_downwards(void **state)
+TEST(a_value_is_stale_from_stale_ms_downwards)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), filler = token_of(2);
     put_value(&k, &filler, STALE_MS + SLACK_MS);
@@ -889,9 +869,8 @@ static void a_value_is_stale_from_stale_ms_downwards(void **state)
     assert_acquire(&k, (struct ask){.token = &a, .mode = 'p'}, "H");
 }
 
-static void a_reader_that_missed_gets_what_was_filled_meanwhile(void **state)
+TEST(a_reader_that_missed_gets_what_was_filled_meanwhile)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token leader = token_of(1), reader = token_of(2);
     const struct text value = envelope_of(&leader);
@@ -906,9 +885,8 @@ static void a_reader_that_missed_gets_what_was_filled_meanwhile(void **state)
     told("filled");
 }
 
-static void a_refused_value_counts_as_missing_until_it_is_replaced(void **state)
+TEST(a_refused_value_counts_as_missing_until_it_is_replaced)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), c = token_of(3), filler = token_of(4);
     char refused[37] = "";
@@ -925,9 +903,8 @@ static void a_refused_value_counts_as_missing_until_it_is_replaced(void **state)
 
 /* ---- clamps ---- */
 
-static void a_lease_that_lasts_too_long_is_cut_to_its_own_length(void **state)
+TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token asker = token_of(1), filler = token_of(2);
     const struct {
@@ -960,9 +937,8 @@ static void a_lease_that_lasts_too_long_is_cut_to_its_own_length(void **state)
     }
 }
 
-static void a_value_that_lasts_too_long_is_cut_to_what_its_filler_set(void **state)
+TEST(a_value_that_lasts_too_long_is_cut_to_what_its_filler_set)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token asker = token_of(1), filler = token_of(2);
     const struct text value = envelope_of(&filler);
@@ -986,9 +962,8 @@ static void a_value_that_lasts_too_long_is_cut_to_what_its_filler_set(void **sta
     }
 }
 
-static void a_failure_that_lasts_too_long_is_cut_to_its_own_length(void **state)
+TEST(a_failure_that_lasts_too_long_is_cut_to_its_own_length)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token asker = token_of(1);
     for (int ours = 0; ours <= 1; ours++) {
@@ -1013,9 +988,8 @@ static void a_failure_that_lasts_too_long_is_cut_to_its_own_length(void **state)
 
 /* ---- odd data ---- */
 
-static void what_is_not_an_envelope_counts_as_missing_and_is_overwritten(void **state)
+TEST(what_is_not_an_envelope_counts_as_missing_and_is_overwritten)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), filler = token_of(2);
     struct text odd[80] = {{.size = 0}};
@@ -1086,9 +1060,8 @@ static redisReply *call(unsigned number_of_call, const struct names *k, const st
     }
 }
 
-static void no_script_raises_whatever_stands_under_our_keys(void **state)
+TEST(no_script_raises_whatever_stands_under_our_keys)
 {
-    (void)state;
     enum { KINDS = 9 };
     const struct names k = names_of("k");
     const struct token a = token_of(1);
@@ -1106,9 +1079,8 @@ static void no_script_raises_whatever_stands_under_our_keys(void **state)
     }
 }
 
-static void keys_of_another_type_count_as_missing_and_are_overwritten(void **state)
+TEST(keys_of_another_type_count_as_missing_and_are_overwritten)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     unsigned seed = 1;
@@ -1130,9 +1102,8 @@ static void keys_of_another_type_count_as_missing_and_are_overwritten(void **sta
 
 /* ---- fills ---- */
 
-static void a_fill_stores_releases_and_tells(void **state)
+TEST(a_fill_stores_releases_and_tells)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1143,9 +1114,8 @@ static void a_fill_stores_releases_and_tells(void **state)
     told("filled");
 }
 
-static void a_fill_whose_reply_was_lost_learns_that_it_succeeded(void **state)
+TEST(a_fill_whose_reply_was_lost_learns_that_it_succeeded)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1173,9 +1143,8 @@ static void refresh_begins(const struct names *k, const struct token *a, const s
     assert_acquire(k, (struct ask){.token = b}, "S1");
 }
 
-static void a_touched_value_is_what_a_fill_would_have_stored(void **state)
+TEST(a_touched_value_is_what_a_fill_would_have_stored)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     refresh_begins(&k, &a, &b);
@@ -1190,9 +1159,8 @@ static void a_touched_value_is_what_a_fill_would_have_stored(void **state)
     told("touched");
 }
 
-static void a_touch_without_the_lease_changes_nothing_and_tells_nobody(void **state)
+TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), c = token_of(3);
     refresh_begins(&k, &a, &b);
@@ -1205,9 +1173,8 @@ static void a_touch_without_the_lease_changes_nothing_and_tells_nobody(void **st
     told("gone");
 }
 
-static void a_touch_whose_reply_was_lost_learns_that_it_succeeded(void **state)
+TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     refresh_begins(&k, &a, &b);
@@ -1218,9 +1185,8 @@ static void a_touch_whose_reply_was_lost_learns_that_it_succeeded(void **state)
     told("touched");
 }
 
-static void a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill(void **state)
+TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), c = token_of(3);
     refresh_begins(&k, &a, &b);
@@ -1242,9 +1208,8 @@ static void a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fi
     told("filled");
 }
 
-static void without_memory_a_touch_gives_the_lease_back_and_leaves_the_value(void **state)
+TEST(without_memory_a_touch_gives_the_lease_back_and_leaves_the_value)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     refresh_begins(&k, &a, &b);
@@ -1258,9 +1223,8 @@ static void without_memory_a_touch_gives_the_lease_back_and_leaves_the_value(voi
 
 /* ---- early ---- */
 
-static void an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other(void **state)
+TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), c = token_of(3), d = token_of(4);
     char of_a[ENVELOPE_UUID_BYTES + 1] = "";
@@ -1276,9 +1240,8 @@ static void an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_othe
     told("failed");
 }
 
-static void no_ttl_argument_makes_a_key_without_ttl(void **state)
+TEST(no_ttl_argument_makes_a_key_without_ttl)
 {
-    (void)state;
     static const struct {
         const char *ms;
         bool works;
@@ -1315,9 +1278,8 @@ static void no_ttl_argument_makes_a_key_without_ttl(void **state)
     told("m m m m m m m m m m m m m m m m m m m m m m m m m m m m m m m m");
 }
 
-static void without_memory_nothing_is_stored_but_everybody_is_released(void **state)
+TEST(without_memory_nothing_is_stored_but_everybody_is_released)
 {
-    (void)state;
     const struct names k = names_of("k"), other = names_of("other"), third = names_of("third");
     const struct token a = token_of(1), b = token_of(2), c = token_of(3);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1343,9 +1305,8 @@ static void without_memory_nothing_is_stored_but_everybody_is_released(void **st
     told("refused released stale gone");
 }
 
-static void a_redis_that_refuses_to_write_changes_nothing_and_says_so(void **state)
+TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), filler = token_of(2);
     const struct text value = envelope_of(&a);
@@ -1380,9 +1341,8 @@ static void assert_refused(redisReply *reply, const char *error)
     freeReplyObject(reply);
 }
 
-static void acquire_answers_nothing_where_it_may_not_write(void **state)
+TEST(acquire_answers_nothing_where_it_may_not_write)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token asker = token_of(1), holder = token_of(2), filler = token_of(3);
     for (unsigned i = 0; i < 3 * 2 * 2 * COUNT(no_masters); i++) {
@@ -1406,9 +1366,8 @@ static void acquire_answers_nothing_where_it_may_not_write(void **state)
 }
 
 /* Those of another type under a key that the fence looks at are none of its business. */
-static void what_stands_under_the_other_keys_does_not_shut_the_fence(void **state)
+TEST(what_stands_under_the_other_keys_does_not_shut_the_fence)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token asker = token_of(1), filler = token_of(3);
     put_value(&k, &filler, PX_MS);
@@ -1422,9 +1381,8 @@ static void what_stands_under_the_other_keys_does_not_shut_the_fence(void **stat
     assert_acquire(&k, (struct ask){.token = &filler}, "H");
 }
 
-static void only_the_master_says_that_a_value_is_stored_already(void **state)
+TEST(only_the_master_says_that_a_value_is_stored_already)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     const struct text value = envelope_of(&a);
@@ -1445,9 +1403,8 @@ static void only_the_master_says_that_a_value_is_stored_already(void **state)
 
 /* ---- failures ---- */
 
-static void a_failed_load_is_remembered_for_everybody(void **state)
+TEST(a_failed_load_is_remembered_for_everybody)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1462,9 +1419,8 @@ static void a_failed_load_is_remembered_for_everybody(void **state)
     told("failed");
 }
 
-static void a_lease_given_back_without_a_failure_is_free_at_once(void **state)
+TEST(a_lease_given_back_without_a_failure_is_free_at_once)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1475,9 +1431,8 @@ static void a_lease_given_back_without_a_failure_is_free_at_once(void **state)
 
 /* ---- invalidations ---- */
 
-static void an_invalidation_voids_the_load_that_runs(void **state)
+TEST(an_invalidation_voids_the_load_that_runs)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_int_equal(invalidate(&k, "i1"), 0); /* before the acquire: nothing to do */
@@ -1496,9 +1451,8 @@ static void an_invalidation_voids_the_load_that_runs(void **state)
     told("i1 i2 filled i3 i4");
 }
 
-static void an_invalidation_removes_value_lease_and_failure(void **state)
+TEST(an_invalidation_removes_value_lease_and_failure)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     put_failure(&k);
@@ -1509,9 +1463,8 @@ static void an_invalidation_removes_value_lease_and_failure(void **state)
     told("failed gone");
 }
 
-static void a_soft_invalidation_makes_the_value_stale_at_once(void **state)
+TEST(a_soft_invalidation_makes_the_value_stale_at_once)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), filler = token_of(2);
     static const struct {
@@ -1538,9 +1491,8 @@ static void a_soft_invalidation_makes_the_value_stale_at_once(void **state)
     }
 }
 
-static void a_soft_invalidation_removes_what_has_no_stale_time(void **state)
+TEST(a_soft_invalidation_removes_what_has_no_stale_time)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token filler = token_of(1);
     const struct text entries[] = {envelope_with(&filler, PX_MS, 0, ""), text_of("not ours", 8),
@@ -1576,9 +1528,8 @@ static void assert_waiting(const struct names *names, const struct token *token)
     freeReplyObject(reply);
 }
 
-static void who_waits_leaves_the_tag_of_the_lease_he_waits_for(void **state)
+TEST(who_waits_leaves_the_tag_of_the_lease_he_waits_for)
 {
-    (void)state;
     static const struct {
         bool stale;
         const char *waits;
@@ -1603,9 +1554,8 @@ static void who_waits_leaves_the_tag_of_the_lease_he_waits_for(void **state)
     }
 }
 
-static void nobody_can_wait_for_what_is_no_lease_of_ours(void **state)
+TEST(nobody_can_wait_for_what_is_no_lease_of_ours)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1);
     discard(
@@ -1616,9 +1566,8 @@ static void nobody_can_wait_for_what_is_no_lease_of_ours(void **state)
     assert_false(exists(k.waiting));
 }
 
-static void the_mark_goes_with_its_lease(void **state)
+TEST(the_mark_goes_with_its_lease)
 {
-    (void)state;
     enum { FILLED, TOUCHED, RELEASED, INVALIDATED, SUPERSEDED, WAYS };
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), c = token_of(3), filler = token_of(4);
@@ -1650,9 +1599,8 @@ static void expect_message(const char *message, const struct text *value)
     told(value != NULL ? expected : message);
 }
 
-static void a_fill_sends_its_value_to_those_who_wait_for_its_lease(void **state)
+TEST(a_fill_sends_its_value_to_those_who_wait_for_its_lease)
 {
-    (void)state;
     enum { NOBODY, FOR_IT, FOR_ANOTHER, NONSENSE };
     static const struct {
         int waits;
@@ -1679,9 +1627,8 @@ static void a_fill_sends_its_value_to_those_who_wait_for_its_lease(void **state)
     }
 }
 
-static void with_push_bytes_0_no_value_travels(void **state)
+TEST(with_push_bytes_0_no_value_travels)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2);
     assert_acquire(&k, (struct ask){.token = &a}, "L");
@@ -1690,9 +1637,8 @@ static void with_push_bytes_0_no_value_travels(void **state)
     told("plain");
 }
 
-static void a_fill_that_is_refused_or_repeated_sends_no_value(void **state)
+TEST(a_fill_that_is_refused_or_repeated_sends_no_value)
 {
-    (void)state;
     const struct names k = names_of("k"), full = names_of("full");
     const struct token a = token_of(1), b = token_of(2);
     const struct text value = envelope_of(&a);
@@ -1712,9 +1658,8 @@ static void a_fill_that_is_refused_or_repeated_sends_no_value(void **state)
     told("refused");
 }
 
-static void a_touch_sends_what_it_has_stored(void **state)
+TEST(a_touch_sends_what_it_has_stored)
 {
-    (void)state;
     const struct names k = names_of("k");
     const struct token a = token_of(1), b = token_of(2), filler = token_of(3);
     const struct text touched = envelope_of(&a);
@@ -2034,9 +1979,8 @@ static void refresh_ttls(const struct model *model)
     }
 }
 
-static void a_long_random_sequence_agrees_with_the_model(void **state)
+TEST(a_long_random_sequence_agrees_with_the_model)
 {
-    (void)state;
     struct model model = {.seed = 20240229, .serial = 1};
     for (size_t k = 0; k < MODEL_KEYS; k++) {
         char key[] = {'k', (char)('0' + k), '\0'};
@@ -2059,62 +2003,4 @@ static void a_long_random_sequence_agrees_with_the_model(void **state)
     }
 }
 
-#define SCRIPT_TEST(test) cmocka_unit_test_setup(test, empty_server)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SCRIPT_TEST(every_script_loads),
-        SCRIPT_TEST(a_missing_key_grants_the_lease_with_its_ttl),
-        SCRIPT_TEST(the_second_asker_learns_who_is_busy_and_for_how_long),
-        SCRIPT_TEST(a_repeated_token_is_not_granted_twice),
-        SCRIPT_TEST(a_lost_grant_costs_one_retry_and_no_waiting),
-        SCRIPT_TEST(an_earlier_attempt_is_superseded_in_every_mode_and_state),
-        SCRIPT_TEST(an_earlier_attempt_that_is_not_the_lease_removes_nothing),
-        SCRIPT_TEST(a_foreign_token_changes_nothing_and_tells_nobody),
-        SCRIPT_TEST(a_renewal_lengthens_the_lease_and_never_creates_one),
-        SCRIPT_TEST(a_late_release_does_not_free_the_lease_of_the_next),
-        SCRIPT_TEST(a_grant_executed_after_all_was_over_can_store_nothing),
-        SCRIPT_TEST(the_lease_of_a_dead_process_expires),
-        SCRIPT_TEST(two_keys_never_share_a_lease),
-        SCRIPT_TEST(the_mode_decides_what_state_gives),
-        SCRIPT_TEST(a_value_is_stale_from_stale_ms_downwards),
-        SCRIPT_TEST(a_reader_that_missed_gets_what_was_filled_meanwhile),
-        SCRIPT_TEST(a_refused_value_counts_as_missing_until_it_is_replaced),
-        SCRIPT_TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length),
-        SCRIPT_TEST(a_value_that_lasts_too_long_is_cut_to_what_its_filler_set),
-        SCRIPT_TEST(a_failure_that_lasts_too_long_is_cut_to_its_own_length),
-        SCRIPT_TEST(what_is_not_an_envelope_counts_as_missing_and_is_overwritten),
-        SCRIPT_TEST(no_script_raises_whatever_stands_under_our_keys),
-        SCRIPT_TEST(keys_of_another_type_count_as_missing_and_are_overwritten),
-        SCRIPT_TEST(a_fill_stores_releases_and_tells),
-        SCRIPT_TEST(a_fill_whose_reply_was_lost_learns_that_it_succeeded),
-        SCRIPT_TEST(a_touched_value_is_what_a_fill_would_have_stored),
-        SCRIPT_TEST(a_touch_without_the_lease_changes_nothing_and_tells_nobody),
-        SCRIPT_TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded),
-        SCRIPT_TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill),
-        SCRIPT_TEST(without_memory_a_touch_gives_the_lease_back_and_leaves_the_value),
-        SCRIPT_TEST(an_early_refresh_takes_the_lease_over_the_value_it_names_and_no_other),
-        SCRIPT_TEST(no_ttl_argument_makes_a_key_without_ttl),
-        SCRIPT_TEST(without_memory_nothing_is_stored_but_everybody_is_released),
-        SCRIPT_TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so),
-        SCRIPT_TEST(acquire_answers_nothing_where_it_may_not_write),
-        SCRIPT_TEST(what_stands_under_the_other_keys_does_not_shut_the_fence),
-        SCRIPT_TEST(only_the_master_says_that_a_value_is_stored_already),
-        SCRIPT_TEST(a_failed_load_is_remembered_for_everybody),
-        SCRIPT_TEST(a_lease_given_back_without_a_failure_is_free_at_once),
-        SCRIPT_TEST(an_invalidation_voids_the_load_that_runs),
-        SCRIPT_TEST(an_invalidation_removes_value_lease_and_failure),
-        SCRIPT_TEST(a_soft_invalidation_makes_the_value_stale_at_once),
-        SCRIPT_TEST(a_soft_invalidation_removes_what_has_no_stale_time),
-        SCRIPT_TEST(who_waits_leaves_the_tag_of_the_lease_he_waits_for),
-        SCRIPT_TEST(nobody_can_wait_for_what_is_no_lease_of_ours),
-        SCRIPT_TEST(the_mark_goes_with_its_lease),
-        SCRIPT_TEST(a_fill_sends_its_value_to_those_who_wait_for_its_lease),
-        SCRIPT_TEST(with_push_bytes_0_no_value_travels),
-        SCRIPT_TEST(a_fill_that_is_refused_or_repeated_sends_no_value),
-        SCRIPT_TEST(a_touch_sends_what_it_has_stored),
-        SCRIPT_TEST(a_long_random_sequence_agrees_with_the_model),
-    };
-    return cmocka_run_group_tests_name("script", tests, start_server, stop_server);
-}
+TEST_GROUP(.up = start_server, .down = stop_server, .before = empty_server);

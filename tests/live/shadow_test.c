@@ -65,10 +65,9 @@ static unsigned play(enum guard_mode mode, struct guard_stats *sum)
     return loads;
 }
 
-static void it_saves_on_paper_what_a_fleet_saves_in_the_same_schedule(void **state)
+TEST(it_saves_on_paper_what_a_fleet_saves_in_the_same_schedule)
 {
     struct guard_stats fleet, shadow;
-    (void)state;
     unsigned loads_of_fleet = play(GUARD_MODE_FLEET, &fleet);
     unsigned loads_of_shadow = play(GUARD_MODE_SHADOW, &shadow);
     assert_int_equal(loads_of_fleet, 1);
@@ -78,10 +77,9 @@ static void it_saves_on_paper_what_a_fleet_saves_in_the_same_schedule(void **sta
     assert_int_equal(fleet.shadow_saved + fleet.shadow_loads, 0);
 }
 
-static void nobody_is_answered_with_what_is_stored(void **state)
+TEST(nobody_is_answered_with_what_is_stored)
 {
     struct fleet fleet;
-    (void)state;
     open_shadow(&fleet, 2);
     for (unsigned version = 1; version <= 6; version++) {
         char row[16];
@@ -109,9 +107,8 @@ static void invalidate(struct fleet *fleet, bool of_tag)
 }
 
 /* The entry of the fleet is what callers are answered with; that of the shadow is what its counters are made of. */
-static void what_is_invalidated_in_the_shadow_is_gone_from_the_fleet_beside_it(void **state)
+TEST(what_is_invalidated_in_the_shadow_is_gone_from_the_fleet_beside_it)
 {
-    (void)state;
     for (int of_tag = 0; of_tag < 2; of_tag++) {
         struct fleet fleet;
         fleet_init(&fleet);
@@ -135,11 +132,10 @@ static void what_is_invalidated_in_the_shadow_is_gone_from_the_fleet_beside_it(v
     }
 }
 
-static void absent_rows_and_failures_would_be_remembered(void **state)
+TEST(absent_rows_and_failures_would_be_remembered)
 {
     static const enum source_verdict VERDICTS[] = {SOURCE_ABSENT, SOURCE_FAIL};
     static const enum guard_status STATUSES[] = {GUARD_ABSENT, GUARD_FAILED};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct fleet fleet;
         fleet_init(&fleet);
@@ -157,10 +153,9 @@ static void absent_rows_and_failures_would_be_remembered(void **state)
     }
 }
 
-static void no_get_notices_that_redis_is_away_or_hangs(void **state)
+TEST(no_get_notices_that_redis_is_away_or_hangs)
 {
     enum { SOON_MS = 3500, LIMIT_MS = 4000 }; /* who waited for Redis would wait for its limit */
-    (void)state;
     for (int hangs = 0; hangs < 2; hangs++) {
         struct fleet fleet;
         struct guard_invalidated invalidated;
@@ -187,11 +182,10 @@ static void no_get_notices_that_redis_is_away_or_hangs(void **state)
     }
 }
 
-static void who_leaves_or_runs_out_of_time_takes_nothing_from_the_others(void **state)
+TEST(who_leaves_or_runs_out_of_time_takes_nothing_from_the_others)
 {
     struct fleet fleet;
     struct ask leader, follower, hasty, other;
-    (void)state;
     open_shadow(&fleet, 1);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &leader, "k");
@@ -215,11 +209,10 @@ static void who_leaves_or_runs_out_of_time_takes_nothing_from_the_others(void **
     fleet_close(&fleet);
 }
 
-static void it_closes_with_gets_under_way(void **state)
+TEST(it_closes_with_gets_under_way)
 {
     struct fleet fleet;
     struct ask asks[CROWD];
-    (void)state;
     open_shadow(&fleet, 2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < CROWD; i++)
@@ -235,16 +228,4 @@ static void it_closes_with_gets_under_way(void **state)
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_saves_on_paper_what_a_fleet_saves_in_the_same_schedule),
-        cmocka_unit_test(nobody_is_answered_with_what_is_stored),
-        cmocka_unit_test(what_is_invalidated_in_the_shadow_is_gone_from_the_fleet_beside_it),
-        cmocka_unit_test(absent_rows_and_failures_would_be_remembered),
-        cmocka_unit_test(no_get_notices_that_redis_is_away_or_hangs),
-        cmocka_unit_test(who_leaves_or_runs_out_of_time_takes_nothing_from_the_others),
-        cmocka_unit_test(it_closes_with_gets_under_way),
-    };
-    return cmocka_run_group_tests(tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

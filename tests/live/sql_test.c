@@ -6,16 +6,13 @@
  */
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { VALUE_BYTES = 4096, TEXT_BYTES = 16384, SCALE = 50000, LIMIT_MS = 20000 };
 
@@ -155,9 +152,8 @@ static void assert_contains(const char *text, const char *part)
     }
 }
 
-static void a_second_schema_changes_nothing_and_a_second_seed_is_refused(void **state)
+TEST(a_second_schema_changes_nothing_and_a_second_seed_is_refused)
 {
-    (void)state;
     create_database("second");
     assert_contains(psql("second", "-v scale=100 -f sql/seed.sql"), "has no catalog schema");
     assert_string_equal(psql("second", "-f sql/schema.sql"), "");
@@ -173,9 +169,8 @@ static void a_second_schema_changes_nothing_and_a_second_seed_is_refused(void **
     PQfinish(conn);
 }
 
-static void make_db_seeds_what_is_empty_and_nothing_else(void **state)
+TEST(make_db_seeds_what_is_empty_and_nothing_else)
 {
-    (void)state;
     create_database("made");
     PGconn *conn = connected("made");
     assert_string_equal(make_db("made"), "");
@@ -186,9 +181,8 @@ static void make_db_seeds_what_is_empty_and_nothing_else(void **state)
     PQfinish(conn);
 }
 
-static void tables_of_somebody_else_are_left_alone(void **state)
+TEST(tables_of_somebody_else_are_left_alone)
 {
-    (void)state;
     create_database("foreigner");
     PGconn *conn = connected("foreigner");
     execute(conn, "CREATE TABLE products (id integer, version text)");
@@ -239,9 +233,8 @@ static void assert_brought_up_to_date(PGconn *conn, const char *database)
 }
 
 /* What was cached before has the tag of its own category and no other, so that each of them is owed. */
-static void an_older_schema_is_brought_up_to_date_and_keeps_its_rows(void **state)
+TEST(an_older_schema_is_brought_up_to_date_and_keeps_its_rows)
 {
-    (void)state;
     create_database("older");
     assert_true(stack_postgres_load(url_of("older"), 100));
     PGconn *conn = connected("older");
@@ -264,9 +257,8 @@ static void an_older_schema_is_brought_up_to_date_and_keeps_its_rows(void **stat
 }
 
 /* Nor does it have what was added since. */
-static void the_first_schema_is_brought_up_to_date_as_well(void **state)
+TEST(the_first_schema_is_brought_up_to_date_as_well)
 {
-    (void)state;
     create_database("first");
     assert_true(stack_postgres_load(url_of("first"), 100));
     PGconn *conn = connected("first");
@@ -276,7 +268,7 @@ static void the_first_schema_is_brought_up_to_date_as_well(void **state)
 }
 
 /* It would drop what it does not understand, and cache what nobody owes it. These are what its statements need. */
-static void a_catalogd_of_the_older_schema_can_do_nothing_with_this_one(void **state)
+TEST(a_catalogd_of_the_older_schema_can_do_nothing_with_this_one)
 {
     static const char *const statements[] = {
         "SELECT p.version FROM products AS p WHERE p.id = 7",
@@ -285,7 +277,6 @@ static void a_catalogd_of_the_older_schema_can_do_nothing_with_this_one(void **s
         "UPDATE invalidations AS i SET due_at = now() RETURNING i.id, i.key",
         "SELECT DISTINCT key FROM invalidations WHERE transaction_id = 1",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
         assert_string_equal(refusal_of(shop, statements[i]), "42703");
 }
@@ -304,10 +295,9 @@ static void digest_of(const char *database, char out[64])
     PQfinish(conn);
 }
 
-static void the_same_scale_makes_the_same_rows(void **state)
+TEST(the_same_scale_makes_the_same_rows)
 {
     char first[64], second[64];
-    (void)state;
     create_database("once");
     create_database("again");
     assert_true(
@@ -321,9 +311,8 @@ static void the_same_scale_makes_the_same_rows(void **state)
     assert_string_equal(first, second);
 }
 
-static void the_seed_looks_like_a_shop(void **state)
+TEST(the_seed_looks_like_a_shop)
 {
-    (void)state;
     assert_int_equal(number_of(shop, "SELECT count(*) FROM products"), SCALE);
     assert_int_equal(number_of(shop, "SELECT count(*) FROM categories"), SCALE / 50);
     assert_int_equal(number_of(shop, "SELECT count(DISTINCT level) FROM categories"), 3);
@@ -351,7 +340,7 @@ static void the_seed_looks_like_a_shop(void **state)
     execute(shop, "ROLLBACK");
 }
 
-static void the_schema_refuses_what_makes_no_sense(void **state)
+TEST(the_schema_refuses_what_makes_no_sense)
 {
     static const struct {
         const char *text, *refusal;
@@ -382,7 +371,6 @@ static void the_schema_refuses_what_makes_no_sense(void **state)
          "products_category_fkey"},
         {"UPDATE categories SET parent_id = id WHERE level = 2", "categories_parent_fkey"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(refusal_of(shop, cases[i].text), cases[i].refusal) != 0) {
             fail_msg("%s: refused by %s", cases[i].text, refusal_of(shop, cases[i].text));
@@ -400,7 +388,7 @@ static void validator_of(int product, char out[128])
     snprintf(out, 128, "%s", value_of(shop, text));
 }
 
-static void every_row_of_a_document_moves_its_validator(void **state)
+TEST(every_row_of_a_document_moves_its_validator)
 {
     static const char *const changes[] = {
         "UPDATE products SET stock = stock WHERE id = 5",
@@ -414,7 +402,6 @@ static void every_row_of_a_document_moves_its_validator(void **state)
     };
     enum { CHANGES = sizeof changes / sizeof *changes };
     char seen[CHANGES + 1][128], other[128], then[128];
-    (void)state;
     execute(shop, "BEGIN");
     execute(shop,
             "CREATE TEMPORARY TABLE path ON COMMIT DROP AS "
@@ -447,9 +434,8 @@ static void every_row_of_a_document_moves_its_validator(void **state)
 }
 
 /* Whoever writes, whatever he writes there, and though he has set the seed of random(). */
-static void a_stamp_never_comes_again(void **state)
+TEST(a_stamp_never_comes_again)
 {
-    (void)state;
     execute(shop, "BEGIN");
     execute(shop, "CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM products WHERE id = 5");
     for (int times = 0; times < 3; times++) {
@@ -482,7 +468,7 @@ static size_t count_of(const char *text, const char *part)
     return count;
 }
 
-static void every_load_has_its_marker_once_and_is_logged_once(void **state)
+TEST(every_load_has_its_marker_once_and_is_logged_once)
 {
     static const struct {
         const char *marker;
@@ -492,7 +478,6 @@ static void every_load_has_its_marker_once_and_is_logged_once(void **state)
                     {"/* load category */", 3, {"1", "0", "0"}},
                     {"/* load product */", 3, {"1", "0", "0"}},
                     {"/* load products */", 2, {"{1,2}", "0"}}};
-    (void)state;
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         char path[64];
         snprintf(path, sizeof path, "sql/%s.sql", loads[i]);
@@ -535,14 +520,13 @@ static void set_plan_mode(const char *mode)
     execute(shop, text);
 }
 
-static void the_delay_happens_exactly_once_present_or_absent_whatever_the_plan(void **state)
+TEST(the_delay_happens_exactly_once_present_or_absent_whatever_the_plan)
 {
     static const char *const calls[] = {
         "load_catalog(",       "load_category(50, 0,", "load_category(999999, 0,",
         "load_category(1, 0,", "load_product(7, '',",  "load_product(999999999, '',",
     };
     enum { DELAY_MS = 400 };
-    (void)state;
     for (size_t m = 0; m < 2; m++) {
         set_plan_mode(plan_modes[m]);
         for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -568,10 +552,9 @@ static bool plan_mentions(const char *call, const char *part)
     return found;
 }
 
-static void a_page_is_a_range_of_the_index_however_large_the_category(void **state)
+TEST(a_page_is_a_range_of_the_index_however_large_the_category)
 {
     char large[96], small[96];
-    (void)state;
     snprintf(large, sizeof large, "EXECUTE load_category(%s, 0, 0)",
              value_of(shop, "SELECT category_id FROM products GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"));
     snprintf(small, sizeof small, "EXECUTE load_category(%s, 0, 0)",
@@ -590,12 +573,11 @@ static void a_page_is_a_range_of_the_index_however_large_the_category(void **sta
     }
 }
 
-static void pages_follow_each_other_without_gap_or_overlap(void **state)
+TEST(pages_follow_each_other_without_gap_or_overlap)
 {
     char call[128], category[32], after[32] = "0";
     long seen = 0;
     int rows;
-    (void)state;
     snprintf(
         category, sizeof category, "%s",
         value_of(
@@ -616,9 +598,8 @@ static void pages_follow_each_other_without_gap_or_overlap(void **state)
     assert_int_equal(seen, number_of(shop, call));
 }
 
-static void the_tree_has_every_category_parents_first(void **state)
+TEST(the_tree_has_every_category_parents_first)
 {
-    (void)state;
     PGresult *tree = run(shop, "EXECUTE load_catalog(0)");
     assert_int_equal(PQntuples(tree), SCALE / 50);
     long products = 0, level = 0;
@@ -632,9 +613,8 @@ static void the_tree_has_every_category_parents_first(void **state)
     PQclear(tree);
 }
 
-static void a_row_changed_during_the_delay_is_answered_as_it_was(void **state)
+TEST(a_row_changed_during_the_delay_is_answered_as_it_was)
 {
-    (void)state;
     PGconn *writer = connected("shop");
     uint64_t mark = stack_postgres_mark(&postgres);
     assert_int_equal(PQsendQueryParams(shop, text_of("sql/load_product.sql"), 3, NULL,
@@ -652,7 +632,7 @@ static void a_row_changed_during_the_delay_is_answered_as_it_was(void **state)
 }
 
 /* A product that is known already comes without what is known; a changed one, and an absent one, as ever. */
-static void a_known_validator_brings_nothing_but_itself(void **state)
+TEST(a_known_validator_brings_nothing_but_itself)
 {
     char known[128];
     validator_of(8, known);
@@ -664,7 +644,6 @@ static void a_known_validator_brings_nothing_but_itself(void **state)
                  {"8", "1", true, true},
                  {"8", "1-0.0.0.0", true, true},
                  {"999999999", known, false, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         PGresult *row = PQexecParams(shop, text_of("sql/load_product.sql"), 3, NULL,
                                      (const char *[]){cases[i].id, cases[i].validator, "0"}, NULL, NULL, 0);
@@ -681,10 +660,9 @@ static void a_known_validator_brings_nothing_but_itself(void **state)
     }
 }
 
-static void what_a_database_lacks_is_named(void **state)
+TEST(what_a_database_lacks_is_named)
 {
     const char *check = check_text();
-    (void)state;
     assert_string_equal(value_of(shop, check), "");
 
     create_database("bare");
@@ -730,28 +708,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_schema_changes_nothing_and_a_second_seed_is_refused),
-        cmocka_unit_test(make_db_seeds_what_is_empty_and_nothing_else),
-        cmocka_unit_test(tables_of_somebody_else_are_left_alone),
-        cmocka_unit_test(an_older_schema_is_brought_up_to_date_and_keeps_its_rows),
-        cmocka_unit_test(the_first_schema_is_brought_up_to_date_as_well),
-        cmocka_unit_test(a_catalogd_of_the_older_schema_can_do_nothing_with_this_one),
-        cmocka_unit_test(the_same_scale_makes_the_same_rows),
-        cmocka_unit_test(the_seed_looks_like_a_shop),
-        cmocka_unit_test(the_schema_refuses_what_makes_no_sense),
-        cmocka_unit_test(every_row_of_a_document_moves_its_validator),
-        cmocka_unit_test(a_stamp_never_comes_again),
-        cmocka_unit_test(every_load_has_its_marker_once_and_is_logged_once),
-        cmocka_unit_test(the_delay_happens_exactly_once_present_or_absent_whatever_the_plan),
-        cmocka_unit_test(a_page_is_a_range_of_the_index_however_large_the_category),
-        cmocka_unit_test(pages_follow_each_other_without_gap_or_overlap),
-        cmocka_unit_test(the_tree_has_every_category_parents_first),
-        cmocka_unit_test(a_row_changed_during_the_delay_is_answered_as_it_was),
-        cmocka_unit_test(a_known_validator_brings_nothing_but_itself),
-        cmocka_unit_test(what_a_database_lacks_is_named),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_GROUP(.up = start, .down = stop);

@@ -5,11 +5,8 @@
 #include "load/base/proc.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +20,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LIMIT_MS = 20000 };
 
@@ -51,9 +46,8 @@ static bool wait_gone(pid_t pid)
     return false;
 }
 
-static void a_child_has_the_settings_and_the_output_it_was_given(void **state)
+TEST(a_child_has_the_settings_and_the_output_it_was_given)
 {
-    (void)state;
     char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8], text[64] = "";
     int status = -1;
     assert_true(proc_folder("test", NULL, folder));
@@ -74,9 +68,8 @@ static void a_child_has_the_settings_and_the_output_it_was_given(void **state)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
-static void a_child_inherits_no_descriptor(void **state)
+TEST(a_child_inherits_no_descriptor)
 {
-    (void)state;
     int leak = open("/dev/null", O_RDONLY); /* without CLOEXEC, as libraries do */
     const char *const argv[] = {
         "sh", "-c", "for f in /proc/self/fd/*; do n=${f##*/}; [ $n -le 2 ] || [ ! -e $f ] || exit 1; done",
@@ -86,9 +79,8 @@ static void a_child_inherits_no_descriptor(void **state)
     close(leak);
 }
 
-static void a_child_that_ignores_the_signal_is_killed(void **state)
+TEST(a_child_that_ignores_the_signal_is_killed)
 {
-    (void)state;
     char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8];
     assert_true(proc_folder("test", NULL, folder));
     snprintf(output, sizeof output, "%s/out", folder);
@@ -102,9 +94,8 @@ static void a_child_that_ignores_the_signal_is_killed(void **state)
     proc_remove(folder);
 }
 
-static void a_program_that_does_not_exist_fails(void **state)
+TEST(a_program_that_does_not_exist_fails)
 {
-    (void)state;
     const char *const argv[] = {"no-such-program-anywhere", NULL};
     assert_false(proc_run(&(struct proc_options){.argv = argv}, LIMIT_MS));
 }
@@ -151,9 +142,8 @@ static pid_t start_doomed(int *output)
     return pid;
 }
 
-static void nothing_outlives_the_program_whatever_ended_it(void **state)
+TEST(nothing_outlives_the_program_whatever_ended_it)
 {
-    (void)state;
     static const int signals[] = {SIGKILL, SIGINT, SIGTERM, SIGABRT};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         char report[512] = "", folder[256];
@@ -179,6 +169,8 @@ static void nothing_outlives_the_program_whatever_ended_it(void **state)
     }
 }
 
+TEST_GROUP(.up = NULL);
+
 /* ---- Redis ---- */
 
 static void expect(struct stack_redis *redis, const char *wanted, const char *command)
@@ -190,7 +182,7 @@ static void expect(struct stack_redis *redis, const char *wanted, const char *co
     freeReplyObject(reply);
 }
 
-static void redis_answers_over_tcp_and_over_its_socket(void **state)
+TEST(redis_answers_over_tcp_and_over_its_socket)
 {
     struct stack_redis *redis = *state;
     expect(redis, "PONG", "PING");
@@ -202,7 +194,7 @@ static void redis_answers_over_tcp_and_over_its_socket(void **state)
     expect(redis, "tcp", "GET over");
 }
 
-static void redis_counts_commands_by_name(void **state)
+TEST(redis_counts_commands_by_name)
 {
     struct stack_redis *redis = *state;
     uint64_t get_before = stack_redis_calls(redis, "get"), all_before = stack_redis_calls(redis, NULL);
@@ -213,7 +205,7 @@ static void redis_counts_commands_by_name(void **state)
     assert_int_equal(stack_redis_calls(redis, NULL) - all_before, 7);
 }
 
-static void redis_comes_back_empty_on_the_same_port(void **state)
+TEST(redis_comes_back_empty_on_the_same_port)
 {
     struct stack_redis *redis = *state;
     uint16_t port = redis->port;
@@ -227,7 +219,7 @@ static void redis_comes_back_empty_on_the_same_port(void **state)
     freeReplyObject(reply);
 }
 
-static void redis_hangs_while_it_is_paused(void **state)
+TEST(redis_hangs_while_it_is_paused)
 {
     struct stack_redis *redis = *state;
     struct redisReply *reply;
@@ -246,9 +238,8 @@ static void redis_hangs_while_it_is_paused(void **state)
     redisFree(waiting);
 }
 
-static void redis_takes_further_arguments(void **state)
+TEST(redis_takes_further_arguments)
 {
-    (void)state;
     struct stack_redis redis;
     const char *const arguments[] = {"--requirepass", "secret word", "--maxmemory", "3mb", NULL};
     assert_true(stack_redis_start(&redis, arguments));
@@ -263,7 +254,7 @@ static void redis_takes_further_arguments(void **state)
     stack_redis_stop(&redis);
 }
 
-static void a_replica_has_what_its_primary_had_and_what_it_does(void **state)
+TEST(a_replica_has_what_its_primary_had_and_what_it_does)
 {
     struct stack_redis *primary = *state;
     struct stack_redis replica;
@@ -286,9 +277,8 @@ static void a_replica_has_what_its_primary_had_and_what_it_does(void **state)
 }
 
 /* The virtual address is a route of the proxy. */
-static void a_promoted_replica_takes_over_behind_the_same_address(void **state)
+TEST(a_promoted_replica_takes_over_behind_the_same_address)
 {
-    (void)state;
     struct stack_redis primary, replica;
     struct proxy *proxy;
     size_t route = 0;
@@ -333,9 +323,11 @@ static int redis_down(void **state)
     return 0;
 }
 
+TEST_GROUP(.up = redis_up, .down = redis_down);
+
 /* ---- PostgreSQL ---- */
 
-static void statements_are_counted_when_they_start_however_they_end(void **state)
+TEST(statements_are_counted_when_they_start_however_they_end)
 {
     struct stack_postgres *postgres = *state;
     char value[32];
@@ -353,7 +345,7 @@ static void statements_are_counted_when_they_start_however_they_end(void **state
 }
 
 /* What the log says beside it, parameters and causes, is not a second one. */
-static void a_statement_is_counted_once_whatever_else_the_log_says_of_it(void **state)
+TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
 {
     struct stack_postgres *postgres = *state;
     static const char *const function = "CREATE FUNCTION fails() RETURNS int LANGUAGE plpgsql AS 'BEGIN "
@@ -390,7 +382,7 @@ static PGconn *session_that_logs_ends(const struct stack_postgres *postgres)
     return NULL;
 }
 
-static void the_most_statements_at_once_are_told_by_the_order_of_the_log(void **state)
+TEST(the_most_statements_at_once_are_told_by_the_order_of_the_log)
 {
     struct stack_postgres *postgres = *state;
     static const char together[] = "SELECT /* side by side */ pg_advisory_lock_shared(7)";
@@ -421,7 +413,7 @@ static void the_most_statements_at_once_are_told_by_the_order_of_the_log(void **
     PQfinish(gate);
 }
 
-static void the_catalog_is_loaded_to_scale_and_always_the_same(void **state)
+TEST(the_catalog_is_loaded_to_scale_and_always_the_same)
 {
     struct stack_postgres *postgres = *state;
     static const char *const names[] = {"first", "second"};
@@ -442,7 +434,7 @@ static void the_catalog_is_loaded_to_scale_and_always_the_same(void **state)
     assert_false(stack_postgres_load(url, 300)); /* there already: refused, and seen to be */
 }
 
-static void postgres_keeps_its_data_over_a_kill(void **state)
+TEST(postgres_keeps_its_data_over_a_kill)
 {
     struct stack_postgres *postgres = *state;
     char value[32];
@@ -457,7 +449,7 @@ static void postgres_keeps_its_data_over_a_kill(void **state)
     assert_string_equal(value, "7");
 }
 
-static void postgres_sleeps_with_all_its_sessions(void **state)
+TEST(postgres_sleeps_with_all_its_sessions)
 {
     struct stack_postgres *postgres = *state;
     char value[32];
@@ -480,6 +472,8 @@ static int postgres_down(void **state)
     stack_postgres_stop(*state);
     return 0;
 }
+
+TEST_GROUP(.up = postgres_up, .down = postgres_down);
 
 /* ---- catalogd ---- */
 
@@ -505,7 +499,7 @@ static int whole_down(void **state)
     return 0;
 }
 
-static void the_service_starts_gets_ready_and_ends_in_order(void **state)
+TEST(the_service_starts_gets_ready_and_ends_in_order)
 {
     struct whole *servers = *state;
     struct stack_catalogd one, two;
@@ -539,9 +533,8 @@ static void the_service_starts_gets_ready_and_ends_in_order(void **state)
     assert_true(stack_catalogd_stop(&two));
 }
 
-static void a_service_that_refuses_its_settings_is_no_running_one(void **state)
+TEST(a_service_that_refuses_its_settings_is_no_running_one)
 {
-    (void)state;
     struct stack_catalogd catalogd;
     const char *const settings[] = {"LEASE_MS=nonsense", NULL};
     assert_false(stack_catalogd_start(&catalogd, settings));
@@ -550,9 +543,8 @@ static void a_service_that_refuses_its_settings_is_no_running_one(void **state)
 }
 
 /* What `make demo` runs, small. It exits with 0 only if the fleet made one query. */
-static void the_demo_shows_one_query_for_the_fleet(void **state)
+TEST(the_demo_shows_one_query_for_the_fleet)
 {
-    (void)state;
     char program[256], folder[PROC_PATH_BYTES], json[PROC_PATH_BYTES + 16], html[PROC_PATH_BYTES + 16];
     const char *service = getenv("CATALOGD");
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
@@ -565,42 +557,9 @@ static void the_demo_shows_one_query_for_the_fleet(void **state)
     assert_true(proc_run(&(struct proc_options){.argv = argv}, 5 * LIMIT_MS));
 }
 
+TEST_GROUP(.up = whole_up, .down = whole_down);
+
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "doomed") == 0)
-        return run_doomed();
-    const struct CMUnitTest processes[] = {
-        cmocka_unit_test(a_child_has_the_settings_and_the_output_it_was_given),
-        cmocka_unit_test(a_child_inherits_no_descriptor),
-        cmocka_unit_test(a_child_that_ignores_the_signal_is_killed),
-        cmocka_unit_test(a_program_that_does_not_exist_fails),
-        cmocka_unit_test(nothing_outlives_the_program_whatever_ended_it),
-    };
-    const struct CMUnitTest redis[] = {
-        cmocka_unit_test(redis_answers_over_tcp_and_over_its_socket),
-        cmocka_unit_test(redis_counts_commands_by_name),
-        cmocka_unit_test(redis_comes_back_empty_on_the_same_port),
-        cmocka_unit_test(redis_hangs_while_it_is_paused),
-        cmocka_unit_test(redis_takes_further_arguments),
-        cmocka_unit_test(a_replica_has_what_its_primary_had_and_what_it_does),
-        cmocka_unit_test(a_promoted_replica_takes_over_behind_the_same_address),
-    };
-    const struct CMUnitTest postgres[] = {
-        cmocka_unit_test(statements_are_counted_when_they_start_however_they_end),
-        cmocka_unit_test(a_statement_is_counted_once_whatever_else_the_log_says_of_it),
-        cmocka_unit_test(the_most_statements_at_once_are_told_by_the_order_of_the_log),
-        cmocka_unit_test(the_catalog_is_loaded_to_scale_and_always_the_same),
-        cmocka_unit_test(postgres_keeps_its_data_over_a_kill),
-        cmocka_unit_test(postgres_sleeps_with_all_its_sessions),
-    };
-    const struct CMUnitTest services[] = {
-        cmocka_unit_test(the_service_starts_gets_ready_and_ends_in_order),
-        cmocka_unit_test(a_service_that_refuses_its_settings_is_no_running_one),
-        cmocka_unit_test(the_demo_shows_one_query_for_the_fleet),
-    };
-    int failed = cmocka_run_group_tests_name("processes", processes, NULL, NULL);
-    failed += cmocka_run_group_tests_name("redis", redis, redis_up, redis_down);
-    failed += cmocka_run_group_tests_name("postgres", postgres, postgres_up, postgres_down);
-    failed += cmocka_run_group_tests_name("catalogd", services, whole_up, whole_down);
-    return failed;
+    return argc > 1 && strcmp(argv[1], "doomed") == 0 ? run_doomed() : test_main(argc, argv);
 }

@@ -2,17 +2,12 @@
 /*
  * tag_script_test.c - the scripts of the tags against a real redis-server, one test per property.
  */
-#include "guard/key.h"
-#include "guard/script.h"
-#include "guard/tags.h"
+#include "guard/base/key.h"
+#include "guard/base/tags.h"
+#include "guard/wire/scripts.h"
 #include "load/stack/stack.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,9 +150,8 @@ static bool is_same(struct tags_clock a, struct tags_clock b)
 
 /* ---- the clock ---- */
 
-static void the_clock_begins_with_an_era_and_stands_until_something_is_invalidated(void **state)
+TEST(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated)
 {
-    (void)state;
     struct tags_clock first = read_clock();
     assert_int_equal(first.count, 1);
     assert_true(is_same(read_clock(), first));
@@ -170,9 +164,8 @@ static void the_clock_begins_with_an_era_and_stands_until_something_is_invalidat
     assert_int_equal(read_clock().count, 3);
 }
 
-static void a_lost_clock_begins_another_era(void **state)
+TEST(a_lost_clock_begins_another_era)
 {
-    (void)state;
     struct tags_clock first = read_clock();
     redis("DEL csg1:{test:tags}:clock");
     assert_true(read_clock().era != first.era);
@@ -181,9 +174,8 @@ static void a_lost_clock_begins_another_era(void **state)
     assert_true(clock_at(tag_name(0)).era != first.era);
 }
 
-static void what_is_no_clock_is_replaced(void **state)
+TEST(what_is_no_clock_is_replaced)
 {
-    (void)state;
     static const char *const wrong[] = {"SET csg1:{test:tags}:clock 17", "LPUSH csg1:{test:tags}:clock 1",
                                         "SET csg1:{test:tags}:clock 0000000000000000000000000000.",
                                         "SET csg1:{test:tags}:clock 1763777777000000-000000000001"};
@@ -198,9 +190,8 @@ static void what_is_no_clock_is_replaced(void **state)
     }
 }
 
-static void every_key_has_a_ttl_and_what_is_used_lives_on(void **state)
+TEST(every_key_has_a_ttl_and_what_is_used_lives_on)
 {
-    (void)state;
     struct tags_clock clock = read_clock();
     assert_in_range(pttl(CLOCK), MOST_MS - SLACK_MS, MOST_MS);
     redis("PEXPIRE csg1:{test:tags}:clock 1000");
@@ -220,9 +211,8 @@ static void every_key_has_a_ttl_and_what_is_used_lives_on(void **state)
 
 /* ---- keeping ---- */
 
-static void an_entry_is_good_unless_a_tag_was_invalidated_since_it_was_born(void **state)
+TEST(an_entry_is_good_unless_a_tag_was_invalidated_since_it_was_born)
 {
-    (void)state;
     struct tags_clock born = read_clock();
     assert_true(keep(born, TAGS));
     invalidate(TAGS - 1);
@@ -232,9 +222,8 @@ static void an_entry_is_good_unless_a_tag_was_invalidated_since_it_was_born(void
     assert_false(keep(born, TAGS));
 }
 
-static void a_lost_epoch_is_the_present_clock(void **state)
+TEST(a_lost_epoch_is_the_present_clock)
 {
-    (void)state;
     struct tags_clock born = read_clock();
     invalidate(0);
     redis("DEL csg1:{test:tags}:t:t0");
@@ -243,9 +232,8 @@ static void a_lost_epoch_is_the_present_clock(void **state)
     assert_true(keep(read_clock(), 1));
 }
 
-static void an_epoch_of_an_era_that_is_over_is_replaced(void **state)
+TEST(an_epoch_of_an_era_that_is_over_is_replaced)
 {
-    (void)state;
     struct tags_clock born = read_clock();
     assert_true(keep(born, 1));
     redis("DEL csg1:{test:tags}:clock");
@@ -260,9 +248,8 @@ static void an_epoch_of_an_era_that_is_over_is_replaced(void **state)
 
 /* ---- without memory ---- */
 
-static void without_memory_an_invalidation_takes_epoch_and_clock_away(void **state)
+TEST(without_memory_an_invalidation_takes_epoch_and_clock_away)
 {
-    (void)state;
     struct tags_clock born = read_clock();
     assert_true(keep(born, 1));
     redis("CONFIG SET maxmemory 1");
@@ -276,18 +263,4 @@ static void without_memory_an_invalidation_takes_epoch_and_clock_away(void **sta
     assert_false(keep(born, 1));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated,
-                               empty_server),
-        cmocka_unit_test_setup(a_lost_clock_begins_another_era, empty_server),
-        cmocka_unit_test_setup(what_is_no_clock_is_replaced, empty_server),
-        cmocka_unit_test_setup(every_key_has_a_ttl_and_what_is_used_lives_on, empty_server),
-        cmocka_unit_test_setup(an_entry_is_good_unless_a_tag_was_invalidated_since_it_was_born, empty_server),
-        cmocka_unit_test_setup(a_lost_epoch_is_the_present_clock, empty_server),
-        cmocka_unit_test_setup(an_epoch_of_an_era_that_is_over_is_replaced, empty_server),
-        cmocka_unit_test_setup(without_memory_an_invalidation_takes_epoch_and_clock_away, empty_server),
-    };
-    return cmocka_run_group_tests_name("tag scripts", tests, start_server, stop_server);
-}
+TEST_GROUP(.up = start_server, .down = stop_server, .before = empty_server);

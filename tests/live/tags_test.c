@@ -88,11 +88,10 @@ static void command(const char *text)
 /* ---- stale, and somebody else refreshes it ---- */
 
 /* The lease that he waits for is known from a reply that is over when its tags have been looked at. */
-static void who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it(void **state)
+TEST(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it)
 {
     struct fleet fleet;
     struct ask holder, waiter;
-    (void)state;
     tags_init(&fleet);
     fleet.policy.stale_ms = LONG_MS;
     fleet.policy.soft_ms = fleet.policy.deadline_ms;
@@ -114,10 +113,9 @@ static void who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it(void **st
 
 /* ---- what a tag reaches ---- */
 
-static void a_tag_takes_all_that_have_it_in_every_process_and_nothing_else(void **state)
+TEST(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 2);
     expect_row(&fleet, 0, "a1", "a1 v1");
     expect_row(&fleet, 0, "a2", "a2 v1");
@@ -136,11 +134,10 @@ static void a_tag_takes_all_that_have_it_in_every_process_and_nothing_else(void 
     fleet_close(&fleet);
 }
 
-static void an_invalidation_says_whether_anything_may_have_had_the_tag(void **state)
+TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
 {
     struct fleet fleet;
     struct guard_invalidated result;
-    (void)state;
     tags_open(&fleet, 1);
     guard_invalidate_tag_wait(fleet.guards[0], "a", RIG_LIMIT_MS, &result);
     assert_int_equal(result.status, GUARD_OK);
@@ -158,10 +155,9 @@ static void an_invalidation_says_whether_anything_may_have_had_the_tag(void **st
     fleet_close(&fleet);
 }
 
-static void an_absent_row_has_tags_too(void **state)
+TEST(an_absent_row_has_tags_too)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 1);
     atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
     expect(&fleet, 0, "a1", GUARD_ABSENT);
@@ -172,12 +168,11 @@ static void an_absent_row_has_tags_too(void **state)
     fleet_close(&fleet);
 }
 
-static void each_key_of_a_batch_has_its_own_tags(void **state)
+TEST(each_key_of_a_batch_has_its_own_tags)
 {
     const char *keys[] = {"a1", "b1", "a2"};
     struct guard_result results[3];
     struct fleet fleet;
-    (void)state;
     tags_init(&fleet);
     fleet.policy.batch_loader = load_many_tagged;
     fleet_open(&fleet, 1);
@@ -200,11 +195,10 @@ static void each_key_of_a_batch_has_its_own_tags(void **state)
 
 /* ---- against loads and fills ---- */
 
-static void a_load_that_an_invalidation_overtakes_answers_only_who_asked_before(void **state)
+TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before)
 {
     struct fleet fleet;
     struct ask before, after, elsewhere;
-    (void)state;
     tags_open(&fleet, 2);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &before, "a1");
@@ -223,11 +217,10 @@ static void a_load_that_an_invalidation_overtakes_answers_only_who_asked_before(
 }
 
 /* Who comes between query and fill needs no lookup of his own behind it. */
-static void a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated(void **state)
+TEST(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated)
 {
     struct fleet fleet;
     struct ask first, second;
-    (void)state;
     tags_init(&fleet);
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000; /* no renewal among the scripts */
     fleet_open(&fleet, 1);
@@ -273,12 +266,11 @@ static bool is_answered_by_the_message(struct fleet *fleet, const char *key)
 }
 
 /* Its tags are looked at first: one MGET instead of another acquire. */
-static void a_value_that_comes_with_the_message_answers_who_waits_elsewhere(void **state)
+TEST(a_value_that_comes_with_the_message_answers_who_waits_elsewhere)
 {
     char key[16];
     struct fleet fleet;
     bool answered = false;
-    (void)state;
     tags_open(&fleet, 2);
     expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
     for (int try = 1; try <= TRIES && !answered; try++) {
@@ -306,10 +298,9 @@ static void load_if_changed(struct guard_load *load, void *context)
     guard_load_done(load, version, strlen(version), version);
 }
 
-static void what_is_found_unchanged_is_born_again_and_keeps_its_tags(void **state)
+TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
 {
     struct fleet fleet;
-    (void)state;
     tags_init(&fleet);
     fleet.policy.loader = load_if_changed;
     fleet.policy.stale_ms = LONG_MS;
@@ -331,10 +322,9 @@ static void what_is_found_unchanged_is_born_again_and_keeps_its_tags(void **stat
     fleet_close(&fleet);
 }
 
-static void a_stale_value_is_not_served_once_its_tag_is_invalidated(void **state)
+TEST(a_stale_value_is_not_served_once_its_tag_is_invalidated)
 {
     struct fleet fleet;
-    (void)state;
     tags_init(&fleet);
     fleet.policy.stale_ms = LONG_MS;
     fleet.policy.soft_ms = 100;
@@ -347,11 +337,10 @@ static void a_stale_value_is_not_served_once_its_tag_is_invalidated(void **state
 }
 
 /* The refresh began before the invalidation: what it brings is not for him either. */
-static void who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it(void **state)
+TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it)
 {
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     tags_init(&fleet);
     fleet.policy.stale_ms = LONG_MS;
     fleet_open(&fleet, 1);
@@ -371,10 +360,9 @@ static void who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after
 
 /* ---- what Redis loses ---- */
 
-static void an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good(void **state)
+TEST(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
     change(&fleet, 0, "a");
@@ -387,7 +375,7 @@ static void an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good(void 
     fleet_close(&fleet);
 }
 
-static void a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be(void **state)
+TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be)
 {
     static const char *const clocks[] = {
         "0000000000000001.000000000001", /* as if Redis's time had been set back meanwhile */
@@ -395,7 +383,6 @@ static void a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_n
     };
     struct fleet fleet;
     char row[32];
-    (void)state;
     tags_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
     on_tag_key(&fleet, "DEL", "clock", "");
@@ -419,11 +406,10 @@ static void a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_n
     fleet_close(&fleet);
 }
 
-static void a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count(void **state)
+TEST(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count)
 {
     struct fleet fleet;
     struct ask ask;
-    (void)state;
     tags_open(&fleet, 1);
     source_shut(&fleet.source);
     ask_start(&fleet, 0, &ask, "a1");
@@ -437,10 +423,9 @@ static void a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_coun
     fleet_close(&fleet);
 }
 
-static void after_a_flush_everything_works_on(void **state)
+TEST(after_a_flush_everything_works_on)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
     command("FLUSHALL");
@@ -451,10 +436,9 @@ static void after_a_flush_everything_works_on(void **state)
     fleet_close(&fleet);
 }
 
-static void without_memory_an_invalidation_still_holds(void **state)
+TEST(without_memory_an_invalidation_still_holds)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
     command("CONFIG SET maxmemory 1");
@@ -467,10 +451,9 @@ static void without_memory_an_invalidation_still_holds(void **state)
     fleet_close(&fleet);
 }
 
-static void who_may_not_ask_for_epochs_answers_nothing_that_is_cached(void **state)
+TEST(who_may_not_ask_for_epochs_answers_nothing_that_is_cached)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 1);
     expect_row(&fleet, 0, "a1", "a1 v1");
     rig_permit("default", "-mget");
@@ -484,11 +467,10 @@ static void who_may_not_ask_for_epochs_answers_nothing_that_is_cached(void **sta
     fleet_close(&fleet);
 }
 
-static void the_login_of_the_readme_may_do_all_that_is_needed(void **state)
+TEST(the_login_of_the_readme_may_do_all_that_is_needed)
 {
     struct fleet fleet;
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
-    (void)state;
     tags_init(&fleet);
     rig_rules_of_readme(rules);
     rig_permit("guard", rules);
@@ -503,10 +485,9 @@ static void the_login_of_the_readme_may_do_all_that_is_needed(void **state)
     fleet_close(&fleet);
 }
 
-static void where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays(void **state)
+TEST(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 1);
     rig_permit("default", "-time");
     struct guard_result result = expect_row(&fleet, 0, "a1", "a1 v1");
@@ -520,10 +501,9 @@ static void where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays(
 
 /* ---- what it costs ---- */
 
-static void a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags(void **state)
+TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags)
 {
     struct fleet fleet;
-    (void)state;
     for (int tagged = 0; tagged <= 1; tagged++) {
         tags_init(&fleet);
         fleet.policy.tagged = tagged == 1;
@@ -547,10 +527,9 @@ static void a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_ta
     }
 }
 
-static void an_entry_whose_tags_have_changed_is_judged_by_those_it_has(void **state)
+TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
 {
     struct fleet fleet;
-    (void)state;
     tags_open(&fleet, 2);
     expect_row(&fleet, 0, "a1", "a1 v1");
     expect_row(&fleet, 0, "a1", "a1 v1");
@@ -574,11 +553,10 @@ static void an_entry_whose_tags_have_changed_is_judged_by_those_it_has(void **st
     fleet_close(&fleet);
 }
 
-static void an_entry_that_has_moved_to_another_tag_goes_with_that_one(void **state)
+TEST(an_entry_that_has_moved_to_another_tag_goes_with_that_one)
 {
     struct fleet fleet;
     struct guard_invalidated invalidated;
-    (void)state;
     tags_open(&fleet, 2);
     expect_row(&fleet, 0, "a1", "a1 v1");
     expect_row(&fleet, 0, "a1", "a1 v1");
@@ -593,10 +571,9 @@ static void an_entry_that_has_moved_to_another_tag_goes_with_that_one(void **sta
 
 /* ---- near ---- */
 
-static void near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message(void **state)
+TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
 {
     struct fleet fleet;
-    (void)state;
     tags_init(&fleet);
     fleet.config.near_bytes = NEAR_BYTES;
     fleet.policy.near_ms = LONG_MS;
@@ -616,11 +593,10 @@ static void near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_m
 
 /* ---- modes ---- */
 
-static void in_every_mode_that_answers_from_redis_a_tag_holds(void **state)
+TEST(in_every_mode_that_answers_from_redis_a_tag_holds)
 {
     static const enum guard_mode modes[] = {GUARD_MODE_LOCAL, GUARD_MODE_OFF};
     struct fleet fleet;
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         tags_init(&fleet);
         fleet.config.mode = modes[i];
@@ -633,10 +609,9 @@ static void in_every_mode_that_answers_from_redis_a_tag_holds(void **state)
     }
 }
 
-static void a_shadow_has_tags_too_and_tells_its_caller_at_once(void **state)
+TEST(a_shadow_has_tags_too_and_tells_its_caller_at_once)
 {
     struct fleet fleet;
-    (void)state;
     tags_init(&fleet);
     fleet.config.mode = GUARD_MODE_SHADOW;
     fleet_open(&fleet, 1);
@@ -685,12 +660,11 @@ static void load_with_one(struct guard_load *load, void *context)
     guard_load_absent(load);
 }
 
-static void a_tag_that_cannot_be_kept_fails_the_load(void **state)
+TEST(a_tag_that_cannot_be_kept_fails_the_load)
 {
     guard_loader *const loaders[] = {load_with_nine, load_with_no_name, load_with_a_tag_too_late,
                                      load_with_one};
     struct fleet fleet;
-    (void)state;
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
         tags_init(&fleet);
         fleet.policy.loader = loaders[i];
@@ -752,13 +726,12 @@ static void *read_on(void *context)
     return NULL;
 }
 
-static void two_writers_of_one_tag_each_read_what_they_have_written(void **state)
+TEST(two_writers_of_one_tag_each_read_what_they_have_written)
 {
     struct fleet fleet;
     pthread_t threads[WRITERS + READERS];
     struct writer who[WRITERS + READERS];
     atomic_bool over = false;
-    (void)state;
     tags_open(&fleet, 2);
     for (size_t i = 0; i < WRITERS + READERS; i++) {
         who[i] = (struct writer){&fleet, i % 2, &over, 0};
@@ -773,36 +746,4 @@ static void two_writers_of_one_tag_each_read_what_they_have_written(void **state
     fleet_close(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it),
-        cmocka_unit_test(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else),
-        cmocka_unit_test(an_invalidation_says_whether_anything_may_have_had_the_tag),
-        cmocka_unit_test(an_absent_row_has_tags_too),
-        cmocka_unit_test(each_key_of_a_batch_has_its_own_tags),
-        cmocka_unit_test(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before),
-        cmocka_unit_test(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated),
-        cmocka_unit_test(a_value_that_comes_with_the_message_answers_who_waits_elsewhere),
-        cmocka_unit_test(what_is_found_unchanged_is_born_again_and_keeps_its_tags),
-        cmocka_unit_test(a_stale_value_is_not_served_once_its_tag_is_invalidated),
-        cmocka_unit_test(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it),
-        cmocka_unit_test(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good),
-        cmocka_unit_test(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be),
-        cmocka_unit_test(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count),
-        cmocka_unit_test(after_a_flush_everything_works_on),
-        cmocka_unit_test(without_memory_an_invalidation_still_holds),
-        cmocka_unit_test(who_may_not_ask_for_epochs_answers_nothing_that_is_cached),
-        cmocka_unit_test(the_login_of_the_readme_may_do_all_that_is_needed),
-        cmocka_unit_test(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays),
-        cmocka_unit_test(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags),
-        cmocka_unit_test(an_entry_whose_tags_have_changed_is_judged_by_those_it_has),
-        cmocka_unit_test(an_entry_that_has_moved_to_another_tag_goes_with_that_one),
-        cmocka_unit_test(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message),
-        cmocka_unit_test(in_every_mode_that_answers_from_redis_a_tag_holds),
-        cmocka_unit_test(a_shadow_has_tags_too_and_tells_its_caller_at_once),
-        cmocka_unit_test(a_tag_that_cannot_be_kept_fails_the_load),
-        cmocka_unit_test(two_writers_of_one_tag_each_read_what_they_have_written),
-    };
-    return cmocka_run_group_tests_name("tags", tests, rig_start, rig_stop);
-}
+TEST_GROUP(.up = rig_start, .down = rig_stop);

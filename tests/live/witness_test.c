@@ -8,11 +8,8 @@
 #include "load/stack/stack.h"
 #include "load/witness/tail.h"
 #include "load/witness/witness.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +26,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LIMIT_MS = 20000, END_LIMIT_MS = 2000, MACHINE_MS = 6000 };
 
@@ -208,9 +203,8 @@ static void load_in_all_manners(void)
 
 /* ---- the log ---- */
 
-static void the_log_has_every_load_with_its_key_and_its_time(void **state)
+TEST(the_log_has_every_load_with_its_key_and_its_time)
 {
-    (void)state;
     static const char *const keys[] = {"7, 120", "8, NULL", "1", "1, 0", "9"};
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
@@ -243,9 +237,8 @@ static void the_log_has_every_load_with_its_key_and_its_time(void **state)
 }
 
 /* Values within the statement, as most scripting languages send them. */
-static void literals_are_the_keys_of_those_who_send_no_parameters(void **state)
+TEST(literals_are_the_keys_of_those_who_send_no_parameters)
 {
-    (void)state;
     static const char *const loads[][2] = {
         {"SELECT /* load 99 */ relname\n  FROM pg_class\n WHERE oid = 7 -- 98", "7"},
         {"SELECT /* load */ relname FROM pg_class WHERE relname = E'it\\'s' AND oid = '8'::oid", "it's, 8"},
@@ -272,9 +265,8 @@ static void literals_are_the_keys_of_those_who_send_no_parameters(void **state)
     witness_close(&witness);
 }
 
-static void parameters_that_the_log_leaves_out_are_missed(void **state)
+TEST(parameters_that_the_log_leaves_out_are_missed)
 {
-    (void)state;
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
     PGconn *connection = connect_postgres();
@@ -294,9 +286,8 @@ static void parameters_that_the_log_leaves_out_are_missed(void **state)
 }
 
 /* Whoever counts by a text that is in no statement counts nothing, and hears what there was. */
-static void a_text_that_was_never_seen_is_told_from_one_that_was(void **state)
+TEST(a_text_that_was_never_seen_is_told_from_one_that_was)
 {
-    (void)state;
     struct witness_options options = by_log();
     options.statement = "/* laod";
     struct witness *witness = open_witness(&options);
@@ -317,9 +308,8 @@ static void a_text_that_was_never_seen_is_told_from_one_that_was(void **state)
     witness_close(&witness);
 }
 
-static void a_text_that_was_never_counted_is_told_from_one_that_was(void **state)
+TEST(a_text_that_was_never_counted_is_told_from_one_that_was)
 {
-    (void)state;
     struct witness_options options = by_statements();
     options.statement = "/* laod counted";
     struct witness *witness = open_witness(&options);
@@ -348,9 +338,8 @@ static void await_loads(struct witness *witness, uint64_t wanted)
     }
 }
 
-static void loads_are_seen_while_the_run_goes_on(void **state)
+TEST(loads_are_seen_while_the_run_goes_on)
 {
-    (void)state;
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
     begin(witness);
@@ -361,9 +350,8 @@ static void loads_are_seen_while_the_run_goes_on(void **state)
     witness_close(&witness); /* without an end */
 }
 
-static void the_log_alone_is_enough(void **state)
+TEST(the_log_alone_is_enough)
 {
-    (void)state;
     struct witness_options options = by_log();
     options.database_url = NULL;
     struct witness *witness = open_witness(&options);
@@ -403,9 +391,8 @@ static void await_open(const char *path)
     }
 }
 
-static void a_log_that_is_cut_or_renamed_is_followed(void **state)
+TEST(a_log_that_is_cut_or_renamed_is_followed)
 {
-    (void)state;
     char renamed[PROC_PATH_BYTES + 32];
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
@@ -467,9 +454,8 @@ static void *collect(void *context)
     return NULL;
 }
 
-static void what_a_collector_writes_late_is_waited_for(void **state)
+TEST(what_a_collector_writes_late_is_waited_for)
 {
-    (void)state;
     struct collector collector = {.ends = false};
     struct witness_options options = by_log();
     options.log_path = collector.path;
@@ -490,9 +476,8 @@ static void what_a_collector_writes_late_is_waited_for(void **state)
     witness_close(&witness);
 }
 
-static void loads_are_in_the_order_of_their_times(void **state)
+TEST(loads_are_in_the_order_of_their_times)
 {
-    (void)state;
     char path[PROC_PATH_BYTES + 32];
     snprintf(path, sizeof path, "%s.made", postgres.log_path);
     FILE *file = fopen(path, "we");
@@ -513,9 +498,8 @@ static void loads_are_in_the_order_of_their_times(void **state)
     witness_close(&witness);
 }
 
-static void a_log_of_another_server_or_of_other_lines_is_refused(void **state)
+TEST(a_log_of_another_server_or_of_other_lines_is_refused)
 {
-    (void)state;
     char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 16], why[WITNESS_WHY_BYTES] = "";
     struct witness_options options = by_log();
     assert_true(proc_folder("witness", NULL, folder));
@@ -539,9 +523,8 @@ static void a_log_of_another_server_or_of_other_lines_is_refused(void **state)
 
 /* ---- pg_stat_statements, a query ---- */
 
-static void pg_stat_statements_leaves_out_what_failed_or_was_cancelled(void **state)
+TEST(pg_stat_statements_leaves_out_what_failed_or_was_cancelled)
 {
-    (void)state;
     const struct witness_options options = by_statements();
     struct witness *witness = open_witness(&options);
     query("SELECT /* load before */ 1");
@@ -568,9 +551,8 @@ static void pg_stat_statements_leaves_out_what_failed_or_was_cancelled(void **st
     witness_close(&witness);
 }
 
-static void a_query_of_the_users_own_counts_what_it_counts(void **state)
+TEST(a_query_of_the_users_own_counts_what_it_counts)
 {
-    (void)state;
     struct witness_options options = {.way = WITNESS_SQL,
                                       .database_url = postgres.socket_url,
                                       .counter_sql = "SELECT count(*), now() FROM counted;"};
@@ -647,9 +629,8 @@ static void release_loads(PGconn *holder, PGconn **loads, size_t count)
         PQclear(PQgetResult(loads[i]));
 }
 
-static void samples_say_how_many_loads_run_at_once(void **state)
+TEST(samples_say_how_many_loads_run_at_once)
 {
-    (void)state;
     enum { SLEEPERS = 6 };
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
@@ -675,9 +656,8 @@ static void samples_say_how_many_loads_run_at_once(void **state)
 }
 
 /* It may neither set log_statement nor see what others do. */
-static void a_plain_role_sees_what_it_may_and_the_witness_says_so(void **state)
+TEST(a_plain_role_sees_what_it_may_and_the_witness_says_so)
 {
-    (void)state;
     char url[128];
     query("CREATE ROLE plain LOGIN");
     query("ALTER ROLE plain SET log_statement = 'none'");
@@ -702,9 +682,8 @@ static void a_plain_role_sees_what_it_may_and_the_witness_says_so(void **state)
 }
 
 /* Its own mark is in the log, for it may set log_statement for itself. */
-static void a_superuser_that_hears_only_itself_says_so(void **state)
+TEST(a_superuser_that_hears_only_itself_says_so)
 {
-    (void)state;
     query("ALTER ROLE postgres SET log_statement = 'none'");
     struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
@@ -757,9 +736,8 @@ static uint32_t miss_samples(void)
     return (uint32_t)((last_us - first_us) / (WITNESS_SAMPLE_EVERY_MS * 1000));
 }
 
-static void a_killed_database_makes_gaps_and_counting_goes_on_with_the_next(void **state)
+TEST(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next)
 {
-    (void)state;
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
     begin(witness);
@@ -821,9 +799,8 @@ static void run_two_at_once(struct witness *witness, uint64_t before)
 }
 
 /* The killed one writes no line, nor do those that the server ends because of it. */
-static void what_ran_when_a_server_process_was_killed_runs_no_longer(void **state)
+TEST(what_ran_when_a_server_process_was_killed_runs_no_longer)
 {
-    (void)state;
     enum { SLEEPERS = 2 };
     const struct witness_options options = by_log();
     struct witness *witness = open_witness(&options);
@@ -851,9 +828,8 @@ static void what_ran_when_a_server_process_was_killed_runs_no_longer(void **stat
 /* Longer than a sample is waited for, with a second for a slow machine; then the session is still kept. */
 enum { UNHEARD_MS = 1500 };
 
-static void a_stopped_database_holds_nobody_up(void **state)
+TEST(a_stopped_database_holds_nobody_up)
 {
-    (void)state;
     const struct witness_options ways[] = {by_log(), by_statements()};
     for (size_t i = 0; i < 2; i++) {
         struct witness *witness = open_witness(&ways[i]);
@@ -884,9 +860,8 @@ static void a_stopped_database_holds_nobody_up(void **state)
 }
 
 /* The session is precious when there is no other to be had: it survives an answer that nobody waited for. */
-static void a_witness_keeps_its_session_while_all_others_are_taken(void **state)
+TEST(a_witness_keeps_its_session_while_all_others_are_taken)
 {
-    (void)state;
     enum { SLOTS = 64 };
     PGconn *taken[SLOTS];
     size_t count = 0;
@@ -910,9 +885,8 @@ static void a_witness_keeps_its_session_while_all_others_are_taken(void **state)
         PQfinish(taken[--count]);
 }
 
-static void a_witness_stands_at_a_stopped_door_for_a_few_seconds_only(void **state)
+TEST(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only)
 {
-    (void)state;
     struct witness_options options = by_log();
     stack_postgres_pause(&postgres);
     uint64_t begin_us = net_now_us();
@@ -982,9 +956,8 @@ static void assert_commands(const struct witness_view *view, uint64_t get, uint6
     }
 }
 
-static void commands_of_redis_are_those_of_others_to_the_last_one(void **state)
+TEST(commands_of_redis_are_those_of_others_to_the_last_one)
 {
-    (void)state;
     const char *const urls[] = {redis.url, redis.socket_url};
     for (size_t i = 0; i < 2; i++) {
         const struct witness_options options = {.redis_url = urls[i]};
@@ -1012,9 +985,8 @@ static void commands_of_redis_are_those_of_others_to_the_last_one(void **state)
     }
 }
 
-static void a_redis_that_wants_a_login_gets_it(void **state)
+TEST(a_redis_that_wants_a_login_gets_it)
 {
-    (void)state;
     struct stack_redis closed;
     char url[160];
     const char *const arguments[] = {"--requirepass", "se cret/1", "--user", "looks", "on",
@@ -1045,9 +1017,8 @@ static void a_redis_that_wants_a_login_gets_it(void **state)
     assert_not_opened(&options, "refused");
 }
 
-static void urls_of_redis_that_are_wrong_are_refused_without_repeating_them(void **state)
+TEST(urls_of_redis_that_are_wrong_are_refused_without_repeating_them)
 {
-    (void)state;
     static const struct {
         const char *url, *reason;
     } wrong[] = {
@@ -1083,9 +1054,8 @@ static void urls_of_redis_that_are_wrong_are_refused_without_repeating_them(void
     }
 }
 
-static void a_killed_redis_counts_on_from_nothing(void **state)
+TEST(a_killed_redis_counts_on_from_nothing)
 {
-    (void)state;
     const struct witness_options options = {.redis_url = redis.url};
     struct witness *witness = open_witness(&options);
     begin(witness);
@@ -1112,9 +1082,8 @@ static void a_killed_redis_counts_on_from_nothing(void **state)
     witness_close(&witness);
 }
 
-static void a_stopped_redis_is_waited_for_but_not_for_long(void **state)
+TEST(a_stopped_redis_is_waited_for_but_not_for_long)
 {
-    (void)state;
     const struct witness_options options = {.redis_url = redis.url};
     struct witness *witness = open_witness(&options);
     begin(witness);
@@ -1145,9 +1114,8 @@ static void a_stopped_redis_is_waited_for_but_not_for_long(void **state)
     witness_close(&witness);
 }
 
-static void a_redis_behind_a_broken_network_holds_nobody_up(void **state)
+TEST(a_redis_behind_a_broken_network_holds_nobody_up)
 {
-    (void)state;
     static const enum proxy_fault faults[] = {PROXY_DRIBBLE, PROXY_SILENT, PROXY_RESET};
     char url[64];
     struct proxy *proxy;
@@ -1169,9 +1137,8 @@ static void a_redis_behind_a_broken_network_holds_nobody_up(void **state)
 }
 
 /* Behind a virtual address another server answers all at once, with counters of its own. */
-static void a_failover_is_noticed_and_the_other_servers_past_is_not_counted(void **state)
+TEST(a_failover_is_noticed_and_the_other_servers_past_is_not_counted)
 {
-    (void)state;
     struct proxy *proxy;
     size_t route = 0;
     char url[64];
@@ -1196,9 +1163,8 @@ static void a_failover_is_noticed_and_the_other_servers_past_is_not_counted(void
 
 /* ---- what is asked for must be complete ---- */
 
-static void half_a_wish_is_refused_in_words(void **state)
+TEST(half_a_wish_is_refused_in_words)
 {
-    (void)state;
     assert_not_opened(&(struct witness_options){.way = WITNESS_LOG, .statement = "x"},
                       "its path must be given");
     assert_not_opened(&(struct witness_options){.way = WITNESS_LOG, .log_path = "/log", .statement = ""},
@@ -1216,7 +1182,7 @@ static void half_a_wish_is_refused_in_words(void **state)
     witness_close(&witness);
 }
 
-/* ---- the program ---- */
+/* ---- before and after ---- */
 
 static bool has_statements(void)
 {
@@ -1247,38 +1213,4 @@ static int servers_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_log_has_every_load_with_its_key_and_its_time),
-        cmocka_unit_test(literals_are_the_keys_of_those_who_send_no_parameters),
-        cmocka_unit_test(parameters_that_the_log_leaves_out_are_missed),
-        cmocka_unit_test(a_text_that_was_never_seen_is_told_from_one_that_was),
-        cmocka_unit_test(a_text_that_was_never_counted_is_told_from_one_that_was),
-        cmocka_unit_test(loads_are_seen_while_the_run_goes_on),
-        cmocka_unit_test(the_log_alone_is_enough),
-        cmocka_unit_test(a_log_that_is_cut_or_renamed_is_followed),
-        cmocka_unit_test(what_a_collector_writes_late_is_waited_for),
-        cmocka_unit_test(loads_are_in_the_order_of_their_times),
-        cmocka_unit_test(a_log_of_another_server_or_of_other_lines_is_refused),
-        cmocka_unit_test(pg_stat_statements_leaves_out_what_failed_or_was_cancelled),
-        cmocka_unit_test(a_query_of_the_users_own_counts_what_it_counts),
-        cmocka_unit_test(samples_say_how_many_loads_run_at_once),
-        cmocka_unit_test(a_plain_role_sees_what_it_may_and_the_witness_says_so),
-        cmocka_unit_test(a_superuser_that_hears_only_itself_says_so),
-        cmocka_unit_test(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next),
-        cmocka_unit_test(what_ran_when_a_server_process_was_killed_runs_no_longer),
-        cmocka_unit_test(a_stopped_database_holds_nobody_up),
-        cmocka_unit_test(a_witness_keeps_its_session_while_all_others_are_taken),
-        cmocka_unit_test(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only),
-        cmocka_unit_test(commands_of_redis_are_those_of_others_to_the_last_one),
-        cmocka_unit_test(a_redis_that_wants_a_login_gets_it),
-        cmocka_unit_test(urls_of_redis_that_are_wrong_are_refused_without_repeating_them),
-        cmocka_unit_test(a_killed_redis_counts_on_from_nothing),
-        cmocka_unit_test(a_stopped_redis_is_waited_for_but_not_for_long),
-        cmocka_unit_test(a_redis_behind_a_broken_network_holds_nobody_up),
-        cmocka_unit_test(a_failover_is_noticed_and_the_other_servers_past_is_not_counted),
-        cmocka_unit_test(half_a_wish_is_refused_in_words),
-    };
-    return cmocka_run_group_tests_name("witness", tests, servers_up, servers_down);
-}
+TEST_GROUP(.up = servers_up, .down = servers_down);

@@ -3,7 +3,7 @@
  * permits.pml - the load permits of guard/, for the model checker spin; a model of its own, beside guard.pml.
  *
  * NP processes that each run NL loads, one after the other, under one of S permits; the last of them only refreshes.
- * One Redis whose scripts (guard/scripts/permit_*.lua) are atomic; an environment that breaks things within the budgets.
+ * One Redis whose scripts (guard/wire/scripts/permit_*.lua) are atomic; an environment that breaks things within the budgets.
  *
  * Checked
  *   limit      no permit is granted while as many loads run as there are permits, but for those that Redis has

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tags.pml - invalidating a group: the clock of the tags, their epochs and what is born when, for the model checker
- * spin. See guard/tags.h.
+ * spin. See guard/base/tags.h.
  *
  * One key with one tag; NP processes with one flight each, NR requests that join it at any moment; a writer that
- * commits MAXV versions and invalidates the tag after each; the scripts of guard/scripts/tag_*.lua, acquire and fill
+ * commits MAXV versions and invalidates the tag after each; the scripts of guard/wire/scripts/tag_*.lua, acquire and fill
  * as atomic steps. An era is a number that never comes again.
  *
  * Checked

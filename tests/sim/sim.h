@@ -6,7 +6,7 @@
  *   sim_world.c    one run: the parameters a seed stands for, its phases, the dispatch of events
  *   sim_process.c  a process: its core, requests, loads, invalidations; crash and stall
  *   sim_lookup.c   the lookup on a server loop, before the core is asked
- *   sim_near.c     the near cache of each process, guard/near.c itself, and what it may answer
+ *   sim_near.c     the near cache of each process, guard/core/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
  *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
@@ -26,9 +26,9 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include "guard/chance.h"
-#include "guard/core.h"
-#include "guard/near_use.h"
+#include "guard/base/chance.h"
+#include "guard/core/core.h"
+#include "guard/core/near_use.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -382,7 +382,7 @@ struct request {
     unsigned answers;
     uint64_t over_us; /* answered */
     bool probe;
-    uint32_t asker; /* nested: 1 + the load whose loader asks; 0: none */
+    uint32_t parent_load; /* nested: 1 + the load whose loader asks; 0: none */
 };
 
 /* Of the request with the same number. */
@@ -414,9 +414,9 @@ struct load_model {
     bool has_previous;
     uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
-    uint32_t lender;   /* 1 + the load whose thread runs it; 0: a worker of its own */
-    uint32_t wish;     /* 1 + the key that its loader asks for before it ends; 0: none */
-    bool asking, lent; /* it waits for that; its thread runs another load meanwhile */
+    uint32_t lender;    /* 1 + the load whose thread runs it; 0: a worker of its own */
+    uint32_t wish;      /* 1 + the key that its loader asks for before it ends; 0: none */
+    bool blocked, lent; /* its loader waits for another load; its thread runs another one meanwhile */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
     char permit[TOKEN_SIZE];  /* "": it runs without */
@@ -472,7 +472,7 @@ struct process {
     /* the near cache */
     struct near *near;             /* NULL: there is none */
     bool hears;                    /* as far as it knows */
-    bool littered;                 /* near_sweep() has something to do */
+    bool sweep_due;                /* near_sweep() has something to do */
     uint32_t near_floor[SIM_KEYS]; /* no near hit may be older */
     uint64_t voided_us[SIM_KEYS];  /* nor of a lookup that was sent before */
 };
@@ -651,7 +651,7 @@ void net_redis_gone(struct sim *sim);
 
 /* ---- sim_tags.c ---- */
 
-/* The tags of a key as guard/tags.h writes them; "": none in this run. */
+/* The tags of a key as guard/base/tags.h writes them; "": none in this run. */
 const char *tags_of_key(const struct sim *sim, uint32_t key);
 bool tags_has(uint32_t key, uint32_t tag);
 /* Whether an invalidation is one of this key, by its name or a tag. */

@@ -320,7 +320,7 @@ static bool is_of_share(const struct sim *sim, uint32_t index, const struct requ
 {
     const struct request *other = &sim->request[index];
     return other != request && other->life == request->life &&
-           other->waiter.together == request->waiter.together;
+           other->waiter.of_many == request->waiter.of_many;
 }
 
 void check_refused(struct sim *sim, const struct request *request)
@@ -330,7 +330,7 @@ void check_refused(struct sim *sim, const struct request *request)
         waiters += is_of_share(sim, i, request) && sim->request[i].open;
     if (waiters < sim->params.max_waiters)
         sim_fail(sim, "p%u refuses #%u for %u who wait%s", request->process,
-                 (uint32_t)(request - sim->request), waiters, request->waiter.together ? " together" : "");
+                 (uint32_t)(request - sim->request), waiters, request->waiter.of_many ? " together" : "");
 }
 
 /* No more than so many, in parts of which `whole` are one: of who waits; of loads, which may have outlived who asked for
@@ -344,7 +344,7 @@ static uint32_t count_places(const struct sim *sim, const struct request *reques
             is_of_share(sim, i, request) && (sim->request[i].open || sim->request[i].over_us == sim->now_us);
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
-        bool counts = load->life == request->life && (load->batch == 0 || request->waiter.together);
+        bool counts = load->life == request->life && (load->batch == 0 || request->waiter.of_many);
         parts += counts && (!load->ended || load->ended_us == sim->now_us) ? whole : 0;
     }
     for (uint32_t i = 0; i < sim->commands; i++) {
@@ -359,18 +359,17 @@ static uint32_t count_places(const struct sim *sim, const struct request *reques
 static void check_shed(struct sim *sim, const struct request *request)
 {
     const struct params *params = &sim->params;
-    uint32_t whole = request->waiter.together ? params->policy.batch_max : 1;
+    uint32_t whole = request->waiter.of_many ? params->policy.batch_max : 1;
     uint32_t places = (params->workers + params->queue) * whole;
     bool applies = request->waiter.result.status == GUARD_SHED && params->mode == GUARD_MODE_OFF;
     bool queued_for_long = sim->now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
     if (!applies || queued_for_long)
         return;
     uint32_t used = count_places(sim, request, whole);
-    sim->seen[request->waiter.together ? SEEN_SHED_TOGETHER : SEEN_SHED]++;
+    sim->seen[request->waiter.of_many ? SEEN_SHED_TOGETHER : SEEN_SHED]++;
     if (used < places)
         sim_fail(sim, "#%u%s is shed, and of %u parts of places of its share %u are used at most",
-                 (uint32_t)(request - sim->request), request->waiter.together ? " of many" : "", places,
-                 used);
+                 (uint32_t)(request - sim->request), request->waiter.of_many ? " of many" : "", places, used);
 }
 
 void check_answer(struct sim *sim, const struct request *request)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_lookup.c - the lookup on a server loop, as guard/loop_lookup.c makes it: PTTL and GETEX in one write, over a
+ * sim_lookup.c - the lookup on a server loop, as guard/run/loop_lookup.c makes it: PTTL and GETEX in one write, over a
  * connection that is not the core's. Who finds no hit goes on to the core.
  *
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
  */
-#include "guard/envelope.h"
-#include "guard/hit.h"
+#include "guard/core/hit.h"
+#include "guard/wire/envelope.h"
 #include "sim.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_near.c - the near cache of each process: guard/near.c itself, used by the rule of guard/near_use.c, and what
+ * sim_near.c - the near cache of each process: guard/core/near.c itself, used by the rule of guard/core/near_use.c, and what
  * its hits must be.
  *
  * Own          not older than an invalidation of the same process that was confirmed
@@ -105,7 +105,7 @@ bool sim_near_get(struct sim *sim, struct process *process, struct request *requ
 {
     struct core_key key = process_key(request->key);
     struct guard_result *result = &request->waiter.result;
-    process->littered = process->littered && near_sweep(process->near);
+    process->sweep_due = process->sweep_due && near_sweep(process->near);
     if (!near_answer(process->near, key.encoded, key.encoded_bytes, process_now_us(process), result))
         return false;
     sim->seen[SEEN_NEAR]++;
@@ -260,7 +260,7 @@ void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back
 static void set_hears(struct sim *sim, struct process *process, bool hears)
 {
     process->hears = hears;
-    process->littered |= process->near != NULL && !hears;
+    process->sweep_due |= process->near != NULL && !hears;
     near_subscribed(process->near, hears);
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         process->voided_us[key] = sim->now_us;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_permits.c - the model Redis: the three scripts of the load permits, guard/scripts/permit_*.lua in C; and what
+ * sim_permits.c - the model Redis: the three scripts of the load permits, guard/wire/scripts/permit_*.lua in C; and what
  * must be true of permits.
  *
  * Limit        of the queries whose permit nothing has taken from them no more run at a time than there are permits; in
@@ -115,10 +115,10 @@ static void put_out(struct sim *sim, const char *token)
 }
 
 /* At the end of its class. */
-static void line_up(struct sim *sim, const char *name, bool behind)
+static void line_up(struct sim *sim, const char *name, bool background)
 {
-    uint64_t first = behind ? REFRESHES_FIRST : USERS_FIRST;
-    uint64_t last = last_of(sim, first, behind ? UINT64_MAX : REFRESHES_FIRST);
+    uint64_t first = background ? REFRESHES_FIRST : USERS_FIRST;
+    uint64_t last = last_of(sim, first, background ? UINT64_MAX : REFRESHES_FIRST);
     struct permit_waiter *waiter = find_waiter(sim, name);
     for (uint32_t i = 0; i < SIM_WAITERS && waiter == NULL; i++)
         if (sim->redis.permits.waiter[i].order == 0)
@@ -145,12 +145,12 @@ static bool is_lossless(const struct sim *sim)
 static void check_turn(struct sim *sim, const struct command *command, uint32_t others)
 {
     const struct permit_waiter *own = find_waiter(sim, command->waiter);
-    uint64_t end = command->action.behind ? UINT64_MAX : REFRESHES_FIRST;
-    bool in_class = own != NULL && (own->order >= REFRESHES_FIRST) == command->action.behind;
+    uint64_t end = command->action.background ? UINT64_MAX : REFRESHES_FIRST;
+    bool in_class = own != NULL && (own->order >= REFRESHES_FIRST) == command->action.background;
     uint32_t ahead = count_ahead(sim, in_class ? own->order : end, command->waiter);
     if (others + ahead >= sim->params.permits)
         sim_fail(sim, "p%u is granted a permit%s before %u who wait for %u", command->process,
-                 command->action.behind ? " for a refresh" : "", ahead, sim->params.permits - others);
+                 command->action.background ? " for a refresh" : "", ahead, sim->params.permits - others);
 }
 
 /* As many as are free have somebody in the queue who knows. */
@@ -286,7 +286,7 @@ static void grant(struct sim *sim, const struct command *command, uint32_t other
             waiter->order = 0;
         return;
     }
-    line_up(sim, command->waiter, command->action.behind);
+    line_up(sim, command->waiter, command->action.background);
     waiter = find_waiter(sim, command->waiter);
     uint32_t taken = others + 1 + (waiter != NULL ? count_ahead(sim, waiter->order, command->waiter) : 0);
     if (taken >= sim->params.permits)
@@ -301,7 +301,7 @@ static void refuse(struct sim *sim, const struct command *command, struct permit
 {
     int64_t first_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
     if (waiter == NULL)
-        line_up(sim, command->waiter, command->action.behind);
+        line_up(sim, command->waiter, command->action.background);
     else
         waiter->alive_ms = redis_now_ms(sim) + PERMIT_WAIT_MS;
     if (fell_back && sim->mutant != MUTANT_PERMIT_NOT_PASSED)
@@ -319,17 +319,17 @@ static void acquire(struct sim *sim, const struct command *command, struct redis
     bool mine = find_out(sim, command->token) != NULL;
     uint32_t others = count_out(sim) - mine;
     struct permit_waiter *waiter = find_waiter(sim, command->waiter);
-    bool fell_back = waiter != NULL && (waiter->order >= REFRESHES_FIRST) != command->action.behind;
+    bool fell_back = waiter != NULL && (waiter->order >= REFRESHES_FIRST) != command->action.background;
     if (waiter != NULL)
         waiter->told = false;
     if (fell_back) {
         waiter->order = 0;
         waiter = NULL;
     }
-    uint64_t end = command->action.behind ? UINT64_MAX : REFRESHES_FIRST;
+    uint64_t end = command->action.background ? UINT64_MAX : REFRESHES_FIRST;
     uint32_t ahead = count_ahead(sim, waiter != NULL ? waiter->order : end, command->waiter);
     if (sim->mutant == MUTANT_PERMIT_NO_QUEUE ||
-        (sim->mutant == MUTANT_REFRESH_FIRST && command->action.behind))
+        (sim->mutant == MUTANT_REFRESH_FIRST && command->action.background))
         ahead = 0;
     if (mine || others + ahead < sim->params.permits) {
         if (!mine)

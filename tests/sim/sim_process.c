@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_process.c - one process: the core and what its shell would do for it. See guard/core.h.
+ * sim_process.c - one process: the core and what its shell would do for it. See guard/core/core.h.
  */
 #include "sim.h"
 #include <stdio.h>
@@ -240,7 +240,7 @@ void process_close(struct sim *sim, struct process *process)
 
 /* ---- loads ---- */
 
-static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t asker);
+static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load);
 
 static bool was_granted(const struct sim *sim, const struct process *process, const char *token)
 {
@@ -287,7 +287,7 @@ static void borrow_thread(struct sim *sim, struct load_model *load, uint64_t id)
     while (index > 0 && (sim->load[index - 1].life != load->life || sim->load[index - 1].id != id))
         index--;
     struct load_model *lender = &sim->load[index > 0 ? index - 1 : 0];
-    if (index == 0 || lender->ended || !lender->asking || lender->lent) {
+    if (index == 0 || lender->ended || !lender->blocked || lender->lent) {
         sim_fail(sim, "p%u lends a thread that does not wait", load->process);
         return;
     }
@@ -415,7 +415,7 @@ static void cancel_load(struct sim *sim, const struct process *process, uint64_t
     sim_fail(sim, "p%u cancels a load that it has not started", process->index);
 }
 
-/* What guard/nested.c refuses by itself. */
+/* What guard/run/nested.c refuses by itself. */
 static bool in_chain(const struct sim *sim, const struct load_model *load, uint32_t key)
 {
     uint32_t depth = 0;
@@ -436,9 +436,9 @@ static bool asks_first(struct sim *sim, struct process *process, uint32_t index)
     load->wish = 0;
     if (in_chain(sim, load, key))
         return false;
-    load->asking = true;
+    load->blocked = true;
     process_get_nested(sim, process, key, index);
-    return load->asking;
+    return load->blocked;
 }
 
 void process_load_end(struct sim *sim, uint32_t index)
@@ -447,7 +447,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     struct process *process = &sim->process[load->process];
     const struct row *row = &sim->row[load->key];
     const char *tags = tags_of_key(sim, load->key);
-    if (load->ended || load->asking || load->lent || asks_first(sim, process, index))
+    if (load->ended || load->blocked || load->lent || asks_first(sim, process, index))
         return;
     load->ended = true;
     load->ended_us = sim->now_us;
@@ -484,37 +484,37 @@ void process_answered(struct sim *sim, struct request *request)
     request->open = false;
     request->over_us = sim->now_us;
     check_answer(sim, request);
-    if (request->asker != 0) {
+    if (request->parent_load != 0) {
         sim->seen[SEEN_CIRCLES] += request->waiter.result.failure == GUARD_FAILURE_CYCLE;
-        sim->load[request->asker - 1].asking = false;
-        schedule_end(sim, request->asker - 1);
+        sim->load[request->parent_load - 1].blocked = false;
+        schedule_end(sim, request->parent_load - 1);
     }
     guard_value_unref(&request->waiter.result.value);
 }
 
 /* As guard_load_get() asks, without a lookup before: the core is what is tested. */
-static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t asker)
+static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load)
 {
-    struct load_model *load = &sim->load[asker];
+    struct load_model *load = &sim->load[parent_load];
     uint64_t deadline_us = sim->now_us + (uint64_t)sim->params.policy.deadline_ms * 1000;
     if (sim->requests == SIM_REQUESTS) {
-        load->asking = false;
+        load->blocked = false;
         return;
     }
     uint32_t index = sim->requests++;
     struct request *request = &sim->request[index];
     struct core_key core_key = process_key(key);
-    *request =
-        (struct request){.process = process->index, .life = process->life, .key = key, .asker = asker + 1};
+    *request = (struct request){
+        .process = process->index, .life = process->life, .key = key, .parent_load = parent_load + 1};
     request->floor = sim->row[key].floor;
     request->deadline_us = deadline_us < load->deadline_us ? deadline_us : load->deadline_us;
     check_request(sim, request);
     request->waiter.start_us = process_now_us(process);
-    request->waiter.asker = load->id;
+    request->waiter.parent_load = load->id;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
-    request->open = load->asking = status == GUARD_OK;
+    request->open = load->blocked = status == GUARD_OK;
     process->accepted += request->open;
     process->refused += status == GUARD_SHED;
     if (status == GUARD_SHED)
@@ -529,7 +529,7 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     struct request *request = &sim->request[index];
     struct core_key core_key = process_key(request->key);
     if (sim->params.together_percent > 0)
-        request->waiter.together = chance_below(&sim->chance, 100) < sim->params.together_percent;
+        request->waiter.of_many = chance_below(&sim->chance, 100) < sim->params.together_percent;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_redis.c - the model Redis: guard/scripts/ in C, on keys with TTLs.
+ * sim_redis.c - the model Redis: guard/wire/scripts/ in C, on keys with TTLs.
  *
  * Each script is one atomic step. The clock is Redis's own and may step; TTLs are judged when a key is
  * touched, as Redis does it. Under OOM a script's first write is refused if it needs memory; under READONLY

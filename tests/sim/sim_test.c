@@ -4,13 +4,8 @@
  * and whether it would notice. `sim` runs as many as one likes.
  */
 #include "sim.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 
 static struct sim sim;
@@ -21,9 +16,8 @@ static void assert_good(uint64_t seed)
         fail_msg("SEED=%" PRIu64 ": %s", seed, sim.failure);
 }
 
-static void no_seed_finds_anything(void **state)
+TEST(no_seed_finds_anything)
 {
-    (void)state;
     enum { SEEDS = 6000 };
     uint64_t hit[FAULTS] = {0}, seen[SEENS] = {0}, answers[GUARD_NO_MEMORY + 1] = {0};
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -48,9 +42,8 @@ static void no_seed_finds_anything(void **state)
 
 /* Each was the first to find a bug, in the core or in a mutated copy of it. What a seed stands for changes with
  * the simulator; they are kept because runs that are near a bug tend to stay near others. */
-static void seeds_that_once_failed_no_longer_do(void **state)
+TEST(seeds_that_once_failed_no_longer_do)
 {
-    (void)state;
     static const uint64_t seeds[] = {14,   43,   49,   59,   61,    82,    93,    233,   322,   354,  415,
                                      576,  601,  611,  668,  676,   705,   772,   820,   1684,  2444, 3368,
                                      7438, 8274, 8738, 9893, 11373, 11683, 14490, 17782, 18246, 21493};
@@ -58,9 +51,8 @@ static void seeds_that_once_failed_no_longer_do(void **state)
         assert_good(seeds[i]);
 }
 
-static void one_seed_is_one_run(void **state)
+TEST(one_seed_is_one_run)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         assert_good(seed);
         uint64_t events = sim.events_seen, tokens = sim.tokens, end = chance_next(&sim.chance);
@@ -69,9 +61,8 @@ static void one_seed_is_one_run(void **state)
     }
 }
 
-static void every_bug_sown_into_the_model_is_found(void **state)
+TEST(every_bug_sown_into_the_model_is_found)
 {
-    (void)state;
     enum { SEEDS = 20000 };
     for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++) {
         uint64_t seed = 1;
@@ -89,13 +80,4 @@ static int clear(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_seed_finds_anything),
-        cmocka_unit_test(seeds_that_once_failed_no_longer_do),
-        cmocka_unit_test(one_seed_is_one_run),
-        cmocka_unit_test(every_bug_sown_into_the_model_is_found),
-    };
-    return cmocka_run_group_tests_name("simulator", tests, NULL, clear);
-}
+TEST_GROUP(.down = clear);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# coverage.sh OBJECTS SOURCES - how many branches of SOURCES/*.c the tests have reached, and which they have not.
+# coverage.sh OBJECTS SOURCES - how many branches of the .c files below SOURCES the tests have reached, and which they have not.
 #
 # Reads what programs built with --coverage left beside the objects. A branch is one way that a condition can
 # go. Left out are lines with assert() or abort(), whose other way ends the program, and the list and table
@@ -11,7 +11,7 @@ set -eu
 objects=$1
 sources=$2
 
-gcov --branch-probabilities --branch-counts --stdout --object-directory "$objects" "$objects"/*.gcda 2>/dev/null |
+gcov --branch-probabilities --branch-counts --stdout $(find "$objects" -name "*.gcda") 2>/dev/null |
     awk -F: -v folder="$sources/" '
     /^ *-: *0:Source:/ { file = $4; ours = index(file, folder) == 1 && file ~ /\.c$/; next }
     !ours { next }

@@ -20,7 +20,7 @@
 #ifndef TESTS_SUPPORT_FLEET_H
 #define TESTS_SUPPORT_FLEET_H
 
-#include "load/base/burst.h"
+#include "load/herd/burst.h"
 #include "load/base/http.h"
 #include "load/stack/stack.h"
 

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 8192, REQUEST_BYTES = 1024, BACKLOG = 4096, TURN_MS = 50 };
+enum { FILES_MAX = 16384, REQUEST_BYTES = 1024, BACKLOG = 4096, TURN_MS = 50 };
 
 /* By descriptor. */
 struct caller {
@@ -30,7 +30,9 @@ struct caller {
 
 static struct {
     int epoll, listeners[HERD_SERVER_PORTS];
-    struct caller *callers; /* FILES_MAX */
+    struct caller *callers;  /* FILES_MAX */
+    int gathered[FILES_MAX]; /* those who wait in /gather */
+    size_t gathered_count;
     struct herd_server_seen *seen;
 } here;
 
@@ -67,6 +69,33 @@ static void say_cache(int fd, const char *status)
     say_200(fd, header, "cached");
 }
 
+static void say_bytes(int fd, const char *number)
+{
+    char piece[4096];
+    size_t left = strtoul(number, NULL, 10);
+    snprintf(piece, sizeof piece, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", left);
+    say(fd, piece);
+    memset(piece, 'x', sizeof piece);
+    while (left > 0) {
+        size_t count = left < sizeof piece ? left : sizeof piece;
+        if (send(fd, piece, count, MSG_NOSIGNAL) != (ssize_t)count)
+            return;
+        left -= count;
+    }
+}
+
+static void gather(int fd)
+{
+    if (here.gathered_count == FILES_MAX)
+        return;
+    here.gathered[here.gathered_count++] = fd;
+    if (here.gathered_count < atomic_load(&here.seen->gather_target))
+        return;
+    for (size_t i = 0; i < here.gathered_count; i++)
+        say_200(here.gathered[i], "Cache-Status: test; hit\r\n", "xxx");
+    here.gathered_count = 0;
+}
+
 static void say_status(int fd, const char *number)
 {
     char text[128];
@@ -74,44 +103,53 @@ static void say_status(int fd, const char *number)
     say(fd, text);
 }
 
+/* What becomes of the connection: as the request wants it, closed, or it gets no answer yet. */
+enum after { KEEP, CLOSE, WAIT };
+
 struct fixed_answer {
     const char *path, *text;
-    bool closes;
+    enum after after;
 };
 
 static const struct fixed_answer fixed_answers[] = {
-    {"/ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
-    {"/close", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", true},
-    {"/until-close", "HTTP/1.1 200 OK\r\n\r\nuntil it closes", true},
+    {"/ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", KEEP},
+    {"/close", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", CLOSE},
+    {"/until-close", "HTTP/1.1 200 OK\r\n\r\nuntil it closes", CLOSE},
     {"/chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
-     false},
-    {"/half", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxxxxx", true},
-    {"/garbage", "garbage", false},
-    {"/switching", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: magic\r\n\r\n", false},
-    {"/reset", "", true},
-    {"/hang", "", false},
+     KEEP},
+    {"/half", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxxxxx", CLOSE},
+    {"/garbage", "garbage", KEEP},
+    {"/switching", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: magic\r\n\r\n", KEEP},
+    {"/reset", "", CLOSE},
+    {"/hang", "", WAIT},
 };
 
-/* True: hang up now. */
-static bool answer(int fd, const char *path)
+static enum after answer(int fd, const char *path)
 {
     for (size_t i = 0; i < sizeof fixed_answers / sizeof *fixed_answers; i++) {
         if (strcmp(path, fixed_answers[i].path) == 0) {
             say(fd, fixed_answers[i].text);
-            return fixed_answers[i].closes;
+            return fixed_answers[i].after;
         }
+    }
+    if (strcmp(path, "/gather") == 0) {
+        gather(fd);
+        return WAIT;
     }
     if (strncmp(path, "/key/", 5) == 0)
         say_key(fd, path + 5);
     else if (strncmp(path, "/cache/", 7) == 0)
         say_cache(fd, path + 7);
+    else if (strncmp(path, "/bytes/", 7) == 0)
+        say_bytes(fd, path + 7);
     else if (strncmp(path, "/status/", 8) == 0)
         say_status(fd, path + 8);
     else
         say_status(fd, "404");
-    return false;
+    return KEEP;
 }
 
+/* True: hang up now. */
 static bool take_request(int fd, struct caller *caller)
 {
     char path[256] = "";
@@ -122,7 +160,8 @@ static bool take_request(int fd, struct caller *caller)
         memcpy(here.seen->last_request, caller->request, REQUEST_BYTES);
     }
     caller->count = 0;
-    return answer(fd, path) || closes;
+    enum after after = answer(fd, path);
+    return after == CLOSE || (after == KEEP && closes);
 }
 
 static void hang_up(int fd)

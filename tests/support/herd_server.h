@@ -9,6 +9,7 @@
  *     /until-close   a body without a length   /garbage      no HTTP
  *     /switching     101, nobody asked for it
  *     /chunked       200 in two chunks         /status/NNN   that status
+ *     /bytes/N       200 with N times 'x'      /gather       200, but to nobody before gather_target have asked
  *     anything else  404
  *
  * Other ports of the same process: RUBBISH says something that is not HTTP, TLS what a TLS server says to
@@ -42,6 +43,7 @@ struct herd_server_seen {
     atomic_uint requests[HERD_SERVER_PORTS]; /* but for OPTIONS */
     atomic_uint sources[256];                /* connections by the last byte of the address they came from */
     atomic_uint keys[1024];                  /* requests for /key/N */
+    atomic_uint gather_target;               /* the test's: set before requests for /gather are sent */
     char last_request[1024];                 /* but for OPTIONS */
 };
 

@@ -8,12 +8,10 @@
 #ifndef TESTS_REDIS_RIG_H
 #define TESTS_REDIS_RIG_H
 
-#include "guard/redis.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "guard/redis/redis.h"
+#include "tests/support/test.h"
 #include <stdint.h>
 /* cmocka needs the ones above. */
-#include <cmocka.h>
 
 enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 

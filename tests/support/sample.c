@@ -2,6 +2,8 @@
 /* sample.c - see sample.h. */
 #include "tests/support/sample.h"
 
+#include "load/base/dice.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,10 +28,7 @@ struct world {
 
 static double chance(struct world *world)
 {
-    uint64_t mixed = world->random += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((mixed ^ (mixed >> 31)) >> 11) / 9007199254740992.0;
+    return (double)(dice_next(&world->random) >> 11) / 9007199254740992.0;
 }
 
 /* Most answers are quick, some are not. */

@@ -2,21 +2,15 @@
 /*
  * alarm_test.c - the heap of deadlines against a plain array.
  */
-#include "guard/alarm.h"
+#include "guard/base/alarm.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "guard/chance.h"
-#include <cmocka.h>
+#include "guard/base/chance.h"
+#include "tests/support/test.h"
 
 enum { MANY = 500 };
 
-static void nothing_set_means_no_first(void **state)
+TEST(nothing_set_means_no_first)
 {
-    (void)state;
     struct alarms alarms = {0};
     assert_null(alarms_first(&alarms));
     assert_true(alarms_reserve(&alarms));
@@ -27,9 +21,8 @@ static void nothing_set_means_no_first(void **state)
     alarms_clear(&alarms);
 }
 
-static void an_alarm_can_be_set_again_to_an_earlier_or_later_time(void **state)
+TEST(an_alarm_can_be_set_again_to_an_earlier_or_later_time)
 {
-    (void)state;
     struct alarms alarms = {0};
     struct alarm one = {0}, two = {0};
     assert_true(alarms_reserve(&alarms) && alarms_reserve(&alarms));
@@ -57,9 +50,8 @@ static const struct alarm *earliest(const struct alarm *alarm)
     return found;
 }
 
-static void the_first_is_the_earliest_after_any_sequence_of_changes(void **state)
+TEST(the_first_is_the_earliest_after_any_sequence_of_changes)
 {
-    (void)state;
     static struct alarm alarm[MANY];
     struct alarms alarms = {0};
     struct chance chance = {.state = 42};
@@ -81,14 +73,4 @@ static void the_first_is_the_earliest_after_any_sequence_of_changes(void **state
         alarms_unreserve(&alarms);
     }
     alarms_clear(&alarms);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_set_means_no_first),
-        cmocka_unit_test(an_alarm_can_be_set_again_to_an_earlier_or_later_time),
-        cmocka_unit_test(the_first_is_the_earliest_after_any_sequence_of_changes),
-    };
-    return cmocka_run_group_tests_name("alarm", tests, NULL, NULL);
 }

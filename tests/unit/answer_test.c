@@ -3,13 +3,10 @@
  * answer_test.c - what the guard says, as HTTP says it.
  */
 #include "app/answer.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { FRESH_MS = 60000 };
 
@@ -38,11 +35,10 @@ static void assert_cache_status(struct guard_result result, const char *expected
     assert_string_equal(answer_to(result).cache_status, expected);
 }
 
-static void a_value_is_answered_with_its_body_and_its_age(void **state)
+TEST(a_value_is_answered_with_its_body_and_its_age)
 {
     const struct answer answer = answer_to(ok(GUARD_FROM_CACHE));
 
-    (void)state;
     assert_int_equal(answer.status, 200);
     assert_ptr_equal(answer.value, &VALUE);
     assert_string_equal(answer.content_type, "application/json; charset=utf-8");
@@ -53,30 +49,27 @@ static void a_value_is_answered_with_its_body_and_its_age(void **state)
     assert_false(answer.close);
 }
 
-static void cache_status_says_where_a_value_came_from(void **state)
+TEST(cache_status_says_where_a_value_came_from)
 {
-    (void)state;
     assert_cache_status(ok(GUARD_FROM_CACHE), "catalogd; hit; ttl=57");
     assert_cache_status(ok(GUARD_FROM_LOAD), "catalogd; fwd=miss; stored; ttl=57");
     assert_cache_status(ok(GUARD_FROM_FLIGHT), "catalogd; fwd=miss; stored; collapsed; ttl=57");
     assert_cache_status(ok(GUARD_FROM_FLEET), "catalogd; fwd=miss; stored; collapsed; ttl=57; detail=fleet");
 }
 
-static void a_value_that_could_not_be_stored_has_no_ttl(void **state)
+TEST(a_value_that_could_not_be_stored_has_no_ttl)
 {
     struct guard_result result = ok(GUARD_FROM_FLIGHT);
 
-    (void)state;
     result.stored = false;
     result.left_ms = 0;
     assert_cache_status(result, "catalogd; fwd=miss; collapsed");
 }
 
-static void a_stale_value_says_so_and_has_a_negative_ttl(void **state)
+TEST(a_stale_value_says_so_and_has_a_negative_ttl)
 {
     struct guard_result result = ok(GUARD_FROM_STALE);
 
-    (void)state;
     result.age_ms = FRESH_MS + 12345;
     result.left_ms = 0;
     assert_cache_status(result, "catalogd; fwd=stale; ttl=-12");
@@ -84,9 +77,8 @@ static void a_stale_value_says_so_and_has_a_negative_ttl(void **state)
     assert_cache_status(result, "catalogd; fwd=stale; ttl=-0");
 }
 
-static void cache_status_names_what_went_wrong(void **state)
+TEST(cache_status_names_what_went_wrong)
 {
-    (void)state;
     assert_cache_status((struct guard_result){.status = GUARD_FAILED,
                                               .source = GUARD_FROM_LOAD,
                                               .failure = GUARD_FAILURE_UNAVAILABLE},
@@ -99,9 +91,8 @@ static void cache_status_names_what_went_wrong(void **state)
     assert_cache_status((struct guard_result){.status = GUARD_TIMEOUT}, "catalogd; detail=timeout");
 }
 
-static void every_detail_is_a_token(void **state)
+TEST(every_detail_is_a_token)
 {
-    (void)state;
     for (enum guard_status status = GUARD_ABSENT; status <= GUARD_NO_MEMORY; status++) {
         for (enum guard_failure failure = GUARD_FAILURE_NONE; failure <= GUARD_FAILURE_CYCLE; failure++) {
             const struct answer answer = answer_to(
@@ -114,14 +105,13 @@ static void every_detail_is_a_token(void **state)
     }
 }
 
-static void every_status_of_the_guard_has_one_of_http(void **state)
+TEST(every_status_of_the_guard_has_one_of_http)
 {
     static const unsigned expected[] = {
         [GUARD_ABSENT] = 404,  [GUARD_FAILED] = 503,    [GUARD_SHED] = 503,
         [GUARD_TIMEOUT] = 504, [GUARD_CANCELLED] = 500, [GUARD_CLOSING] = 503,
         [GUARD_UNKNOWN] = 500, [GUARD_INVALID] = 500,   [GUARD_NO_MEMORY] = 503};
 
-    (void)state;
     for (enum guard_status status = GUARD_ABSENT; status <= GUARD_NO_MEMORY; status++) {
         const struct answer answer = answer_to((struct guard_result){.status = status});
 
@@ -132,14 +122,13 @@ static void every_status_of_the_guard_has_one_of_http(void **state)
     }
 }
 
-static void retry_after_is_rounded_up_and_never_zero(void **state)
+TEST(retry_after_is_rounded_up_and_never_zero)
 {
     static const struct {
         uint32_t retry_ms;
         const char *seconds;
     } cases[] = {{0, "1"}, {1, "1"}, {1000, "1"}, {1001, "2"}, {59999, "60"}, {UINT32_MAX, "4294968"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct answer answer =
             answer_to((struct guard_result){.status = GUARD_FAILED, .retry_ms = cases[i].retry_ms});
@@ -147,31 +136,28 @@ static void retry_after_is_rounded_up_and_never_zero(void **state)
     }
 }
 
-static void an_absent_row_says_how_old_that_knowledge_is(void **state)
+TEST(an_absent_row_says_how_old_that_knowledge_is)
 {
     const struct answer answer = answer_to((struct guard_result){
         .status = GUARD_ABSENT, .source = GUARD_FROM_CACHE, .age_ms = 4000, .left_ms = 6000, .stored = true});
 
-    (void)state;
     assert_string_equal(answer.age, "4");
     assert_string_equal(answer.cache_status, "catalogd; hit; ttl=6");
     assert_string_equal(answer.cache_control, "no-cache");
 }
 
-static void a_closing_server_closes_the_connection(void **state)
+TEST(a_closing_server_closes_the_connection)
 {
     const struct answer answer = answer_to((struct guard_result){.status = GUARD_CLOSING});
 
-    (void)state;
     assert_true(answer.close);
     assert_string_equal(answer.retry_after, "1");
 }
 
-static void every_problem_is_a_document_of_rfc_9457(void **state)
+TEST(every_problem_is_a_document_of_rfc_9457)
 {
     struct answer answer;
 
-    (void)state;
     for (enum problem problem = 0; problem < PROBLEM_COUNT; problem++) {
         answer_problem(problem, "/products/7", &answer);
         json_t *document = json_loadb(answer.text, answer.text_bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -187,13 +173,12 @@ static void every_problem_is_a_document_of_rfc_9457(void **state)
     }
 }
 
-static void a_strangers_path_cannot_get_into_a_document(void **state)
+TEST(a_strangers_path_cannot_get_into_a_document)
 {
     static const char *const paths[] = {"/\"", "/\\", "/a b", "/\x01", "/\xc3\xa9", "/<script>"};
     char longest[2048];
     struct answer answer;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         answer_problem(PROBLEM_UNKNOWN_PATH, paths[i], &answer);
         assert_null(strstr(answer.text, "instance"));
@@ -206,28 +191,26 @@ static void a_strangers_path_cannot_get_into_a_document(void **state)
     assert_null(strstr(answer.text, "instance"));
 }
 
-static void a_method_is_refused_with_those_allowed(void **state)
+TEST(a_method_is_refused_with_those_allowed)
 {
     struct answer answer;
 
-    (void)state;
     answer_problem(PROBLEM_METHOD, NULL, &answer);
     assert_int_equal(answer.status, 405);
     assert_string_equal(answer.allow, "GET, HEAD");
 }
 
-static void a_refused_body_ends_the_connection(void **state)
+TEST(a_refused_body_ends_the_connection)
 {
     struct answer answer;
 
-    (void)state;
     answer_problem(PROBLEM_BODY, NULL, &answer);
     assert_true(answer.close);
     answer_problem(PROBLEM_FRAMING, NULL, &answer);
     assert_true(answer.close);
 }
 
-static void if_none_match_compares_weakly_against_a_list(void **state)
+TEST(if_none_match_compares_weakly_against_a_list)
 {
     static const struct {
         const char *line;
@@ -240,16 +223,14 @@ static void if_none_match_compares_weakly_against_a_list(void **state)
     };
     const struct answer answer = answer_to(ok(GUARD_FROM_CACHE));
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(answer_etag_matches(&answer, cases[i].line), cases[i].matches);
 }
 
-static void what_the_client_holds_is_not_sent_again(void **state)
+TEST(what_the_client_holds_is_not_sent_again)
 {
     struct answer answer = answer_to(ok(GUARD_FROM_CACHE));
 
-    (void)state;
     answer_not_modified(&answer);
     assert_int_equal(answer.status, 304);
     assert_null(answer.content_type);
@@ -257,19 +238,17 @@ static void what_the_client_holds_is_not_sent_again(void **state)
     assert_string_equal(answer.cache_control, "no-cache");
 }
 
-static void only_a_value_can_be_unmodified(void **state)
+TEST(only_a_value_can_be_unmodified)
 {
     const struct answer answer = answer_to((struct guard_result){.status = GUARD_ABSENT});
 
-    (void)state;
     assert_false(answer_etag_matches(&answer, "*"));
 }
 
-static void a_validator_that_cannot_be_an_etag_is_none(void **state)
+TEST(a_validator_that_cannot_be_an_etag_is_none)
 {
     static const char *const validators[] = {"", "a\"b", "a b"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(validators) / sizeof(validators[0]); i++) {
         const struct guard_value value = {.body = "", .validator = validators[i]};
         struct guard_result result = ok(GUARD_FROM_CACHE);
@@ -279,42 +258,14 @@ static void a_validator_that_cannot_be_an_etag_is_none(void **state)
     }
 }
 
-static void the_longest_validator_fits(void **state)
+TEST(the_longest_validator_fits)
 {
     char validator[128];
     const struct guard_value value = {.body = "", .validator = validator};
     struct guard_result result = ok(GUARD_FROM_CACHE);
 
-    (void)state;
     memset(validator, 'v', sizeof(validator));
     validator[127] = '\0';
     result.value = &value;
     assert_int_equal(strlen(answer_to(result).etag), 129);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_value_is_answered_with_its_body_and_its_age),
-        cmocka_unit_test(cache_status_says_where_a_value_came_from),
-        cmocka_unit_test(a_value_that_could_not_be_stored_has_no_ttl),
-        cmocka_unit_test(a_stale_value_says_so_and_has_a_negative_ttl),
-        cmocka_unit_test(cache_status_names_what_went_wrong),
-        cmocka_unit_test(every_detail_is_a_token),
-        cmocka_unit_test(every_status_of_the_guard_has_one_of_http),
-        cmocka_unit_test(retry_after_is_rounded_up_and_never_zero),
-        cmocka_unit_test(an_absent_row_says_how_old_that_knowledge_is),
-        cmocka_unit_test(a_closing_server_closes_the_connection),
-        cmocka_unit_test(every_problem_is_a_document_of_rfc_9457),
-        cmocka_unit_test(a_strangers_path_cannot_get_into_a_document),
-        cmocka_unit_test(a_method_is_refused_with_those_allowed),
-        cmocka_unit_test(a_refused_body_ends_the_connection),
-        cmocka_unit_test(if_none_match_compares_weakly_against_a_list),
-        cmocka_unit_test(what_the_client_holds_is_not_sent_again),
-        cmocka_unit_test(only_a_value_can_be_unmodified),
-        cmocka_unit_test(a_validator_that_cannot_be_an_etag_is_none),
-        cmocka_unit_test(the_longest_validator_fits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

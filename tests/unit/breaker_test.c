@@ -2,14 +2,8 @@
 /*
  * breaker_test.c - when a command may be sent to a Redis that does not answer.
  */
-#include "guard/breaker.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "guard/core/breaker.h"
+#include "tests/support/test.h"
 
 static struct chance chance = {.state = 1};
 
@@ -19,9 +13,8 @@ static void trip(struct breaker *breaker, uint64_t now_us)
         breaker_unanswered(breaker, now_us, &chance);
 }
 
-static void some_unanswered_commands_in_a_row_open_it(void **state)
+TEST(some_unanswered_commands_in_a_row_open_it)
 {
-    (void)state;
     struct breaker breaker = {.link_up = true};
     for (int i = 1; i < BREAKER_TRIP; i++)
         breaker_unanswered(&breaker, 0, &chance);
@@ -36,9 +29,8 @@ static void some_unanswered_commands_in_a_row_open_it(void **state)
     assert_int_equal(breaker.opened_count, 1);
 }
 
-static void after_a_pause_one_command_goes_through(void **state)
+TEST(after_a_pause_one_command_goes_through)
 {
-    (void)state;
     struct breaker breaker = {.link_up = true};
     trip(&breaker, 1000);
     assert_true(breaker.open_until_us >= 1000 + BREAKER_PAUSE_MS * 500);
@@ -50,9 +42,8 @@ static void after_a_pause_one_command_goes_through(void **state)
     assert_true(breaker_allow(&breaker, 0));
 }
 
-static void a_failed_probe_opens_it_for_longer_each_time_up_to_a_limit(void **state)
+TEST(a_failed_probe_opens_it_for_longer_each_time_up_to_a_limit)
 {
-    (void)state;
     struct breaker breaker = {.link_up = true};
     uint64_t now_us = 0, longest_us = 0;
     trip(&breaker, now_us);
@@ -68,9 +59,8 @@ static void a_failed_probe_opens_it_for_longer_each_time_up_to_a_limit(void **st
     assert_int_equal(breaker.opened_count, 51);
 }
 
-static void no_probe_is_sent_without_a_link(void **state)
+TEST(no_probe_is_sent_without_a_link)
 {
-    (void)state;
     struct breaker breaker = {.link_up = true};
     trip(&breaker, 0);
     breaker_link(&breaker, 0, false);
@@ -79,9 +69,8 @@ static void no_probe_is_sent_without_a_link(void **state)
     assert_true(breaker_allow(&breaker, 100000000));
 }
 
-static void a_login_ends_the_first_pause_but_not_those_after_a_failed_probe(void **state)
+TEST(a_login_ends_the_first_pause_but_not_those_after_a_failed_probe)
 {
-    (void)state;
     struct breaker breaker = {.link_up = false};
     trip(&breaker, 0);
     breaker_link(&breaker, 10, true);
@@ -91,16 +80,4 @@ static void a_login_ends_the_first_pause_but_not_those_after_a_failed_probe(void
     breaker_link(&breaker, 30, true); /* it logs in, but answers no command */
     assert_false(breaker_allow(&breaker, 30));
     assert_true(breaker_allow(&breaker, breaker.open_until_us));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(some_unanswered_commands_in_a_row_open_it),
-        cmocka_unit_test(after_a_pause_one_command_goes_through),
-        cmocka_unit_test(a_failed_probe_opens_it_for_longer_each_time_up_to_a_limit),
-        cmocka_unit_test(no_probe_is_sent_without_a_link),
-        cmocka_unit_test(a_login_ends_the_first_pause_but_not_those_after_a_failed_probe),
-    };
-    return cmocka_run_group_tests_name("breaker", tests, NULL, NULL);
 }

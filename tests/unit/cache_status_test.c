@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* cache_status_test.c - what Cache-Status headers say, well written or not. */
 #include "load/herd/cache_status.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct example {
     const char *value;
@@ -59,9 +54,8 @@ static const struct example examples[] = {
     {"", RECORD_CACHE_OTHER},
 };
 
-static void the_cache_closest_to_the_client_counts(void **state)
+TEST(the_cache_closest_to_the_client_counts)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         size_t count = strlen(examples[i].value);
         /* Behind the value nothing may be read: the copy ends where it ends. */
@@ -74,9 +68,8 @@ static void the_cache_closest_to_the_client_counts(void **state)
     }
 }
 
-static void headers_that_are_repeated_are_one_list(void **state)
+TEST(headers_that_are_repeated_are_one_list)
 {
-    (void)state;
     assert_int_equal(cache_status_read("HTTP/1.1 200 OK\r\nServer: x\r\n\r\n"), RECORD_CACHE_NONE);
     assert_int_equal(cache_status_read("HTTP/1.1 200 OK\r\ncache-status: a; hit\r\n\r\n"), RECORD_CACHE_HIT);
     assert_int_equal(cache_status_read("HTTP/1.1 200 OK\r\nCache-Status: a; hit\r\nAge: 1\r\n"
@@ -89,9 +82,8 @@ static void headers_that_are_repeated_are_one_list(void **state)
                      RECORD_CACHE_STALE);
 }
 
-static void every_outcome_and_every_cache_has_a_name_of_its_own(void **state)
+TEST(every_outcome_and_every_cache_has_a_name_of_its_own)
 {
-    (void)state;
     for (int i = 0; i < RECORD_OUTCOMES; i++) {
         assert_non_null(record_outcome_name((enum record_outcome)i));
         for (int j = 0; j < i; j++)
@@ -104,14 +96,4 @@ static void every_outcome_and_every_cache_has_a_name_of_its_own(void **state)
             assert_string_not_equal(record_cache_name((enum record_cache)i),
                                     record_cache_name((enum record_cache)j));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cache_closest_to_the_client_counts),
-        cmocka_unit_test(headers_that_are_repeated_are_one_list),
-        cmocka_unit_test(every_outcome_and_every_cache_has_a_name_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,10 @@
 #include "app/catalog_json.h"
 
 #include "app/catalog.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { ROWS_BYTES = 1 << 20 };
 
@@ -33,11 +30,10 @@ static const char *const product[PRODUCT_CELLS] = {
     "7",  "AB-7", "Tee \"grün\"", "水\nx", "1999", "3",    "12",        "2024-01-01T00:00:00.000000Z",
     "30", "leaf", "20",           "mid",   "10",   "root", "12-a.b.c.d"};
 
-static void a_product_has_its_path_and_the_validator_of_its_row(void **state)
+TEST(a_product_has_its_path_and_the_validator_of_its_row)
 {
     struct rows rows;
     struct catalog_document document;
-    (void)state;
     one_row(&rows, PRODUCT_CELLS, product);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_OK);
     assert_string_equal(document.body,
@@ -51,12 +47,11 @@ static void a_product_has_its_path_and_the_validator_of_its_row(void **state)
     rows_clear(&rows);
 }
 
-static void a_product_is_unchanged_if_nothing_came_but_its_validator(void **state)
+TEST(a_product_is_unchanged_if_nothing_came_but_its_validator)
 {
     static const char *const known[PRODUCT_CELLS] = {[0] = "7", [14] = "12-a.b.c.d"};
     static const char *const absent[PRODUCT_CELLS] = {NULL};
     struct rows rows;
-    (void)state;
     one_row(&rows, PRODUCT_CELLS, known);
     assert_true(catalog_json_product_unchanged(&rows, "12-a.b.c.d"));
     assert_false(catalog_json_product_unchanged(&rows, "12-a.b.c.e"));
@@ -78,13 +73,12 @@ static void a_product_is_unchanged_if_nothing_came_but_its_validator(void **stat
     }
 }
 
-static void the_path_of_a_document_is_every_category_that_it_shows(void **state)
+TEST(the_path_of_a_document_is_every_category_that_it_shows)
 {
     static const char *const middle[CATEGORY_CELLS] = {"20", "mid", "2", "10", "root"};
     static const char *const tree[TREE_CELLS] = {"1", "1", "a", "0"};
     const char *ids[CATALOG_PATH_MAX];
     struct rows rows;
-    (void)state;
     one_row(&rows, PRODUCT_CELLS, product);
     assert_int_equal(catalog_json_path(&rows, 0, ids), 3);
     assert_string_equal(ids[0], "10");
@@ -102,12 +96,11 @@ static void the_path_of_a_document_is_every_category_that_it_shows(void **state)
     rows_clear(&rows);
 }
 
-static void a_null_id_is_an_absent_row(void **state)
+TEST(a_null_id_is_an_absent_row)
 {
     static const char *const nothing[PRODUCT_CELLS] = {NULL};
     struct rows rows;
     struct catalog_document document;
-    (void)state;
     one_row(&rows, PRODUCT_CELLS, nothing);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_ABSENT);
     rows_clear(&rows);
@@ -116,14 +109,13 @@ static void a_null_id_is_an_absent_row(void **state)
     rows_clear(&rows);
 }
 
-static void a_row_that_is_no_document_is_broken_whichever_column_it_is(void **state)
+TEST(a_row_that_is_no_document_is_broken_whichever_column_it_is)
 {
     static const char *const bad_texts[] = {NULL, "\xff\xfe", "a\xc3"};
     static const char *const bad_numbers[] = {NULL, "NaN", "Infinity", "1.5", "", "99999999999999999999",
                                               "7x"};
     static const bool is_number[PRODUCT_CELLS] = {
         [0] = true, [4] = true, [5] = true, [6] = true, [8] = true, [10] = true, [12] = true};
-    (void)state;
     for (size_t column = 0; column < PRODUCT_CELLS; column++) {
         const char *const *bad = is_number[column] ? bad_numbers : bad_texts;
         size_t count = is_number[column] ? sizeof bad_numbers / sizeof bad_numbers[0]
@@ -144,11 +136,10 @@ static void a_row_that_is_no_document_is_broken_whichever_column_it_is(void **st
     }
 }
 
-static void rows_of_another_statement_are_broken(void **state)
+TEST(rows_of_another_statement_are_broken)
 {
     struct rows rows;
     struct catalog_document document;
-    (void)state;
     one_row(&rows, 1, product);
     assert_int_equal(catalog_json_product(&rows, &document), CATALOG_JSON_BROKEN);
     assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_BROKEN);
@@ -174,14 +165,13 @@ static enum catalog_json_verdict build_tree(const char *const cells[][TREE_CELLS
     return verdict;
 }
 
-static void the_tree_nests_three_levels_and_counts_upwards(void **state)
+TEST(the_tree_nests_three_levels_and_counts_upwards)
 {
     static const char *const cells[][TREE_CELLS] = {
         {"1", "1", "a", "0"},   {"3", "2", "aa", "0"}, {"5", "3", "aaa", "4"},
         {"6", "3", "aab", "2"}, {"4", "2", "ab", "0"}, {"2", "1", "b", "0"},
     };
     struct catalog_document document;
-    (void)state;
     assert_int_equal(build_tree(cells, 6, &document), CATALOG_JSON_OK);
     assert_string_equal(
         document.body,
@@ -195,17 +185,16 @@ static void the_tree_nests_three_levels_and_counts_upwards(void **state)
     catalog_document_clear(&document);
 }
 
-static void an_empty_database_has_an_empty_tree(void **state)
+TEST(an_empty_database_has_an_empty_tree)
 {
     static const char *const cells[][TREE_CELLS] = {{NULL, NULL, NULL, "0"}};
     struct catalog_document document;
-    (void)state;
     assert_int_equal(build_tree(cells, 1, &document), CATALOG_JSON_OK);
     assert_string_equal(document.body, "{\"categories\":[]}");
     catalog_document_clear(&document);
 }
 
-static void a_node_without_its_parent_breaks_the_tree(void **state)
+TEST(a_node_without_its_parent_breaks_the_tree)
 {
     static const char *const orphans[][2][TREE_CELLS] = {
         {{"1", "2", "a", "0"}, {"2", "1", "b", "0"}},  {{"1", "1", "a", "0"}, {"2", "3", "b", "0"}},
@@ -214,7 +203,6 @@ static void a_node_without_its_parent_breaks_the_tree(void **state)
         {{"1", "11", "a", "0"}, {"2", "1", "b", "0"}},
     };
     struct catalog_document document;
-    (void)state;
     for (size_t i = 0; i < sizeof orphans / sizeof orphans[0]; i++) {
         assert_int_equal(build_tree(orphans[i], 2, &document), CATALOG_JSON_BROKEN);
     }
@@ -235,7 +223,7 @@ static void category_of(struct rows *rows, size_t product_count)
     }
 }
 
-static void a_full_page_names_the_next_one_only_if_there_is_more(void **state)
+TEST(a_full_page_names_the_next_one_only_if_there_is_more)
 {
     static const struct {
         size_t product_count;
@@ -245,7 +233,6 @@ static void a_full_page_names_the_next_one_only_if_there_is_more(void **state)
         {CATALOG_PAGE_PRODUCTS, "\"stock\":0}],\"next\":null}"},
         {CATALOG_PAGE_PRODUCTS + 1, "\"stock\":0}],\"next\":\"/categories/30?after=149\"}"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct rows rows;
         struct catalog_document document;
@@ -258,14 +245,13 @@ static void a_full_page_names_the_next_one_only_if_there_is_more(void **state)
     }
 }
 
-static void a_category_above_has_children_and_one_without_anything_is_no_error(void **state)
+TEST(a_category_above_has_children_and_one_without_anything_is_no_error)
 {
     static const char *const parent[CATEGORY_CELLS] = {"10",    "root", "1",   NULL, NULL, NULL, NULL,
                                                        "child", "20",   "mid", NULL, NULL, NULL};
     static const char *const empty[CATEGORY_CELLS] = {"30", "leaf", "3", "20", "mid", "10", "root"};
     struct rows rows;
     struct catalog_document document;
-    (void)state;
     one_row(&rows, CATEGORY_CELLS, parent);
     assert_int_equal(catalog_json_category(&rows, &document), CATALOG_JSON_OK);
     assert_string_equal(document.body,
@@ -282,11 +268,10 @@ static void a_category_above_has_children_and_one_without_anything_is_no_error(v
     rows_clear(&rows);
 }
 
-static void the_same_rows_make_the_same_validator_and_others_another(void **state)
+TEST(the_same_rows_make_the_same_validator_and_others_another)
 {
     struct rows rows;
     struct catalog_document first, second, other;
-    (void)state;
     category_of(&rows, 3);
     assert_int_equal(catalog_json_category(&rows, &first), CATALOG_JSON_OK);
     assert_int_equal(catalog_json_category(&rows, &second), CATALOG_JSON_OK);
@@ -299,23 +284,4 @@ static void the_same_rows_make_the_same_validator_and_others_another(void **stat
     catalog_document_clear(&first);
     catalog_document_clear(&second);
     catalog_document_clear(&other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_product_has_its_path_and_the_validator_of_its_row),
-        cmocka_unit_test(a_product_is_unchanged_if_nothing_came_but_its_validator),
-        cmocka_unit_test(the_path_of_a_document_is_every_category_that_it_shows),
-        cmocka_unit_test(a_null_id_is_an_absent_row),
-        cmocka_unit_test(a_row_that_is_no_document_is_broken_whichever_column_it_is),
-        cmocka_unit_test(rows_of_another_statement_are_broken),
-        cmocka_unit_test(the_tree_nests_three_levels_and_counts_upwards),
-        cmocka_unit_test(an_empty_database_has_an_empty_tree),
-        cmocka_unit_test(a_node_without_its_parent_breaks_the_tree),
-        cmocka_unit_test(a_full_page_names_the_next_one_only_if_there_is_more),
-        cmocka_unit_test(a_category_above_has_children_and_one_without_anything_is_no_error),
-        cmocka_unit_test(the_same_rows_make_the_same_validator_and_others_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

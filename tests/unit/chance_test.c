@@ -2,19 +2,11 @@
 /*
  * chance_test.c - jitter and backoff: bounds, spread, and the published numbers of the generator.
  */
-#include "guard/chance.h"
+#include "guard/base/chance.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdbool.h>
-
-static void the_generator_is_splitmix64(void **state)
+TEST(the_generator_is_splitmix64)
 {
-    (void)state;
     struct chance chance = {.state = 1234567}; /* vectors of Vigna's splitmix64.c for this seed */
     const uint64_t expected[] = {UINT64_C(6457827717110365317), UINT64_C(3203168211198807973),
                                  UINT64_C(9817491932198370423), UINT64_C(4593380528125082431),
@@ -23,9 +15,8 @@ static void the_generator_is_splitmix64(void **state)
         assert_true(chance_next(&chance) == expected[i]);
 }
 
-static void below_stays_below_and_reaches_everything(void **state)
+TEST(below_stays_below_and_reaches_everything)
 {
-    (void)state;
     struct chance chance = {.state = 1};
     bool seen[10] = {false};
     for (int i = 0; i < 1000; i++)
@@ -36,9 +27,8 @@ static void below_stays_below_and_reaches_everything(void **state)
     assert_int_equal(chance_below(&chance, 1), 0);
 }
 
-static void shortening_takes_at_most_its_percentage_and_never_everything(void **state)
+TEST(shortening_takes_at_most_its_percentage_and_never_everything)
 {
-    (void)state;
     struct chance chance = {.state = 1};
     uint32_t shortest = UINT32_MAX, longest = 0;
     for (int i = 0; i < 10000; i++) {
@@ -56,10 +46,9 @@ static void shortening_takes_at_most_its_percentage_and_never_everything(void **
 }
 
 /* Half of them above ln 2 means, e^-3 above three, the mean itself right. */
-static void exponential_numbers_have_their_mean_and_their_tail(void **state)
+TEST(exponential_numbers_have_their_mean_and_their_tail)
 {
     enum { COUNT = 100000, MEAN = 1000000 };
-    (void)state;
     struct chance chance = {.state = 1};
     uint64_t sum = 0, longest = 0;
     unsigned above_half = 0, above_three = 0;
@@ -77,9 +66,8 @@ static void exponential_numbers_have_their_mean_and_their_tail(void **state)
     assert_int_equal(chance_exponential(&chance, 0), 0);
 }
 
-static void backoff_doubles_with_jitter_up_to_its_limit(void **state)
+TEST(backoff_doubles_with_jitter_up_to_its_limit)
 {
-    (void)state;
     struct chance chance = {.state = 1};
     for (uint32_t attempt = 0; attempt < 100; attempt++) {
         uint64_t base = attempt < 10 ? UINT64_C(20) << attempt : 500;
@@ -89,16 +77,4 @@ static void backoff_doubles_with_jitter_up_to_its_limit(void **state)
     }
     assert_int_equal(chance_backoff(&chance, 0, 0, 3), 1);
     assert_true(chance_backoff(&chance, UINT32_MAX, UINT32_MAX / 2, UINT32_MAX) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_generator_is_splitmix64),
-        cmocka_unit_test(below_stays_below_and_reaches_everything),
-        cmocka_unit_test(shortening_takes_at_most_its_percentage_and_never_everything),
-        cmocka_unit_test(exponential_numbers_have_their_mean_and_their_tail),
-        cmocka_unit_test(backoff_doubles_with_jitter_up_to_its_limit),
-    };
-    return cmocka_run_group_tests_name("chance", tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/check.h"
+#include "guard/base/check.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,18 +60,17 @@ static void config_gives(const struct number *number, uint64_t value, enum guard
     assert_non_null(strstr(error.text, text));
 }
 
-static void the_defaults_are_accepted(void **state)
+TEST(the_defaults_are_accepted)
 {
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
     struct guard_error error = {.status = GUARD_UNKNOWN, .text = "untouched"};
-    (void)state;
     assert_int_equal(check_config(&config, &error), GUARD_OK);
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
     assert_string_equal(error.text, "untouched");
 }
 
-static void each_number_of_the_config_has_its_limits(void **state)
+TEST(each_number_of_the_config_has_its_limits)
 {
     static const struct number NUMBERS[] = {
         CONFIG(redis_limit_ms, 1, 60000),  CONFIG(connect_limit_ms, 1, 60000),
@@ -86,7 +80,6 @@ static void each_number_of_the_config_has_its_limits(void **state)
         CONFIG(load_permits, 0, 100000),   CONFIG(permit_ms, 0, 3600000),
         CONFIG(push_bytes, 0, 1 << 20),
     };
-    (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
         config_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);
         config_gives(&NUMBERS[i], NUMBERS[i].most, GUARD_OK);
@@ -97,11 +90,10 @@ static void each_number_of_the_config_has_its_limits(void **state)
     }
 }
 
-static void a_permit_must_last_for_an_unanswered_renewal(void **state)
+TEST(a_permit_must_last_for_an_unanswered_renewal)
 {
     struct guard_config config = good_config();
     struct guard_error error = {.text = ""};
-    (void)state;
     config.load_permits = 1;
     config.redis_limit_ms = 1000;
     assert_int_equal(check_config(&config, &error), GUARD_OK);
@@ -112,10 +104,9 @@ static void a_permit_must_last_for_an_unanswered_renewal(void **state)
     assert_int_equal(check_config(&config, &error), GUARD_OK);
 }
 
-static void a_config_without_its_texts_is_refused(void **state)
+TEST(a_config_without_its_texts_is_refused)
 {
     struct guard_error error;
-    (void)state;
     struct guard_config config = good_config();
     config.redis_url = NULL;
     assert_int_equal(check_config(&config, &error), GUARD_INVALID);
@@ -133,12 +124,11 @@ static void a_config_without_its_texts_is_refused(void **state)
     assert_non_null(strstr(error.text, "mode 7"));
 }
 
-static void a_struct_of_another_size_is_refused(void **state)
+TEST(a_struct_of_another_size_is_refused)
 {
     struct guard_error error;
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
-    (void)state;
     config.struct_size--;
     policy.struct_size = 0;
     assert_int_equal(check_config(&config, &error), GUARD_INVALID);
@@ -163,7 +153,7 @@ static void policy_gives(const struct number *number, uint64_t value, enum guard
         assert_non_null(strstr(error.text, number->name));
 }
 
-static void each_number_of_a_policy_has_its_limits(void **state)
+TEST(each_number_of_a_policy_has_its_limits)
 {
     /* beside the defaults: 250 redis_limit_ms, 60000 max_lease_ms, 86400000 max_value_ms, 3000 lease_ms,
      * 30000 max_hold_ms */
@@ -173,7 +163,6 @@ static void each_number_of_a_policy_has_its_limits(void **state)
         POLICY(load_limit_ms, 1, 30000), POLICY(deadline_ms, 1, 3600000), POLICY(early_percent, 0, 10000),
         POLICY(reserved, 0, 0),
     };
-    (void)state;
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
         policy_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);
         policy_gives(&NUMBERS[i], NUMBERS[i].most, GUARD_OK);
@@ -191,12 +180,11 @@ static void each_number_of_a_policy_has_its_limits(void **state)
     }
 }
 
-static void fresh_and_stale_together_stay_below_the_limit(void **state)
+TEST(fresh_and_stale_together_stay_below_the_limit)
 {
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
     struct guard_error error;
-    (void)state;
     policy.fresh_ms = 1;
     policy.stale_ms = config.max_value_ms;
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
@@ -207,12 +195,11 @@ static void fresh_and_stale_together_stay_below_the_limit(void **state)
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_OK);
 }
 
-static void a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one(void **state)
+TEST(a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one)
 {
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
     struct guard_error error;
-    (void)state;
     policy.soft_ms = 1;
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "soft_ms"));
@@ -225,12 +212,11 @@ static void a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one(void **
     assert_non_null(strstr(error.text, "soft_ms"));
 }
 
-static void a_near_time_without_a_near_cache_is_refused(void **state)
+TEST(a_near_time_without_a_near_cache_is_refused)
 {
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
     struct guard_error error;
-    (void)state;
     policy.near_ms = 1;
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "near_ms"));
@@ -241,12 +227,11 @@ static void a_near_time_without_a_near_cache_is_refused(void **state)
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
 }
 
-static void a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason(void **state)
+TEST(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason)
 {
     struct guard_config config = good_config();
     struct guard_policy policy = good_policy();
     struct guard_error error;
-    (void)state;
     config.redis_limit_ms = 1001;
     assert_int_equal(check_policy(&policy, &config, &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "lease_ms"));
@@ -257,32 +242,13 @@ static void a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason(void
     assert_non_null(strstr(error.text, "loader"));
 }
 
-static void a_text_too_long_is_cut(void **state)
+TEST(a_text_too_long_is_cut)
 {
     struct guard_error error;
     char text[600];
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_int_equal(check_failed(&error, GUARD_NO_MEMORY, "%s", text), GUARD_NO_MEMORY);
     assert_int_equal(strlen(error.text), sizeof error.text - 1);
     assert_int_equal(check_failed(NULL, GUARD_CLOSING, "%s", text), GUARD_CLOSING);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_defaults_are_accepted),
-        cmocka_unit_test(each_number_of_the_config_has_its_limits),
-        cmocka_unit_test(a_permit_must_last_for_an_unanswered_renewal),
-        cmocka_unit_test(a_config_without_its_texts_is_refused),
-        cmocka_unit_test(a_struct_of_another_size_is_refused),
-        cmocka_unit_test(each_number_of_a_policy_has_its_limits),
-        cmocka_unit_test(fresh_and_stale_together_stay_below_the_limit),
-        cmocka_unit_test(a_soft_limit_needs_a_stale_time_and_ends_before_the_hard_one),
-        cmocka_unit_test(a_near_time_without_a_near_cache_is_refused),
-        cmocka_unit_test(a_lease_that_cannot_be_renewed_twice_is_refused_with_the_reason),
-        cmocka_unit_test(a_text_too_long_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

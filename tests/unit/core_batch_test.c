@@ -12,201 +12,186 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     (void)loads, (void)count, (void)context;
 }
 
-static int prepare(void **state)
-{
-    bench_up(state);
-    struct bench *bench = *state;
-    bench->policy.batch_loader = load_batch;
-    bench->config.load_workers = 1;
-    bench->config.load_queue = 10;
-    return 0;
-}
-
 static int set_up(void **state)
 {
-    prepare(state);
-    bench_open(*state);
+    bench_up(state);
+    bench.policy.batch_loader = load_batch;
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 10;
+    bench_open();
     return 0;
 }
 
 /* All in one turn; their acquires. */
-static void get_all(struct bench *bench, struct caller callers[KEYS], struct seen *acquires[KEYS])
+static void get_all(struct caller callers[KEYS], struct seen *acquires[KEYS])
 {
     for (int i = 0; i < KEYS; i++)
-        get_together(bench, keys[i], &callers[i]);
+        get_together(keys[i], &callers[i]);
     for (int i = 0; i < KEYS; i++)
-        acquires[i] = expect(bench, CORE_ACQUIRE);
-    turn_over(bench);
+        acquires[i] = expect(CORE_ACQUIRE);
+    turn_over();
 }
 
-static void what_was_asked_in_one_turn_is_one_query(void **state)
+TEST(what_was_asked_in_one_turn_is_one_query)
 {
-    struct bench *bench = *state;
     struct caller callers[KEYS];
     struct seen *acquires[KEYS], *loads[KEYS];
-    get_all(bench, callers, acquires);
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++) {
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-        sent_nothing(bench); /* the turn is not over */
+        reply_kind(acquires[i], REPLY_LEASE);
+        sent_nothing(); /* the turn is not over */
         if (i < KEYS - 1)
-            turn_over(bench);
-        sent_nothing(bench); /* an answer is outstanding */
+            turn_over();
+        sent_nothing(); /* an answer is outstanding */
     }
-    turn_over(bench);
+    turn_over();
     for (int i = 0; i < KEYS; i++) {
-        loads[i] = expect(bench, CORE_LOAD);
+        loads[i] = expect(CORE_LOAD);
         assert_string_equal(loads[i]->key, keys[i]);
         assert_int_equal(loads[i]->action.batch, loads[0]->action.batch);
     }
     assert_true(loads[0]->action.batch != 0);
     for (int i = 0; i < KEYS; i++) {
-        finish_load(bench, loads[i], "v");
+        finish_load(loads[i], "v");
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
     }
-    bench_close(bench);
+    bench_close();
 }
 
-static void who_must_wait_for_another_process_holds_nobody_up(void **state)
+TEST(who_must_wait_for_another_process_holds_nobody_up)
 {
-    struct bench *bench = *state;
     struct caller callers[KEYS];
     struct seen *acquires[KEYS];
-    get_all(bench, callers, acquires);
-    reply_kind(bench, acquires[0], REPLY_LEASE);
-    reply_busy(bench, acquires[1], 3000);
-    reply_fresh(bench, acquires[2], "v");
+    get_all(callers, acquires);
+    reply_kind(acquires[0], REPLY_LEASE);
+    reply_busy(acquires[1], 3000);
+    reply_fresh(acquires[2], "v");
     answered_value(&callers[2], "v", GUARD_FROM_CACHE);
-    reply_kind(bench, acquires[3], REPLY_LEASE);
-    turn_over(bench);
-    struct seen *first = expect(bench, CORE_LOAD), *second = expect(bench, CORE_LOAD);
+    reply_kind(acquires[3], REPLY_LEASE);
+    turn_over();
+    struct seen *first = expect(CORE_LOAD), *second = expect(CORE_LOAD);
     assert_string_equal(first->key, "k0");
     assert_string_equal(second->key, "k3");
     assert_int_equal(first->action.batch, second->action.batch);
-    sent_nothing(bench);
+    sent_nothing();
     still_waits(&callers[1]);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_answer_that_never_comes_ends_the_wait_with_its_limit(void **state)
+TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
 {
-    struct bench *bench = *state;
     struct caller callers[KEYS];
     struct seen *acquires[KEYS];
-    get_all(bench, callers, acquires);
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS - 1; i++)
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-    turn_over(bench);
-    sent_nothing(bench);
-    reply_kind(bench, acquires[KEYS - 1], REPLY_UNKNOWN);
-    turn_over(bench);
+        reply_kind(acquires[i], REPLY_LEASE);
+    turn_over();
+    sent_nothing();
+    reply_kind(acquires[KEYS - 1], REPLY_UNKNOWN);
+    turn_over();
     unsigned loads = 0;
-    for (const struct seen *seen = next_seen(bench); seen != NULL; seen = next_seen(bench))
+    for (const struct seen *seen = next_seen(); seen != NULL; seen = next_seen())
         loads += seen->action.kind == CORE_LOAD;
     assert_true(loads >= KEYS - 1);
-    bench_close(bench);
+    bench_close();
 }
 
-static void what_is_asked_in_a_later_turn_is_not_waited_for(void **state)
+TEST(what_is_asked_in_a_later_turn_is_not_waited_for)
 {
-    struct bench *bench = *state;
     struct caller first, second;
-    get_together(bench, "k0", &first);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    turn_over(bench);
-    get_together(bench, "k1", &second);
-    expect(bench, CORE_ACQUIRE);
-    turn_over(bench);
-    reply_kind(bench, acquire, REPLY_LEASE);
-    turn_over(bench);
-    assert_string_equal(expect(bench, CORE_LOAD)->key, "k0");
-    sent_nothing(bench);
-    bench_close(bench);
+    get_together("k0", &first);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    turn_over();
+    get_together("k1", &second);
+    expect(CORE_ACQUIRE);
+    turn_over();
+    reply_kind(acquire, REPLY_LEASE);
+    turn_over();
+    assert_string_equal(expect(CORE_LOAD)->key, "k0");
+    sent_nothing();
+    bench_close();
 }
 
-static void a_batch_is_one_query_until_its_last_load_is_over(void **state)
+TEST(a_batch_is_one_query_until_its_last_load_is_over)
 {
-    struct bench *bench = *state; /* one worker */
     struct caller callers[KEYS], other;
     struct seen *acquires[KEYS], *loads[KEYS];
-    get_all(bench, callers, acquires);
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-    turn_over(bench);
+        reply_kind(acquires[i], REPLY_LEASE);
+    turn_over();
     for (int i = 0; i < KEYS; i++)
-        loads[i] = expect(bench, CORE_LOAD);
-    get(bench, "other", &other);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+        loads[i] = expect(CORE_LOAD);
+    get("other", &other);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
     for (int i = 0; i < KEYS - 1; i++) {
-        finish_load(bench, loads[i], "v");
+        finish_load(loads[i], "v");
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
-        sent_nothing(bench);
+        sent_nothing();
     }
-    loaded(bench, loads[KEYS - 1], "v");
-    reply_code(bench, expect(bench, CORE_FILL), 1);
+    loaded(loads[KEYS - 1], "v");
+    reply_code(expect(CORE_FILL), 1);
     answered_value(&callers[KEYS - 1], "v", GUARD_FROM_LOAD);
-    struct seen *load = expect(bench, CORE_LOAD);
+    struct seen *load = expect(CORE_LOAD);
     assert_string_equal(load->key, "other");
     assert_int_equal(load->action.batch, 0);
-    finish_load(bench, load, "v");
+    finish_load(load, "v");
     answered_value(&other, "v", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed(void **state)
+TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
 {
-    struct bench *bench = *state;
     struct caller callers[KEYS];
     struct seen *acquires[KEYS];
-    bench->policy.batch_max = 3;
-    get_all(bench, callers, acquires);
+    bench.policy.batch_max = 3;
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-    turn_over(bench);
+        reply_kind(acquires[i], REPLY_LEASE);
+    turn_over();
     struct seen *loads[3];
     for (int i = 0; i < 3; i++)
-        loads[i] = expect(bench, CORE_LOAD);
-    sent_nothing(bench); /* one worker */
+        loads[i] = expect(CORE_LOAD);
+    sent_nothing(); /* one worker */
     for (int i = 0; i < 3; i++) {
-        finish_load(bench, loads[i], "v");
+        finish_load(loads[i], "v");
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
     }
-    turn_over(bench);
-    struct seen *last = expect(bench, CORE_LOAD);
+    turn_over();
+    struct seen *last = expect(CORE_LOAD);
     assert_string_equal(last->key, "k3");
     assert_true(last->action.batch != loads[0]->action.batch);
-    finish_load(bench, last, "v");
+    finish_load(last, "v");
     answered_value(&callers[3], "v", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_key_asked_for_alone_waits_for_no_turn(void **state)
+TEST(a_key_asked_for_alone_waits_for_no_turn)
 {
-    struct bench *bench = *state;
     struct caller together, alone;
-    get_together(bench, "k0", &together);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    turn_over(bench);
-    reply_kind(bench, acquire, REPLY_LEASE);
-    get(bench, "alone", &alone);
-    struct seen *load = lease(bench, expect(bench, CORE_ACQUIRE)); /* overtakes */
+    get_together("k0", &together);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    turn_over();
+    reply_kind(acquire, REPLY_LEASE);
+    get("alone", &alone);
+    struct seen *load = lease(expect(CORE_ACQUIRE)); /* overtakes */
     assert_string_equal(load->key, "alone");
     assert_int_equal(load->action.batch, 0);
-    finish_load(bench, load, "v");
+    finish_load(load, "v");
     answered_value(&alone, "v", GUARD_FROM_LOAD);
-    turn_over(bench);
-    assert_string_equal(expect(bench, CORE_LOAD)->key, "k0");
-    bench_close(bench);
+    turn_over();
+    assert_string_equal(expect(CORE_LOAD)->key, "k0");
+    bench_close();
 }
 
-static void closing_ends_what_gathers(void **state)
+TEST(closing_ends_what_gathers)
 {
-    struct bench *bench = *state;
     struct caller callers[KEYS];
     struct seen *acquires[KEYS];
-    get_all(bench, callers, acquires);
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS - 1; i++)
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-    bench_close(bench);
+        reply_kind(acquires[i], REPLY_LEASE);
+    bench_close();
     for (int i = 0; i < KEYS; i++)
         answered(&callers[i], GUARD_CLOSING);
 }
@@ -214,44 +199,42 @@ static void closing_ends_what_gathers(void **state)
 /* ---- shares ---- */
 
 /* So many workers and further places; of the keys that are asked for together so many are one query. */
-static struct bench *open_shares(void **state, uint32_t workers, uint32_t queue, uint32_t batch_max)
+static void open_shares(uint32_t workers, uint32_t queue, uint32_t batch_max)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = workers;
-    bench->config.load_queue = queue;
-    bench->policy.batch_max = batch_max;
-    bench_open(bench);
-    return bench;
+    bench.config.load_workers = workers;
+    bench.config.load_queue = queue;
+    bench.policy.batch_max = batch_max;
+    bench_open();
 }
 
 /* Its lease is granted; it starts if a worker is free. */
-static void line_up_alone(struct bench *bench, const char *key, struct caller *caller)
+static void line_up_alone(const char *key, struct caller *caller)
 {
-    get(bench, key, caller);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+    get(key, caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
 }
 
-static void line_up_together(struct bench *bench, const char *key, struct caller *caller)
+static void line_up_together(const char *key, struct caller *caller)
 {
-    get_together(bench, key, caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    get_together(key, caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE); /* it has a place */
-    turn_over(bench);
-    reply_kind(bench, acquire, REPLY_LEASE);
-    turn_over(bench);
+    turn_over();
+    reply_kind(acquire, REPLY_LEASE);
+    turn_over();
 }
 
-static void is_shed(struct bench *bench, const struct caller *caller)
+static void is_shed(const struct caller *caller)
 {
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_PEEK);
-    reply_kind(bench, acquire, REPLY_FREE);
+    reply_kind(acquire, REPLY_FREE);
     answered(caller, GUARD_SHED);
 }
 
-static struct seen *expect_load(struct bench *bench, const char *key)
+static struct seen *expect_load(const char *key)
 {
-    struct seen *load = expect(bench, CORE_LOAD);
+    struct seen *load = expect(CORE_LOAD);
     assert_string_equal(load->key, key);
     return load;
 }
@@ -266,205 +249,179 @@ static void drop_values(struct caller *callers, size_t count)
 static const char *const singles[KEYS] = {"s0", "s1", "s2", "s3"};
 
 /* Nor do they wait for the end of a turn, at which no worker would ever be free. */
-static void with_one_worker_batches_and_single_loads_take_turns(void **state)
+TEST(with_one_worker_batches_and_single_loads_take_turns)
 {
-    struct bench *bench = open_shares(state, 1, 10, 1);
+    open_shares(1, 10, 1);
     static const char *const order[] = {"k0", "s0", "k1", "s1", "k2", "s2", "k3", "s3"};
     struct caller first, callers[2 * KEYS];
-    struct seen *load = begin_load(bench, "first", &first);
+    struct seen *load = begin_load("first", &first);
     for (size_t i = 0; i < KEYS; i++)
-        line_up_together(bench, keys[i], &callers[i]);
+        line_up_together(keys[i], &callers[i]);
     for (size_t i = 0; i < KEYS; i++)
-        line_up_alone(bench, singles[i], &callers[KEYS + i]);
+        line_up_alone(singles[i], &callers[KEYS + i]);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        finish_load(bench, load, "v");
-        load = expect_load(bench, order[i]);
+        finish_load(load, "v");
+        load = expect_load(order[i]);
     }
-    bench_close(bench);
+    bench_close();
     drop_values(&first, 1);
     drop_values(callers, sizeof callers / sizeof *callers);
 }
 
 /* What began before the others came runs on; then each has half, however long its loads take. */
-static void who_waits_gets_half_of_the_workers_as_they_become_free(void **state)
+TEST(who_waits_gets_half_of_the_workers_as_they_become_free)
 {
-    struct bench *bench = open_shares(state, 4, 10, 1);
+    open_shares(4, 10, 1);
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
     struct caller callers[3 * KEYS];
     struct seen *batches[KEYS], *alone[KEYS];
     for (size_t i = 0; i < KEYS; i++) {
-        line_up_together(bench, keys[i], &callers[i]);
-        batches[i] = expect_load(bench, keys[i]); /* nobody else waits */
+        line_up_together(keys[i], &callers[i]);
+        batches[i] = expect_load(keys[i]); /* nobody else waits */
     }
     for (size_t i = 0; i < KEYS; i++)
-        line_up_together(bench, more[i], &callers[KEYS + i]);
+        line_up_together(more[i], &callers[KEYS + i]);
     for (size_t i = 0; i < KEYS; i++)
-        line_up_alone(bench, singles[i], &callers[2 * KEYS + i]);
-    sent_nothing(bench);
+        line_up_alone(singles[i], &callers[2 * KEYS + i]);
+    sent_nothing();
     for (size_t i = 0; i < 2; i++) {
-        finish_load(bench, batches[i], "v");
-        alone[i] = expect_load(bench, singles[i]);
+        finish_load(batches[i], "v");
+        alone[i] = expect_load(singles[i]);
     }
-    finish_load(bench, alone[0], "v"); /* two batches and one of these run */
-    alone[2] = expect_load(bench, singles[2]);
-    finish_load(bench, batches[2], "v");
-    expect_load(bench, more[0]);
-    finish_load(bench, alone[1], "v");
-    expect_load(bench, singles[3]);
-    finish_load(bench, alone[2], "v"); /* none of them waits any more */
-    expect_load(bench, more[1]);
-    bench_close(bench);
+    finish_load(alone[0], "v"); /* two batches and one of these run */
+    alone[2] = expect_load(singles[2]);
+    finish_load(batches[2], "v");
+    expect_load(more[0]);
+    finish_load(alone[1], "v");
+    expect_load(singles[3]);
+    finish_load(alone[2], "v"); /* none of them waits any more */
+    expect_load(more[1]);
+    bench_close();
     drop_values(callers, sizeof callers / sizeof *callers);
 }
 
-static void what_batches_hold_refuses_nobody_who_asks_alone(void **state)
+TEST(what_batches_hold_refuses_nobody_who_asks_alone)
 {
-    struct bench *bench = open_shares(state, 1, 1, 1);
+    open_shares(1, 1, 1);
     struct caller callers[3], alone[3];
-    line_up_together(bench, keys[0], &callers[0]);
-    expect_load(bench, keys[0]);
-    line_up_together(bench, keys[1], &callers[1]);
-    get_together(bench, keys[2], &callers[2]);
-    is_shed(bench, &callers[2]);
+    line_up_together(keys[0], &callers[0]);
+    expect_load(keys[0]);
+    line_up_together(keys[1], &callers[1]);
+    get_together(keys[2], &callers[2]);
+    is_shed(&callers[2]);
     for (size_t i = 0; i < 2; i++)
-        line_up_alone(bench, singles[i], &alone[i]);
-    get(bench, singles[2], &alone[2]);
-    is_shed(bench, &alone[2]);
-    bench_close(bench);
+        line_up_alone(singles[i], &alone[i]);
+    get(singles[2], &alone[2]);
+    is_shed(&alone[2]);
+    bench_close();
 }
 
-static void what_single_loads_hold_refuses_no_batch(void **state)
+TEST(what_single_loads_hold_refuses_no_batch)
 {
-    struct bench *bench = open_shares(state, 1, 1, 1);
+    open_shares(1, 1, 1);
     struct caller callers[3], alone[3];
-    line_up_alone(bench, singles[0], &alone[0]);
-    expect_load(bench, singles[0]);
-    line_up_alone(bench, singles[1], &alone[1]);
-    get(bench, singles[2], &alone[2]);
-    is_shed(bench, &alone[2]);
+    line_up_alone(singles[0], &alone[0]);
+    expect_load(singles[0]);
+    line_up_alone(singles[1], &alone[1]);
+    get(singles[2], &alone[2]);
+    is_shed(&alone[2]);
     for (size_t i = 0; i < 2; i++)
-        line_up_together(bench, keys[i], &callers[i]);
-    get_together(bench, keys[2], &callers[2]);
-    is_shed(bench, &callers[2]);
-    bench_close(bench);
+        line_up_together(keys[i], &callers[i]);
+    get_together(keys[2], &callers[2]);
+    is_shed(&callers[2]);
+    bench_close();
 }
 
-static void keys_that_are_one_query_take_one_place(void **state)
+TEST(keys_that_are_one_query_take_one_place)
 {
-    struct bench *bench = open_shares(state, 1, 1, KEYS);
+    open_shares(1, 1, KEYS);
     struct caller first, callers[KEYS], further[KEYS + 1];
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
     struct seen *acquires[KEYS];
-    get_all(bench, callers, acquires);
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-    turn_over(bench);
+        reply_kind(acquires[i], REPLY_LEASE);
+    turn_over();
     for (int i = 0; i < KEYS; i++)
-        expect_load(bench, keys[i]);
+        expect_load(keys[i]);
     for (int i = 0; i < KEYS; i++)
-        line_up_together(bench, more[i], &further[i]);
-    get_together(bench, "one more", &further[KEYS]);
-    is_shed(bench, &further[KEYS]);
-    line_up_alone(bench, "alone", &first);
+        line_up_together(more[i], &further[i]);
+    get_together("one more", &further[KEYS]);
+    is_shed(&further[KEYS]);
+    line_up_alone("alone", &first);
     still_waits(&first);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_queued_key_that_is_asked_for_alone_too_leaves_its_batch(void **state)
+TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
 {
-    struct bench *bench = open_shares(state, 1, 1, KEYS);
+    open_shares(1, 1, KEYS);
     struct caller first, callers[KEYS], alone, last;
-    struct seen *acquires[KEYS], *load = begin_load(bench, "first", &first);
-    get_all(bench, callers, acquires);
+    struct seen *acquires[KEYS], *load = begin_load("first", &first);
+    get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-    turn_over(bench);
-    get(bench, keys[1], &alone); /* takes the other place of those */
-    sent_nothing(bench);
-    get(bench, keys[2], &last); /* there is none left: this one waits with the batch */
-    sent_nothing(bench);
-    finish_load(bench, load, "v");
-    struct seen *loads[] = {expect_load(bench, keys[0]), expect_load(bench, keys[2]),
-                            expect_load(bench, keys[3])};
+        reply_kind(acquires[i], REPLY_LEASE);
+    turn_over();
+    get(keys[1], &alone); /* takes the other place of those */
+    sent_nothing();
+    get(keys[2], &last); /* there is none left: this one waits with the batch */
+    sent_nothing();
+    finish_load(load, "v");
+    struct seen *loads[] = {expect_load(keys[0]), expect_load(keys[2]), expect_load(keys[3])};
     for (size_t i = 0; i < 3; i++)
-        finish_load(bench, loads[i], "v");
-    load = expect_load(bench, keys[1]);
+        finish_load(loads[i], "v");
+    load = expect_load(keys[1]);
     assert_int_equal(load->action.batch, 0);
-    finish_load(bench, load, "v");
+    finish_load(load, "v");
     answered_value(&alone, "v", GUARD_FROM_FLIGHT);
     answered_value(&callers[1], "v", GUARD_FROM_LOAD);
     answered_value(&last, "v", GUARD_FROM_FLIGHT);
-    bench_close(bench);
+    bench_close();
     drop_values(&first, 1);
     drop_values(callers, KEYS);
 }
 
-static void each_has_as_many_waiters_as_are_allowed(void **state)
+TEST(each_has_as_many_waiters_as_are_allowed)
 {
-    struct bench *bench = *state;
     struct caller callers[3], alone[3];
-    bench->config.max_waiters = 2;
-    bench_open(bench);
+    bench.config.max_waiters = 2;
+    bench_open();
     for (int i = 0; i < 3; i++)
-        get_together(bench, keys[i], &callers[i]);
+        get_together(keys[i], &callers[i]);
     for (int i = 0; i < 3; i++)
-        get(bench, singles[i], &alone[i]);
+        get(singles[i], &alone[i]);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(callers[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
         assert_int_equal(alone[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
     }
-    cancel(bench, &callers[0]);
-    get_together(bench, keys[3], &callers[2]);
+    cancel(&callers[0]);
+    get_together(keys[3], &callers[2]);
     assert_int_equal(callers[2].accepted, GUARD_OK);
-    bench_close(bench);
+    bench_close();
 }
 
 /* Without a batch loader each key is a query, and yet not one of those that are asked for alone. */
-static void without_a_batch_loader_many_keys_are_many_queries_of_their_own_share(void **state)
+TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
 {
-    struct bench *bench = *state;
-    bench->policy.batch_loader = NULL;
-    open_shares(state, 2, 1, 1);
+    bench.policy.batch_loader = NULL;
+    open_shares(2, 1, 1);
     struct caller callers[KEYS], alone;
     struct seen *acquires[KEYS], *load = NULL;
     for (int i = 0; i < KEYS - 1; i++) {
-        get_together(bench, keys[i], &callers[i]);
-        acquires[i] = expect(bench, CORE_ACQUIRE);
+        get_together(keys[i], &callers[i]);
+        acquires[i] = expect(CORE_ACQUIRE);
     }
     for (int i = 0; i < KEYS - 1; i++) {
-        reply_kind(bench, acquires[i], REPLY_LEASE);
-        load = i < 2 ? expect_load(bench, keys[i]) : load;
+        reply_kind(acquires[i], REPLY_LEASE);
+        load = i < 2 ? expect_load(keys[i]) : load;
     }
-    get_together(bench, keys[3], &callers[3]);
-    is_shed(bench, &callers[3]);
-    line_up_alone(bench, "alone", &alone);
-    finish_load(bench, load, "v");
-    expect_load(bench, "alone");
-    bench_close(bench);
+    get_together(keys[3], &callers[3]);
+    is_shed(&callers[3]);
+    line_up_alone("alone", &alone);
+    finish_load(load, "v");
+    expect_load("alone");
+    bench_close();
     drop_values(callers, KEYS);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-#define TEST_OF_SHARES(name) cmocka_unit_test_setup(name, prepare)
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_asked_in_one_turn_is_one_query),
-        TEST(who_must_wait_for_another_process_holds_nobody_up),
-        TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit),
-        TEST(what_is_asked_in_a_later_turn_is_not_waited_for),
-        TEST(a_batch_is_one_query_until_its_last_load_is_over),
-        TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed),
-        TEST(a_key_asked_for_alone_waits_for_no_turn),
-        TEST(closing_ends_what_gathers),
-        TEST_OF_SHARES(with_one_worker_batches_and_single_loads_take_turns),
-        TEST_OF_SHARES(who_waits_gets_half_of_the_workers_as_they_become_free),
-        TEST_OF_SHARES(what_batches_hold_refuses_nobody_who_asks_alone),
-        TEST_OF_SHARES(what_single_loads_hold_refuses_no_batch),
-        TEST_OF_SHARES(keys_that_are_one_query_take_one_place),
-        TEST_OF_SHARES(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch),
-        TEST_OF_SHARES(each_has_as_many_waiters_as_are_allowed),
-        TEST_OF_SHARES(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share),
-    };
-    return cmocka_run_group_tests_name("core: batches", tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

@@ -3,20 +3,15 @@
  * core_bench.h - a core on the bench: the test is its clock, its Redis, its loader and its callers.
  *
  * Every event is followed by a drain, as the owner of a core does it: actions go to a queue that the test
- * reads with expect(), answers are noted in the waiters. bench_up() is before every test, bench_close() ends it:
- * the core must come to rest, every accepted get must have been answered once.
+ * reads with expect(), answers are noted in the waiters. There is one bench. bench_up() is before every test,
+ * bench_close() ends it: the core must come to rest, every accepted get must have been answered once.
  */
 #ifndef CORE_BENCH_H
 #define CORE_BENCH_H
 
-#include "guard/core.h"
+#include "guard/core/core.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +33,7 @@ struct caller {
     enum guard_status accepted;
 };
 
-struct bench {
+static struct bench {
     struct core *core;
     struct core_config config;
     struct guard_policy policy;
@@ -48,20 +43,20 @@ struct bench {
     size_t seen_first, seen_count;
     unsigned accepted_count, answered_count; /* gets */
     unsigned invalidated;                    /* answered invalidations */
-};
+} bench;
 
 static inline void bench_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 {
-    struct bench *bench = context;
-    unsigned number = ++bench->tokens;
+    (void)context;
+    unsigned number = ++bench.tokens;
     snprintf(token, TOKEN_SIZE, "%08x-0000-4000-8000-000000000000 %016x %07u bench", number, number,
              (unsigned)lease_ms);
 }
 
-static inline void note_action(struct bench *bench, const struct core_action *action)
+static inline void note_action(const struct core_action *action)
 {
-    assert_true(bench->seen_count < BENCH_ACTIONS);
-    struct seen *seen = &bench->seen[bench->seen_count++];
+    assert_true(bench.seen_count < BENCH_ACTIONS);
+    struct seen *seen = &bench.seen[bench.seen_count++];
     *seen = (struct seen){.action = *action};
     if (action->token != NULL)
         snprintf(seen->token, sizeof seen->token, "%s", action->token);
@@ -77,30 +72,41 @@ static inline void note_action(struct bench *bench, const struct core_action *ac
         snprintf(seen->key, sizeof seen->key, "%s", action->key.encoded);
 }
 
-static inline void drain(struct bench *bench)
+static inline void drain(void)
 {
     struct core_action action;
-    while (core_next_action(bench->core, &action))
-        note_action(bench, &action);
+    while (core_next_action(bench.core, &action))
+        note_action(&action);
     struct core_waiter *waiter;
-    while ((waiter = core_next_answer(bench->core)) != NULL) {
+    while ((waiter = core_next_answer(bench.core)) != NULL) {
         ((struct caller *)waiter)->answers++;
         assert_int_equal(((struct caller *)waiter)->answers, 1);
-        bench->answered_count++;
+        bench.answered_count++;
     }
-    while (core_next_invalidated(bench->core) != NULL)
-        bench->invalidated++;
+    while (core_next_invalidated(bench.core) != NULL)
+        bench.invalidated++;
 }
 
 /* ---- life ---- */
 
-static inline void bench_init(struct bench *bench)
+/* Takes the configuration, after a change of it or a close; a core that has done nothing yet makes way. */
+static inline void bench_open(void)
 {
-    memset(bench, 0, sizeof *bench);
-    bench->now_us = 1000000;
-    bench->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
-    bench->policy.jitter_percent = 0;
-    bench->config = (struct core_config){
+    core_free(&bench.core);
+    bench.core = core_new(&bench.config);
+    assert_non_null(bench.core);
+    core_link(bench.core, bench.now_us, true);
+}
+
+/* Before every test: a core with the defaults. Its policy may be changed at any time. */
+static inline int bench_up(void **state)
+{
+    (void)state;
+    memset(&bench, 0, sizeof bench);
+    bench.now_us = 1000000;
+    bench.policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    bench.policy.jitter_percent = 0;
+    bench.config = (struct core_config){
         .mode = GUARD_MODE_FLEET,
         .load_workers = 2,
         .load_queue = 2,
@@ -109,209 +115,185 @@ static inline void bench_init(struct bench *bench)
         .seed = 1,
         .make_token = bench_token,
     };
-}
-
-static inline void bench_open(struct bench *bench)
-{
-    bench->config.token_context = bench;
-    bench->core = core_new(&bench->config);
-    assert_non_null(bench->core);
-    core_link(bench->core, bench->now_us, true);
-}
-
-/* cmocka's set-up: a bench with the defaults, which the test may change before it opens it. */
-static inline int bench_up(void **state)
-{
-    static struct bench bench;
-    bench_init(&bench);
-    *state = &bench;
+    bench_open();
     return 0;
-}
-
-static inline struct bench *opened(void **state)
-{
-    struct bench *bench = *state;
-    bench_open(bench);
-    return bench;
 }
 
 /* ---- events ---- */
 
 /* The test has said in the waiter what kind of get this is. */
-static inline void get_as_prepared(struct bench *bench, const char *key, struct caller *caller,
-                                   uint64_t deadline_us)
+static inline void get_as_prepared(const char *key, struct caller *caller, uint64_t deadline_us)
 {
     struct core_key core_key = {key, strlen(key), key, strlen(key)};
-    caller->waiter.start_us = bench->now_us;
+    caller->waiter.start_us = bench.now_us;
     caller->accepted =
-        core_get(bench->core, bench->now_us, &core_key, &bench->policy, &caller->waiter, deadline_us);
-    bench->accepted_count += caller->accepted == GUARD_OK;
-    drain(bench);
+        core_get(bench.core, bench.now_us, &core_key, &bench.policy, &caller->waiter, deadline_us);
+    bench.accepted_count += caller->accepted == GUARD_OK;
+    drain();
 }
 
-static inline void get_until(struct bench *bench, const char *key, struct caller *caller,
-                             uint64_t deadline_us)
+static inline void get_until(const char *key, struct caller *caller, uint64_t deadline_us)
 {
     *caller = (struct caller){.answers = 0};
-    get_as_prepared(bench, key, caller, deadline_us);
+    get_as_prepared(key, caller, deadline_us);
 }
 
-static inline void get(struct bench *bench, const char *key, struct caller *caller)
+static inline void get(const char *key, struct caller *caller)
 {
-    get_until(bench, key, caller, bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
+    get_until(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
 }
 
 /* One of several that are loaded with one query. */
-static inline void get_together(struct bench *bench, const char *key, struct caller *caller)
+static inline void get_together(const char *key, struct caller *caller)
 {
-    *caller = (struct caller){.waiter.together = true};
-    get_as_prepared(bench, key, caller, bench->now_us + (uint64_t)bench->policy.deadline_ms * BENCH_MS);
+    *caller = (struct caller){.waiter.of_many = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
 }
 
 /* Of a loader, for whose load it asks. */
-static inline void get_nested(struct bench *bench, const char *key, struct caller *caller,
-                              const struct seen *load, uint32_t deadline_ms)
+static inline void get_nested(const char *key, struct caller *caller, const struct seen *load,
+                              uint32_t deadline_ms)
 {
-    *caller = (struct caller){.waiter.asker = load->action.load};
-    get_as_prepared(bench, key, caller, bench->now_us + (uint64_t)deadline_ms * BENCH_MS);
+    *caller = (struct caller){.waiter.parent_load = load->action.load};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)deadline_ms * BENCH_MS);
 }
 
-static inline void turn_over(struct bench *bench)
+static inline void turn_over(void)
 {
-    assert_true(core_turn_due(bench->core));
-    core_turn_over(bench->core, bench->now_us);
-    assert_false(core_turn_due(bench->core));
-    drain(bench);
+    assert_true(core_turn_due(bench.core));
+    core_turn_over(bench.core, bench.now_us);
+    assert_false(core_turn_due(bench.core));
+    drain();
 }
 
-static inline void cancel(struct bench *bench, struct caller *caller)
+static inline void cancel(struct caller *caller)
 {
-    core_cancel(bench->core, bench->now_us, &caller->waiter);
-    drain(bench);
+    core_cancel(bench.core, bench.now_us, &caller->waiter);
+    drain();
 }
 
-static inline void reply(struct bench *bench, struct seen *to, struct core_reply with)
+static inline void reply(struct seen *to, struct core_reply with)
 {
     to->over = true;
-    core_replied(bench->core, bench->now_us, to->action.op, &with);
-    drain(bench);
+    core_replied(bench.core, bench.now_us, to->action.op, &with);
+    drain();
 }
 
-static inline void reply_code(struct bench *bench, struct seen *to, int64_t code)
+static inline void reply_code(struct seen *to, int64_t code)
 {
-    reply(bench, to, (struct core_reply){.kind = REPLY_CODE, .code = code});
+    reply(to, (struct core_reply){.kind = REPLY_CODE, .code = code});
 }
 
-static inline void reply_kind(struct bench *bench, struct seen *to, enum core_reply_kind kind)
+static inline void reply_kind(struct seen *to, enum core_reply_kind kind)
 {
-    reply(bench, to, (struct core_reply){.kind = kind});
+    reply(to, (struct core_reply){.kind = kind});
 }
 
-static inline void reply_busy(struct bench *bench, struct seen *to, uint32_t pttl_ms)
+static inline void reply_busy(struct seen *to, uint32_t pttl_ms)
 {
-    reply(bench, to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = pttl_ms});
+    reply(to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = pttl_ms});
 }
 
-static inline void reply_value(struct bench *bench, struct seen *to, struct core_reply with, const char *body)
+static inline void reply_value(struct seen *to, struct core_reply with, const char *body)
 {
     struct value *value = value_new(body, strlen(body), "", 0);
     with.value = value;
-    reply(bench, to, with);
+    reply(to, with);
     value_unref(&value);
 }
 
-static inline void reply_fresh(struct bench *bench, struct seen *to, const char *body)
+static inline void reply_fresh(struct seen *to, const char *body)
 {
-    reply_value(bench, to, (struct core_reply){.kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20}, body);
+    reply_value(to, (struct core_reply){.kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20}, body);
 }
 
-static inline void reply_stale(struct bench *bench, struct seen *to, enum core_turn turn, const char *body)
+static inline void reply_stale(struct seen *to, enum core_turn turn, const char *body)
 {
-    reply_value(bench, to, (struct core_reply){.kind = REPLY_STALE, .turn = turn, .age_ms = 70}, body);
+    reply_value(to, (struct core_reply){.kind = REPLY_STALE, .turn = turn, .age_ms = 70}, body);
 }
 
-static inline void loaded(struct bench *bench, struct seen *load, const char *body)
+static inline void loaded(struct seen *load, const char *body)
 {
     struct value *value = value_new(body, strlen(body), "", 0);
     struct core_loaded loaded = {.outcome = LOAD_OK, .value = value, .load_us = 5000};
     load->over = true;
-    core_loaded(bench->core, bench->now_us, load->action.load, &loaded);
+    core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
     value_unref(&value);
-    drain(bench);
+    drain();
 }
 
-static inline void load_is_absent(struct bench *bench, struct seen *load)
+static inline void load_is_absent(struct seen *load)
 {
     load->over = true;
-    core_loaded(bench->core, bench->now_us, load->action.load, &(struct core_loaded){.outcome = LOAD_ABSENT});
-    drain(bench);
+    core_loaded(bench.core, bench.now_us, load->action.load, &(struct core_loaded){.outcome = LOAD_ABSENT});
+    drain();
 }
 
-static inline void load_fails(struct bench *bench, struct seen *load, enum guard_failure failure)
+static inline void load_fails(struct seen *load, enum guard_failure failure)
 {
     load->over = true;
-    core_loaded(bench->core, bench->now_us, load->action.load,
+    core_loaded(bench.core, bench.now_us, load->action.load,
                 &(struct core_loaded){.outcome = LOAD_FAILED, .failure = failure});
-    drain(bench);
+    drain();
 }
 
-static inline void message(struct bench *bench, const char *key, bool gone)
+static inline void message(const char *key, bool gone)
 {
-    core_woken(bench->core, bench->now_us, key, strlen(key), gone);
-    drain(bench);
+    core_woken(bench.core, bench.now_us, key, strlen(key), gone);
+    drain();
 }
 
-static inline void resync(struct bench *bench)
+static inline void resync(void)
 {
-    core_resync(bench->core, bench->now_us);
-    drain(bench);
+    core_resync(bench.core, bench.now_us);
+    drain();
 }
 
-static inline void pass_us(struct bench *bench, uint64_t span_us)
+static inline void pass_us(uint64_t span_us)
 {
-    uint64_t until_us = bench->now_us + span_us;
-    while (core_next_us(bench->core) <= until_us) {
-        if (core_next_us(bench->core) > bench->now_us)
-            bench->now_us = core_next_us(bench->core);
-        core_tick(bench->core, bench->now_us);
-        drain(bench);
+    uint64_t until_us = bench.now_us + span_us;
+    while (core_next_us(bench.core) <= until_us) {
+        if (core_next_us(bench.core) > bench.now_us)
+            bench.now_us = core_next_us(bench.core);
+        core_tick(bench.core, bench.now_us);
+        drain();
     }
-    bench->now_us = until_us;
+    bench.now_us = until_us;
 }
 
-static inline void pass(struct bench *bench, uint32_t span_ms)
+static inline void pass(uint32_t span_ms)
 {
-    pass_us(bench, (uint64_t)span_ms * BENCH_MS);
+    pass_us((uint64_t)span_ms * BENCH_MS);
 }
 
 /* To the next instant for which the core has something to do. */
-static inline void pass_to_next(struct bench *bench)
+static inline void pass_to_next(void)
 {
-    uint64_t next_us = core_next_us(bench->core);
+    uint64_t next_us = core_next_us(bench.core);
     assert_true(next_us != UINT64_MAX);
-    pass_us(bench, next_us > bench->now_us ? next_us - bench->now_us : 0);
+    pass_us(next_us > bench.now_us ? next_us - bench.now_us : 0);
 }
 
 /* ---- what is expected ---- */
 
 /* The next action of whatever kind; NULL: none has been sent. */
-static inline struct seen *next_seen(struct bench *bench)
+static inline struct seen *next_seen(void)
 {
-    return bench->seen_first < bench->seen_count ? &bench->seen[bench->seen_first++] : NULL;
+    return bench.seen_first < bench.seen_count ? &bench.seen[bench.seen_first++] : NULL;
 }
 
 /* The next action must be of this kind. */
-static inline struct seen *expect(struct bench *bench, enum core_action_kind kind)
+static inline struct seen *expect(enum core_action_kind kind)
 {
-    struct seen *seen = next_seen(bench);
+    struct seen *seen = next_seen();
     assert_non_null(seen);
     assert_int_equal(seen->action.kind, kind);
     return seen;
 }
 
-static inline void sent_nothing(const struct bench *bench)
+static inline void sent_nothing(void)
 {
-    assert_int_equal(bench->seen_first, bench->seen_count);
+    assert_int_equal(bench.seen_first, bench.seen_count);
 }
 
 static inline void still_waits(const struct caller *caller)
@@ -342,42 +324,42 @@ static inline void answered_value(struct caller *caller, const char *body, enum 
     guard_value_unref(&caller->waiter.result.value);
 }
 
-static inline struct guard_stats stats_of(const struct bench *bench)
+static inline struct guard_stats stats_of(void)
 {
     struct guard_stats stats;
-    core_stats(bench->core, &stats);
+    core_stats(bench.core, &stats);
     return stats;
 }
 
 /* ---- ways that many tests go ---- */
 
 /* The lease is granted and its load begins. */
-static inline struct seen *lease(struct bench *bench, struct seen *acquire)
+static inline struct seen *lease(struct seen *acquire)
 {
-    reply_kind(bench, acquire, REPLY_LEASE);
-    return expect(bench, CORE_LOAD);
+    reply_kind(acquire, REPLY_LEASE);
+    return expect(CORE_LOAD);
 }
 
 /* A new get that leads to a load under the lease. */
-static inline struct seen *begin_load(struct bench *bench, const char *key, struct caller *caller)
+static inline struct seen *begin_load(const char *key, struct caller *caller)
 {
-    get(bench, key, caller);
-    return lease(bench, expect(bench, CORE_ACQUIRE));
+    get(key, caller);
+    return lease(expect(CORE_ACQUIRE));
 }
 
 /* The load comes back and its fill is stored. */
-static inline void finish_load(struct bench *bench, struct seen *load, const char *body)
+static inline void finish_load(struct seen *load, const char *body)
 {
-    loaded(bench, load, body);
-    reply_code(bench, expect(bench, CORE_FILL), 1);
+    loaded(load, body);
+    reply_code(expect(CORE_FILL), 1);
 }
 
 /* Answers what is left over, as Redis and a loader would do it that come to their end. */
-static inline void answer_leftover(struct bench *bench, struct seen *seen)
+static inline void answer_leftover(struct seen *seen)
 {
     switch (seen->action.kind) {
     case CORE_LOAD:
-        load_fails(bench, seen, GUARD_FAILURE_INTERNAL);
+        load_fails(seen, GUARD_FAILURE_INTERNAL);
         break;
     case CORE_CANCEL:
         break;
@@ -390,25 +372,33 @@ static inline void answer_leftover(struct bench *bench, struct seen *seen)
     case CORE_PERMIT_ACQUIRE:
     case CORE_PERMIT_RENEW:
     case CORE_PERMIT_RELEASE:
-        reply_kind(bench, seen, REPLY_REFUSED);
+        reply_kind(seen, REPLY_REFUSED);
         break;
     }
 }
 
 /* The end of every test: closes, answers whatever is still under way, and nothing may be left. */
-static inline void bench_close(struct bench *bench)
+static inline void bench_close(void)
 {
-    core_close(bench->core, bench->now_us);
-    drain(bench);
-    assert_int_equal(bench->answered_count, bench->accepted_count);
-    for (size_t i = 0; i < bench->seen_count; i++)
-        if (!bench->seen[i].over)
-            answer_leftover(bench, &bench->seen[i]);
-    assert_true(core_idle(bench->core));
-    assert_false(core_has_waiters(bench->core));
-    assert_true(core_next_us(bench->core) == UINT64_MAX);
-    core_free(&bench->core);
-    assert_null(bench->core);
+    core_close(bench.core, bench.now_us);
+    drain();
+    assert_int_equal(bench.answered_count, bench.accepted_count);
+    for (size_t i = 0; i < bench.seen_count; i++)
+        if (!bench.seen[i].over)
+            answer_leftover(&bench.seen[i]);
+    assert_true(core_idle(bench.core));
+    assert_false(core_has_waiters(bench.core));
+    assert_true(core_next_us(bench.core) == UINT64_MAX);
+    core_free(&bench.core);
+    assert_null(bench.core);
+}
+
+/* For another round of the same test. */
+static inline void bench_again(void)
+{
+    if (bench.core != NULL)
+        bench_close();
+    bench_up(NULL);
 }
 
 #endif

@@ -6,214 +6,208 @@
 
 /* ---- invalidations ---- */
 
-static enum guard_status invalidate(struct bench *bench, struct core_invalidation *invalidation,
-                                    uint32_t deadline_ms)
+static enum guard_status invalidate(struct core_invalidation *invalidation, uint32_t deadline_ms)
 {
     *invalidation = (struct core_invalidation){
         .key = {"k", 1, "k", 1},
-        .deadline_us = bench->now_us + (uint64_t)deadline_ms * BENCH_MS,
+        .deadline_us = bench.now_us + (uint64_t)deadline_ms * BENCH_MS,
     };
-    enum guard_status status = core_invalidate(bench->core, bench->now_us, invalidation);
-    drain(bench);
+    enum guard_status status = core_invalidate(bench.core, bench.now_us, invalidation);
+    drain();
     return status;
 }
 
-static void a_confirmed_invalidation_says_what_it_found(void **state)
+TEST(a_confirmed_invalidation_says_what_it_found)
 {
-    struct bench *bench = opened(state);
     for (int code = 0; code < 4; code++) {
         struct core_invalidation invalidation;
-        assert_int_equal(invalidate(bench, &invalidation, 1000), GUARD_OK);
-        struct seen *sent = expect(bench, CORE_INVALIDATE);
+        assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);
+        struct seen *sent = expect(CORE_INVALIDATE);
         assert_string_equal(sent->key, "k");
-        assert_int_equal(bench->invalidated, code);
-        reply_code(bench, sent, code);
-        assert_int_equal(bench->invalidated, code + 1);
+        assert_int_equal(bench.invalidated, code);
+        reply_code(sent, code);
+        assert_int_equal(bench.invalidated, code + 1);
         assert_int_equal(invalidation.result.status, GUARD_OK);
         assert_int_equal(invalidation.result.value_dropped, code & 1);
         assert_int_equal(invalidation.result.load_voided, code >> 1);
     }
-    assert_int_equal(stats_of(bench).invalidated, 4);
-    bench_close(bench);
+    assert_int_equal(stats_of().invalidated, 4);
+    bench_close();
 }
 
-static void an_unconfirmed_invalidation_is_repeated_until_its_deadline(void **state)
+TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline)
 {
-    struct bench *bench = opened(state);
     struct core_invalidation invalidation;
-    uint64_t start_us = bench->now_us;
-    assert_int_equal(invalidate(bench, &invalidation, 1000), GUARD_OK);
+    uint64_t start_us = bench.now_us;
+    assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);
     const enum core_reply_kind kinds[] = {REPLY_UNKNOWN, REPLY_UNSENT, REPLY_REFUSED};
     unsigned attempts = 0;
-    while (bench->invalidated == 0) {
-        reply_kind(bench, expect(bench, CORE_INVALIDATE), kinds[attempts++ % 3]);
-        if (bench->invalidated == 0)
-            pass_us(bench, core_next_us(bench->core) - bench->now_us);
+    while (bench.invalidated == 0) {
+        reply_kind(expect(CORE_INVALIDATE), kinds[attempts++ % 3]);
+        if (bench.invalidated == 0)
+            pass_us(core_next_us(bench.core) - bench.now_us);
     }
     assert_in_range(attempts, 3, 20);
-    assert_true(bench->now_us - start_us <= 1000000);
+    assert_true(bench.now_us - start_us <= 1000000);
     assert_int_equal(invalidation.result.status, GUARD_UNKNOWN);
-    assert_int_equal(stats_of(bench).invalidate_unknown, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().invalidate_unknown, 1);
+    bench_close();
 }
 
-static void an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline(void **state)
+TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline)
 {
-    struct bench *bench = opened(state);
     struct core_invalidation invalidation;
-    assert_int_equal(invalidate(bench, &invalidation, 1000), GUARD_OK);
-    struct seen *sent = expect(bench, CORE_INVALIDATE);
-    pass(bench, 999);
-    assert_int_equal(bench->invalidated, 0);
-    pass(bench, 1);
-    assert_int_equal(bench->invalidated, 1);
+    assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);
+    struct seen *sent = expect(CORE_INVALIDATE);
+    pass(999);
+    assert_int_equal(bench.invalidated, 0);
+    pass(1);
+    assert_int_equal(bench.invalidated, 1);
     assert_int_equal(invalidation.result.status, GUARD_UNKNOWN);
-    reply_code(bench, sent, 1); /* too late */
-    assert_int_equal(stats_of(bench).invalidated, 0);
-    bench_close(bench);
+    reply_code(sent, 1); /* too late */
+    assert_int_equal(stats_of().invalidated, 0);
+    bench_close();
 }
 
-static void a_later_attempt_may_confirm_it(void **state)
+TEST(a_later_attempt_may_confirm_it)
 {
-    struct bench *bench = opened(state);
     struct core_invalidation invalidation;
-    assert_int_equal(invalidate(bench, &invalidation, 1000), GUARD_OK);
-    struct seen *first = expect(bench, CORE_INVALIDATE);
-    reply_kind(bench, first, REPLY_UNKNOWN);
-    pass(bench, 40);
-    struct seen *second = expect(bench, CORE_INVALIDATE);
+    assert_int_equal(invalidate(&invalidation, 1000), GUARD_OK);
+    struct seen *first = expect(CORE_INVALIDATE);
+    reply_kind(first, REPLY_UNKNOWN);
+    pass(40);
+    struct seen *second = expect(CORE_INVALIDATE);
     assert_true(second->action.op != first->action.op);
-    reply_code(bench, second, 0);
+    reply_code(second, 0);
     assert_int_equal(invalidation.result.status, GUARD_OK);
-    bench_close(bench);
+    bench_close();
 }
 
-static void many_invalidations_are_told_apart(void **state)
+TEST(many_invalidations_are_told_apart)
 {
-    struct bench *bench = opened(state);
     struct core_invalidation invalidation[20];
     struct seen *sent[20];
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(invalidate(bench, &invalidation[i], 1000), GUARD_OK);
-        sent[i] = expect(bench, CORE_INVALIDATE);
+        assert_int_equal(invalidate(&invalidation[i], 1000), GUARD_OK);
+        sent[i] = expect(CORE_INVALIDATE);
     }
     for (int i = 19; i >= 0; i--)
-        reply_code(bench, sent[i], i % 4);
+        reply_code(sent[i], i % 4);
     for (int i = 0; i < 20; i++)
         assert_int_equal(invalidation[i].result.value_dropped + 2 * invalidation[i].result.load_voided,
                          i % 4);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- the end ---- */
 
 /* Each brings two callers of one key and, where it matters, one of another, to where the test closes. */
-static void to_asking(struct bench *bench, struct caller *caller)
+static void to_asking(struct caller *caller)
 {
-    get(bench, "k", &caller[0]);
-    expect(bench, CORE_ACQUIRE);
+    get("k", &caller[0]);
+    expect(CORE_ACQUIRE);
 }
 
-static void to_waiting(struct bench *bench, struct caller *caller)
+static void to_waiting(struct caller *caller)
 {
-    get(bench, "k", &caller[0]);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000);
+    get("k", &caller[0]);
+    reply_busy(expect(CORE_ACQUIRE), 3000);
 }
 
-static void to_loading(struct bench *bench, struct caller *caller)
+static void to_loading(struct caller *caller)
 {
-    begin_load(bench, "k", &caller[0]);
+    begin_load("k", &caller[0]);
 }
 
-static void to_renewing(struct bench *bench, struct caller *caller)
+static void to_renewing(struct caller *caller)
 {
-    begin_load(bench, "k", &caller[0]);
-    pass(bench, 1000);
-    expect(bench, CORE_RENEW);
+    begin_load("k", &caller[0]);
+    pass(1000);
+    expect(CORE_RENEW);
 }
 
-static void to_bare_loading(struct bench *bench, struct caller *caller)
+static void to_bare_loading(struct caller *caller)
 {
-    get(bench, "k", &caller[0]);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
-    expect(bench, CORE_LOAD);
+    get("k", &caller[0]);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    expect(CORE_LOAD);
 }
 
-static void to_queued(struct bench *bench, struct caller *caller)
+static void to_queued(struct caller *caller)
 {
-    begin_load(bench, "k1", &caller[1]);
-    begin_load(bench, "k2", &caller[2]);
-    get(bench, "k", &caller[0]);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+    begin_load("k1", &caller[1]);
+    begin_load("k2", &caller[2]);
+    get("k", &caller[0]);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
 }
 
-static void to_bare_queued(struct bench *bench, struct caller *caller)
+static void to_bare_queued(struct caller *caller)
 {
-    begin_load(bench, "k1", &caller[1]);
-    begin_load(bench, "k2", &caller[2]);
-    get(bench, "k", &caller[0]);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
+    begin_load("k1", &caller[1]);
+    begin_load("k2", &caller[2]);
+    get("k", &caller[0]);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
 }
 
-static void to_filling(struct bench *bench, struct caller *caller)
+static void to_filling(struct caller *caller)
 {
-    loaded(bench, begin_load(bench, "k", &caller[0]), "v1");
-    expect(bench, CORE_FILL);
+    loaded(begin_load("k", &caller[0]), "v1");
+    expect(CORE_FILL);
 }
 
-static void to_releasing(struct bench *bench, struct caller *caller)
+static void to_releasing(struct caller *caller)
 {
-    load_fails(bench, begin_load(bench, "k", &caller[3]), GUARD_FAILURE_INTERNAL);
-    expect(bench, CORE_RELEASE);
-    get(bench, "k", &caller[0]);
+    load_fails(begin_load("k", &caller[3]), GUARD_FAILURE_INTERNAL);
+    expect(CORE_RELEASE);
+    get("k", &caller[0]);
 }
 
-static void to_refreshing(struct bench *bench, struct caller *caller)
+static void to_refreshing(struct caller *caller)
 {
-    bench->policy.stale_ms = 1000;
-    get(bench, "k", &caller[3]);
-    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, "old");
+    bench.policy.stale_ms = 1000;
+    get("k", &caller[3]);
+    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
     answered_value(&caller[3], "old", GUARD_FROM_STALE);
-    expect(bench, CORE_LOAD);
-    get(bench, "k", &caller[0]); /* peeks */
+    expect(CORE_LOAD);
+    get("k", &caller[0]); /* peeks */
 }
 
-static void to_lost(struct bench *bench, struct caller *caller)
+static void to_lost(struct caller *caller)
 {
-    begin_load(bench, "k", &caller[0]);
-    pass(bench, 1000);
-    reply_code(bench, expect(bench, CORE_RENEW), 0);
-    expect(bench, CORE_CANCEL);
+    begin_load("k", &caller[0]);
+    pass(1000);
+    reply_code(expect(CORE_RENEW), 0);
+    expect(CORE_CANCEL);
 }
 
-static void to_cooling(struct bench *bench, struct caller *caller)
+static void to_cooling(struct caller *caller)
 {
-    get(bench, "k", &caller[3]);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
-    load_fails(bench, expect(bench, CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
-    begin_load(bench, "k1", &caller[0]);
+    get("k", &caller[3]);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    begin_load("k1", &caller[0]);
 }
 
-static void to_invalidating(struct bench *bench, struct caller *caller)
+static void to_invalidating(struct caller *caller)
 {
     static struct core_invalidation sent, pausing;
-    begin_load(bench, "k", &caller[0]);
-    assert_int_equal(invalidate(bench, &sent, 1000), GUARD_OK);
-    assert_int_equal(invalidate(bench, &pausing, 1000), GUARD_OK);
-    expect(bench, CORE_INVALIDATE);
-    reply_kind(bench, expect(bench, CORE_INVALIDATE), REPLY_UNKNOWN);
+    begin_load("k", &caller[0]);
+    assert_int_equal(invalidate(&sent, 1000), GUARD_OK);
+    assert_int_equal(invalidate(&pausing, 1000), GUARD_OK);
+    expect(CORE_INVALIDATE);
+    reply_kind(expect(CORE_INVALIDATE), REPLY_UNKNOWN);
 }
 
-static void (*const stages[])(struct bench *, struct caller *) = {
+static void (*const stages[])(struct caller *) = {
     to_asking,  to_waiting,   to_loading,    to_renewing, to_bare_loading, to_queued,       to_bare_queued,
     to_filling, to_releasing, to_refreshing, to_lost,     to_cooling,      to_invalidating,
 };
 enum { STAGES = sizeof stages / sizeof *stages };
 
-static bool is_given_back(const struct bench *bench, const char *token)
+static bool is_given_back(const char *token)
 {
-    for (size_t i = 0; i < bench->seen_count; i++) {
-        const struct seen *seen = &bench->seen[i];
+    for (size_t i = 0; i < bench.seen_count; i++) {
+        const struct seen *seen = &bench.seen[i];
         bool gives = seen->action.kind == CORE_RELEASE || seen->action.kind == CORE_FILL;
         if (gives && strcmp(seen->token, token) == 0)
             return true;
@@ -222,21 +216,20 @@ static bool is_given_back(const struct bench *bench, const char *token)
 }
 
 /* Redis grants every acquire and answers the rest as asked; loaders end. */
-static void answer_all(struct bench *bench, const struct core_reply *acquired,
-                       const struct core_reply *others)
+static void answer_all(const struct core_reply *acquired, const struct core_reply *others)
 {
-    for (size_t i = 0; i < bench->seen_count; i++) {
-        struct seen *seen = &bench->seen[i];
+    for (size_t i = 0; i < bench.seen_count; i++) {
+        struct seen *seen = &bench.seen[i];
         if (seen->over || seen->action.kind == CORE_CANCEL)
             continue;
         if (seen->action.kind == CORE_LOAD)
-            load_fails(bench, seen, GUARD_FAILURE_TIMEOUT);
+            load_fails(seen, GUARD_FAILURE_TIMEOUT);
         else
-            reply(bench, seen, seen->action.kind == CORE_ACQUIRE ? *acquired : *others);
+            reply(seen, seen->action.kind == CORE_ACQUIRE ? *acquired : *others);
     }
 }
 
-static void closing_in_every_state_answers_everybody_once_and_comes_to_rest(void **state)
+TEST(closing_in_every_state_answers_everybody_once_and_comes_to_rest)
 {
     static const struct core_reply acquired[] = {
         {.kind = REPLY_LEASE},   {.kind = REPLY_BUSY, .pttl_ms = 100},
@@ -248,42 +241,40 @@ static void closing_in_every_state_answers_everybody_once_and_comes_to_rest(void
         {.kind = REPLY_CODE, .code = 1}, {.kind = REPLY_CODE, .code = 0}, {.kind = REPLY_UNKNOWN},
         {.kind = REPLY_UNSENT},          {.kind = REPLY_REFUSED},
     };
-    struct bench *bench = *state;
     for (size_t stage = 0; stage < STAGES; stage++) {
         for (size_t a = 0; a < sizeof acquired / sizeof *acquired; a++) {
             for (size_t o = 0; o < sizeof others / sizeof *others; o++) {
                 struct caller caller[4] = {{.answers = 0}}, refused;
                 struct core_invalidation late;
-                bench_init(bench);
-                bench_open(bench);
-                stages[stage](bench, caller);
-                core_close(bench->core, bench->now_us);
-                drain(bench);
+                bench_again();
+                stages[stage](caller);
+                core_close(bench.core, bench.now_us);
+                drain();
                 answered(&caller[0], GUARD_CLOSING);
-                get(bench, "k", &refused);
+                get("k", &refused);
                 assert_int_equal(refused.accepted, GUARD_CLOSING);
-                assert_int_equal(invalidate(bench, &late, 1000), GUARD_CLOSING);
-                answer_all(bench, &acquired[a], &others[o]);
-                assert_true(core_idle(bench->core));
-                bench_close(bench);
+                assert_int_equal(invalidate(&late, 1000), GUARD_CLOSING);
+                answer_all(&acquired[a], &others[o]);
+                assert_true(core_idle(bench.core));
+                bench_close();
             }
         }
     }
 }
 
 /* A model of the lease: granted tokens stand until released, superseded or filled. */
-static const char *leases_left(const struct bench *bench)
+static const char *leases_left(void)
 {
-    for (size_t i = 0; i < bench->seen_count; i++) {
-        const struct seen *seen = &bench->seen[i];
+    for (size_t i = 0; i < bench.seen_count; i++) {
+        const struct seen *seen = &bench.seen[i];
         bool granted = seen->action.kind == CORE_ACQUIRE && seen->action.lookup != LOOKUP_PEEK && seen->over;
-        if (granted && !is_given_back(bench, seen->token))
+        if (granted && !is_given_back(seen->token))
             return seen->token;
     }
     return NULL;
 }
 
-static void closing_gives_back_every_lease(void **state)
+TEST(closing_gives_back_every_lease)
 {
     static const struct core_reply granted = {.kind = REPLY_LEASE}, stored = {.kind = REPLY_CODE, .code = 1};
     static const enum {
@@ -295,67 +286,48 @@ static void closing_gives_back_every_lease(void **state)
     } held[] = {
         ASKING, LOADING, RENEWING, QUEUED, FILLING,
     };
-    struct bench *bench = *state;
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
         struct caller caller[4] = {{.answers = 0}};
-        bench_init(bench);
-        bench_open(bench);
-        stages[held[i]](bench, caller);
-        core_close(bench->core, bench->now_us);
-        drain(bench);
-        answer_all(bench, &granted, &stored);
-        assert_null(leases_left(bench));
-        assert_true(core_idle(bench->core));
-        bench_close(bench);
+        bench_again();
+        stages[held[i]](caller);
+        core_close(bench.core, bench.now_us);
+        drain();
+        answer_all(&granted, &stored);
+        assert_null(leases_left());
+        assert_true(core_idle(bench.core));
+        bench_close();
     }
 }
 
-static void closing_cancels_every_load(void **state)
+TEST(closing_cancels_every_load)
 {
-    struct bench *bench = opened(state);
     struct caller leased, bare;
-    struct seen *one = begin_load(bench, "k", &leased);
-    get(bench, "k2", &bare);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
-    struct seen *two = expect(bench, CORE_LOAD);
-    core_close(bench->core, bench->now_us);
-    drain(bench);
-    assert_int_equal(expect(bench, CORE_CANCEL)->action.load, one->action.load);
-    assert_string_equal(expect(bench, CORE_RELEASE)->token, one->token);
-    assert_int_equal(expect(bench, CORE_CANCEL)->action.load, two->action.load);
-    sent_nothing(bench);
-    assert_false(core_idle(bench->core));
-    assert_false(core_has_waiters(bench->core));
-    bench_close(bench);
+    struct seen *one = begin_load("k", &leased);
+    get("k2", &bare);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    struct seen *two = expect(CORE_LOAD);
+    core_close(bench.core, bench.now_us);
+    drain();
+    assert_int_equal(expect(CORE_CANCEL)->action.load, one->action.load);
+    assert_string_equal(expect(CORE_RELEASE)->token, one->token);
+    assert_int_equal(expect(CORE_CANCEL)->action.load, two->action.load);
+    sent_nothing();
+    assert_false(core_idle(bench.core));
+    assert_false(core_has_waiters(bench.core));
+    bench_close();
 }
 
-static void closing_twice_is_closing_once(void **state)
+TEST(closing_twice_is_closing_once)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    begin_load(bench, "k", &caller);
-    core_close(bench->core, bench->now_us);
-    drain(bench);
-    size_t sent = bench->seen_count;
-    core_close(bench->core, bench->now_us);
-    drain(bench);
-    assert_int_equal(bench->seen_count, sent);
-    bench_close(bench);
+    begin_load("k", &caller);
+    core_close(bench.core, bench.now_us);
+    drain();
+    size_t sent = bench.seen_count;
+    core_close(bench.core, bench.now_us);
+    drain();
+    assert_int_equal(bench.seen_count, sent);
+    bench_close();
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_confirmed_invalidation_says_what_it_found),
-        TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline),
-        TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline),
-        TEST(a_later_attempt_may_confirm_it),
-        TEST(many_invalidations_are_told_apart),
-        TEST(closing_in_every_state_answers_everybody_once_and_comes_to_rest),
-        TEST(closing_gives_back_every_lease),
-        TEST(closing_cancels_every_load),
-        TEST(closing_twice_is_closing_once),
-    };
-    return cmocka_run_group_tests_name("core: invalidations and the end", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

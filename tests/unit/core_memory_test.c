@@ -50,54 +50,51 @@ static bool accepted_or_refused(enum guard_status status)
 
 static void core_new_may_fail(void)
 {
-    struct bench *bench = malloc(sizeof *bench);
-    bench_init(bench);
     counting = true;
-    struct core *core = core_new(&bench->config);
+    struct core *core = core_new(&bench.config);
     counting = false;
     assert_null(core);
-    free(bench);
 }
 
 /* Gets of many keys, their loads, invalidations in between; big enough for every table to grow. */
-static void go_through_everything(struct bench *bench, struct caller *caller,
-                                  struct core_invalidation *invalidation, char (*key)[16])
+static void go_through_everything(struct caller *caller, struct core_invalidation *invalidation,
+                                  char (*key)[16])
 {
     for (int i = 0; i < CALLERS; i++) {
         counting = true;
-        get(bench, key[i % 60], &caller[i]);
+        get(key[i % 60], &caller[i]);
         counting = false;
         assert_true(accepted_or_refused(caller[i].accepted));
     }
     for (int i = 0; i < INVALIDATIONS; i++) {
         invalidation[i] = (struct core_invalidation){.key = {"k", 1, "k", 1}, .deadline_us = UINT64_MAX};
         counting = true;
-        enum guard_status status = core_invalidate(bench->core, bench->now_us, &invalidation[i]);
+        enum guard_status status = core_invalidate(bench.core, bench.now_us, &invalidation[i]);
         counting = false;
-        drain(bench);
+        drain();
         assert_true(accepted_or_refused(status));
     }
-    for (size_t i = 0; i < bench->seen_count; i++) {
-        struct seen *seen = &bench->seen[i];
+    for (size_t i = 0; i < bench.seen_count; i++) {
+        struct seen *seen = &bench.seen[i];
         struct value *value = value_new("v", 1, "", 0);
         seen->over = true;
         counting = true;
         if (seen->action.kind == CORE_ACQUIRE)
-            core_replied(bench->core, bench->now_us, seen->action.op,
+            core_replied(bench.core, bench.now_us, seen->action.op,
                          &(struct core_reply){.kind = REPLY_LEASE});
         else if (seen->action.kind == CORE_LOAD)
-            core_loaded(bench->core, bench->now_us, seen->action.load,
+            core_loaded(bench.core, bench.now_us, seen->action.load,
                         &(struct core_loaded){.outcome = LOAD_OK, .value = value});
         else
-            core_replied(bench->core, bench->now_us, seen->action.op,
+            core_replied(bench.core, bench.now_us, seen->action.op,
                          &(struct core_reply){.kind = REPLY_CODE, .code = 1});
         counting = false;
         value_unref(&value);
-        drain(bench);
+        drain();
     }
 }
 
-static void check_answers(const struct bench *bench, struct caller *caller)
+static void check_answers(struct caller *caller)
 {
     for (int i = 0; i < CALLERS; i++) {
         if (caller[i].accepted != GUARD_OK)
@@ -107,14 +104,12 @@ static void check_answers(const struct bench *bench, struct caller *caller)
         assert_true(accepted_or_refused(status));
         guard_value_unref(&caller[i].waiter.result.value);
     }
-    assert_int_equal(bench->answered_count, bench->accepted_count);
-    assert_true(core_idle(bench->core));
+    assert_int_equal(bench.answered_count, bench.accepted_count);
+    assert_true(core_idle(bench.core));
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
-    struct bench *bench = malloc(sizeof *bench);
     static struct caller caller[CALLERS];
     static struct core_invalidation invalidation[INVALIDATIONS];
     char key[60][16];
@@ -124,22 +119,17 @@ static void every_allocation_may_fail(void **state)
     core_new_may_fail();
     unsigned n = 0;
     do {
-        bench_init(bench);
-        bench->config.load_workers = 80;
-        bench_open(bench);
+        bench_again();
+        bench.config.load_workers = 80;
+        bench_open();
         until_failure = ++n;
         failures = 0;
-        go_through_everything(bench, caller, invalidation, key);
-        check_answers(bench, caller);
+        go_through_everything(caller, invalidation, key);
+        check_answers(caller);
         until_failure = 0;
-        bench_close(bench);
+        bench_close();
     } while (failures > 0);
     assert_in_range(n, 130, 10000); /* 60 flights and 60 loads at least */
-    free(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
-    return cmocka_run_group_tests_name("core: memory", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

@@ -8,264 +8,248 @@
 #define TAG_A "aaaaaaaaaaaaaaaa"
 #define TAG_B "bbbbbbbbbbbbbbbb"
 
-static void reply_busy_with(struct bench *bench, struct seen *to, const char *tag)
+static void reply_busy_with(struct seen *to, const char *tag)
 {
-    reply(bench, to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag});
+    reply(to, (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag});
 }
 
 /* A get that waits for the lease with this tag. */
-static void wait_for(struct bench *bench, const char *key, struct caller *caller, const char *tag)
+static void wait_for(const char *key, struct caller *caller, const char *tag)
 {
-    get(bench, key, caller);
-    reply_busy_with(bench, expect(bench, CORE_ACQUIRE), tag);
+    get(key, caller);
+    reply_busy_with(expect(CORE_ACQUIRE), tag);
     still_waits(caller);
 }
 
-static void pushed_fresh(struct bench *bench, const char *key, const char *tag, const char *body,
-                         uint32_t fresh_ms)
+static void pushed_fresh(const char *key, const char *tag, const char *body, uint32_t fresh_ms)
 {
     struct value *value = body != NULL ? value_new(body, strlen(body), "", 0) : NULL;
     struct core_pushed pushed = {
         .lease_tag = tag, .value = value, .absent = body == NULL, .fresh_ms = fresh_ms};
-    core_pushed(bench->core, bench->now_us, key, strlen(key), &pushed);
+    core_pushed(bench.core, bench.now_us, key, strlen(key), &pushed);
     value_unref(&value);
-    drain(bench);
+    drain();
 }
 
-static void pushed(struct bench *bench, const char *key, const char *tag, const char *body)
+static void pushed(const char *key, const char *tag, const char *body)
 {
-    pushed_fresh(bench, key, tag, body, 60000);
+    pushed_fresh(key, tag, body, 60000);
 }
 
 /* ---- who may have it ---- */
 
-static void who_waits_for_that_lease_is_answered_without_another_question(void **state)
+TEST(who_waits_for_that_lease_is_answered_without_another_question)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    wait_for(bench, "k", &caller, TAG_A);
-    pushed(bench, "k", TAG_A, "row");
+    wait_for("k", &caller, TAG_A);
+    pushed("k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    sent_nothing(bench);
-    struct guard_stats stats = stats_of(bench);
+    sent_nothing();
+    struct guard_stats stats = stats_of();
     assert_int_equal(stats.push_answered, 1);
     assert_int_equal(stats.collapsed_fleet, 1);
     assert_int_equal(stats.wake_messages, 1);
     assert_int_equal(stats.flights, 0);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_absent_row_travels_too(void **state)
+TEST(an_absent_row_travels_too)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    wait_for(bench, "k", &caller, TAG_A);
-    pushed(bench, "k", TAG_A, NULL);
+    wait_for("k", &caller, TAG_A);
+    pushed("k", TAG_A, NULL);
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_FLEET);
     assert_null(caller.waiter.result.value);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
-static void the_value_of_another_lease_is_only_a_wake_up(void **state)
+TEST(the_value_of_another_lease_is_only_a_wake_up)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    wait_for(bench, "k", &caller, TAG_B);
-    pushed(bench, "k", TAG_A, "old row");
+    wait_for("k", &caller, TAG_B);
+    pushed("k", TAG_A, "old row");
     still_waits(&caller);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "row");
+    reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    assert_int_equal(stats_of(bench).push_answered, 0);
-    bench_close(bench);
+    assert_int_equal(stats_of().push_answered, 0);
+    bench_close();
 }
 
-static void a_lease_that_is_not_known_by_its_tag_is_only_waited_for(void **state)
+TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
     static const char NULS[TOKEN_TAG_BYTES] = {0};
-    wait_for(bench, "k", &caller, NULL);
-    assert_null(core_awaits(bench->core, "k", 1, NULS));
-    pushed(bench, "k", NULS, "row");
+    wait_for("k", &caller, NULL);
+    assert_null(core_awaits(bench.core, "k", 1, NULS));
+    pushed("k", NULS, "row");
     still_waits(&caller);
-    expect(bench, CORE_ACQUIRE);
-    bench_close(bench);
+    expect(CORE_ACQUIRE);
+    bench_close();
 }
 
-static void only_the_tag_of_the_last_lookup_counts(void **state)
+TEST(only_the_tag_of_the_last_lookup_counts)
 {
     static const char *const NEXT[] = {TAG_B, NULL};
     for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
-        struct bench *bench = *state;
         struct caller caller;
-        bench_init(bench);
-        bench_open(bench);
-        wait_for(bench, "k", &caller, TAG_A);
-        message(bench, "k", false);
-        reply_busy_with(bench, expect(bench, CORE_ACQUIRE), NEXT[i]);
-        pushed(bench, "k", TAG_A, "old row");
+        bench_again();
+        wait_for("k", &caller, TAG_A);
+        message("k", false);
+        reply_busy_with(expect(CORE_ACQUIRE), NEXT[i]);
+        pushed("k", TAG_A, "old row");
         still_waits(&caller);
-        expect(bench, CORE_ACQUIRE);
-        bench_close(bench);
+        expect(CORE_ACQUIRE);
+        bench_close();
     }
 }
 
 /* The lease was found before he came: he may know of an invalidation that came after its fill. */
-static void who_joined_after_the_lookup_was_sent_looks_again(void **state)
+TEST(who_joined_after_the_lookup_was_sent_looks_again)
 {
-    struct bench *bench = opened(state);
     struct caller before, during, after;
-    get(bench, "k", &before);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &during);
-    reply_busy_with(bench, acquire, TAG_A);
-    get(bench, "k", &after);
-    pushed(bench, "k", TAG_A, "row");
+    get("k", &before);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &during);
+    reply_busy_with(acquire, TAG_A);
+    get("k", &after);
+    pushed("k", TAG_A, "row");
     answered_value(&before, "row", GUARD_FROM_FLEET);
     still_waits(&during);
     still_waits(&after);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "newer row");
+    reply_fresh(expect(CORE_ACQUIRE), "newer row");
     answered_value(&during, "newer row", GUARD_FROM_FLEET);
     guard_value_unref(&after.waiter.result.value);
-    assert_int_equal(stats_of(bench).push_answered, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().push_answered, 1);
+    bench_close();
 }
 
-static void where_all_joined_too_late_it_is_only_a_wake_up(void **state)
+TEST(where_all_joined_too_late_it_is_only_a_wake_up)
 {
-    struct bench *bench = opened(state);
     struct caller before, after;
-    wait_for(bench, "k", &before, TAG_A);
-    get(bench, "k", &after);
-    cancel(bench, &before);
-    pushed(bench, "k", TAG_A, "row");
+    wait_for("k", &before, TAG_A);
+    get("k", &after);
+    cancel(&before);
+    pushed("k", TAG_A, "row");
     still_waits(&after);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "row");
+    reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&after, "row", GUARD_FROM_FLEET);
-    bench_close(bench);
+    bench_close();
 }
 
 /* Every poll looks again, so whoever has come since the last one is served by the next message. */
-static void a_poll_lets_the_later_ones_in(void **state)
+TEST(a_poll_lets_the_later_ones_in)
 {
-    struct bench *bench = opened(state);
     struct caller before, after;
-    wait_for(bench, "k", &before, TAG_A);
-    get(bench, "k", &after);
-    pass(bench, 50);
-    reply_busy_with(bench, expect(bench, CORE_ACQUIRE), TAG_A);
-    pushed(bench, "k", TAG_A, "row");
+    wait_for("k", &before, TAG_A);
+    get("k", &after);
+    pass(50);
+    reply_busy_with(expect(CORE_ACQUIRE), TAG_A);
+    pushed("k", TAG_A, "row");
     answered_value(&before, "row", GUARD_FROM_FLEET);
     answered_value(&after, "row", GUARD_FROM_FLEET);
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).push_answered, 2);
-    bench_close(bench);
+    sent_nothing();
+    assert_int_equal(stats_of().push_answered, 2);
+    bench_close();
 }
 
 /* ---- when it is worth no more than the message ---- */
 
-static void one_that_overtakes_the_busy_reply_is_latched_like_any_message(void **state)
+TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    assert_null(core_awaits(bench->core, "k", 1, TAG_A));
-    pushed(bench, "k", TAG_A, "row");
-    sent_nothing(bench);
-    reply_busy_with(bench, acquire, TAG_A);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    assert_null(core_awaits(bench.core, "k", 1, TAG_A));
+    pushed("k", TAG_A, "row");
+    sent_nothing();
+    reply_busy_with(acquire, TAG_A);
     still_waits(&caller);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "row");
+    reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    bench_close(bench);
+    bench_close();
 }
 
-static void one_that_is_lost_is_made_good_by_the_poll(void **state)
+TEST(one_that_is_lost_is_made_good_by_the_poll)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    wait_for(bench, "k", &caller, TAG_A);
-    pass(bench, 50);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "row");
+    wait_for("k", &caller, TAG_A);
+    pass(50);
+    reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    pushed(bench, "k", TAG_A, "row"); /* nobody waits any more */
-    sent_nothing(bench);
-    bench_close(bench);
+    pushed("k", TAG_A, "row"); /* nobody waits any more */
+    sent_nothing();
+    bench_close();
 }
 
-static void nobody_is_answered_with_it_who_does_not_wait(void **state)
+TEST(nobody_is_answered_with_it_who_does_not_wait)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    struct seen *load = begin_load(bench, "k", &caller);
-    pushed(bench, "k", TAG_A, "row");
-    pushed(bench, "other", TAG_A, "row");
+    struct seen *load = begin_load("k", &caller);
+    pushed("k", TAG_A, "row");
+    pushed("other", TAG_A, "row");
     still_waits(&caller);
-    sent_nothing(bench);
-    finish_load(bench, load, "own row");
+    sent_nothing();
+    finish_load(load, "own row");
     answered_value(&caller, "own row", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_flood_of_them_is_slowed_down_like_any_messages(void **state)
+TEST(a_flood_of_them_is_slowed_down_like_any_messages)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
     unsigned asked = 0;
-    wait_for(bench, "k", &caller, TAG_B);
+    wait_for("k", &caller, TAG_B);
     for (int i = 0; i < 100; i++) {
-        pushed(bench, "k", TAG_A, "old row");
-        if (bench->seen_first == bench->seen_count)
+        pushed("k", TAG_A, "old row");
+        if (bench.seen_first == bench.seen_count)
             continue;
-        reply_busy_with(bench, expect(bench, CORE_ACQUIRE), TAG_B);
+        reply_busy_with(expect(CORE_ACQUIRE), TAG_B);
         asked++;
     }
     assert_in_range(asked, 1, 10);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- how old it is ---- */
 
-static void its_age_is_the_time_since_the_lookup_that_found_the_lease(void **state)
+TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    pass(bench, 3); /* on its way: the fill may have come right after it was sent */
-    reply_busy_with(bench, expect(bench, CORE_ACQUIRE), TAG_A);
-    pass_us(bench, 4001);
-    pushed_fresh(bench, "k", TAG_A, "row", 60000);
+    get("k", &caller);
+    pass(3); /* on its way: the fill may have come right after it was sent */
+    reply_busy_with(expect(CORE_ACQUIRE), TAG_A);
+    pass_us(4001);
+    pushed_fresh("k", TAG_A, "row", 60000);
     answered_value(&caller, "row", GUARD_FROM_FLEET);
     assert_int_equal(caller.waiter.result.age_ms, 8); /* 7.001, rounded up */
     assert_int_equal(caller.waiter.result.left_ms, 60000 - 8);
     assert_true(caller.waiter.result.stored);
-    bench_close(bench);
+    bench_close();
 }
 
-static void what_may_be_stale_by_now_is_only_a_wake_up(void **state)
+TEST(what_may_be_stale_by_now_is_only_a_wake_up)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
     for (uint32_t fresh_ms = 5; fresh_ms <= 6; fresh_ms++) {
-        wait_for(bench, "k", &caller, TAG_A);
-        pass(bench, 5);
-        pushed_fresh(bench, "k", TAG_A, "row", fresh_ms);
+        wait_for("k", &caller, TAG_A);
+        pass(5);
+        pushed_fresh("k", TAG_A, "row", fresh_ms);
         if (fresh_ms == 6) {
             answered_value(&caller, "row", GUARD_FROM_FLEET);
             assert_int_equal(caller.waiter.result.left_ms, 1);
             continue;
         }
         still_waits(&caller);
-        reply_fresh(bench, expect(bench, CORE_ACQUIRE), "row");
+        reply_fresh(expect(CORE_ACQUIRE), "row");
         guard_value_unref(&caller.waiter.result.value);
     }
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- who asks for it ---- */
 
-static void an_acquire_says_what_will_be_waited_for(void **state)
+TEST(an_acquire_says_what_will_be_waited_for)
 {
     static const struct {
         enum guard_mode mode;
@@ -277,87 +261,58 @@ static void an_acquire_says_what_will_be_waited_for(void **state)
                 {GUARD_MODE_LOCAL, 1000, 100, WAIT_NOT},
                 {GUARD_MODE_OFF, 1000, 100, WAIT_NOT}};
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        struct bench *bench = *state;
         struct caller caller;
-        bench_init(bench);
-        bench->config.mode = ROWS[i].mode;
-        bench->policy.stale_ms = ROWS[i].stale_ms;
-        bench->policy.soft_ms = ROWS[i].soft_ms;
-        bench_open(bench);
-        get(bench, "k", &caller);
-        assert_int_equal(expect(bench, CORE_ACQUIRE)->action.waits, ROWS[i].waits);
-        bench_close(bench);
+        bench_again();
+        bench.config.mode = ROWS[i].mode;
+        bench.policy.stale_ms = ROWS[i].stale_ms;
+        bench.policy.soft_ms = ROWS[i].soft_ms;
+        bench_open();
+        get("k", &caller);
+        assert_int_equal(expect(CORE_ACQUIRE)->action.waits, ROWS[i].waits);
+        bench_close();
     }
 }
 
-static void a_refresh_behind_a_hit_waits_for_nobody(void **state)
+TEST(a_refresh_behind_a_hit_waits_for_nobody)
 {
-    struct bench *bench = opened(state);
-    bench->policy.stale_ms = 1000;
-    core_refresh(bench->core, bench->now_us, &(struct core_key){"k", 1, "k", 1}, &bench->policy, NULL);
-    drain(bench);
-    assert_int_equal(expect(bench, CORE_ACQUIRE)->action.waits, WAIT_NOT);
-    bench_close(bench);
+    bench.policy.stale_ms = 1000;
+    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL);
+    drain();
+    assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
+    bench_close();
 }
 
 /* Up to his soft limit he waits for the refresh: the value that it stores comes to him, too. */
-static void who_holds_a_stale_value_is_answered_with_the_refreshed_one(void **state)
+TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one)
 {
-    struct bench *bench = *state;
     struct caller caller;
-    bench->policy.stale_ms = 60000;
-    bench->policy.soft_ms = 500;
-    bench_open(bench);
-    get(bench, "k", &caller);
+    bench.policy.stale_ms = 60000;
+    bench.policy.soft_ms = 500;
+    get("k", &caller);
     reply_value(
-        bench, expect(bench, CORE_ACQUIRE),
+        expect(CORE_ACQUIRE),
         (struct core_reply){
             .kind = REPLY_STALE, .turn = TURN_OTHERS, .age_ms = 70, .pttl_ms = 9000, .lease_tag = TAG_A},
         "stale row");
     still_waits(&caller);
-    pushed(bench, "k", TAG_A, "row");
+    pushed("k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
-static void the_key_that_is_waited_for_is_told_by_its_tag(void **state)
+TEST(the_key_that_is_waited_for_is_told_by_its_tag)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    assert_null(core_awaits(bench->core, "k", 1, TAG_A));
-    wait_for(bench, "k", &caller, TAG_A);
-    const struct core_key *key = core_awaits(bench->core, "k", 1, TAG_A);
+    assert_null(core_awaits(bench.core, "k", 1, TAG_A));
+    wait_for("k", &caller, TAG_A);
+    const struct core_key *key = core_awaits(bench.core, "k", 1, TAG_A);
     assert_non_null(key);
     assert_int_equal(key->plain_bytes, 1);
     assert_memory_equal(key->plain, "k", 1);
-    assert_null(core_awaits(bench->core, "k", 1, TAG_B));
-    assert_null(core_awaits(bench->core, "j", 1, TAG_A));
-    bench_close(bench);
+    assert_null(core_awaits(bench.core, "k", 1, TAG_B));
+    assert_null(core_awaits(bench.core, "j", 1, TAG_A));
+    bench_close();
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(who_waits_for_that_lease_is_answered_without_another_question),
-        TEST(an_absent_row_travels_too),
-        TEST(the_value_of_another_lease_is_only_a_wake_up),
-        TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for),
-        TEST(only_the_tag_of_the_last_lookup_counts),
-        TEST(who_joined_after_the_lookup_was_sent_looks_again),
-        TEST(where_all_joined_too_late_it_is_only_a_wake_up),
-        TEST(a_poll_lets_the_later_ones_in),
-        TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message),
-        TEST(one_that_is_lost_is_made_good_by_the_poll),
-        TEST(nobody_is_answered_with_it_who_does_not_wait),
-        TEST(a_flood_of_them_is_slowed_down_like_any_messages),
-        TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease),
-        TEST(what_may_be_stale_by_now_is_only_a_wake_up),
-        TEST(an_acquire_says_what_will_be_waited_for),
-        TEST(a_refresh_behind_a_hit_waits_for_nobody),
-        TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one),
-        TEST(the_key_that_is_waited_for_is_told_by_its_tag),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

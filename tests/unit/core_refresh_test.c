@@ -5,26 +5,27 @@
  */
 #include "core_bench.h"
 
+enum { SOFT_MS = 200 };
+
 static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
 
 static int set_up(void **state)
 {
     bench_up(state);
-    struct bench *bench = *state;
-    bench->policy.fresh_ms = 1000;
-    bench->policy.stale_ms = 5000;
+    bench.policy.fresh_ms = 1000;
+    bench.policy.stale_ms = 5000;
     return 0;
 }
 
-static void refresh(struct bench *bench, const char *key, const char *filler)
+static void refresh(const char *key, const char *filler)
 {
     struct core_key core_key = {key, strlen(key), key, strlen(key)};
-    core_refresh(bench->core, bench->now_us, &core_key, &bench->policy, filler);
-    drain(bench);
+    core_refresh(bench.core, bench.now_us, &core_key, &bench.policy, filler);
+    drain();
 }
 
 /* A stale value of FILLER that lives for so long still. */
-static void reply_stale_of(struct bench *bench, struct seen *to, enum core_turn turn, uint32_t pttl_ms)
+static void reply_stale_of(struct seen *to, enum core_turn turn, uint32_t pttl_ms)
 {
     const struct core_reply with = {.kind = REPLY_STALE,
                                     .turn = turn,
@@ -32,520 +33,462 @@ static void reply_stale_of(struct bench *bench, struct seen *to, enum core_turn 
                                     .pttl_ms = pttl_ms,
                                     .cool_ms = turn == TURN_COOLING ? 300 : 0,
                                     .head = FILLER};
-    reply_value(bench, to, with, "old");
+    reply_value(to, with, "old");
 }
 
-static void load_says_unchanged(struct bench *bench, struct seen *load)
+static void load_says_unchanged(struct seen *load)
 {
     load->over = true;
-    core_loaded(bench->core, bench->now_us, load->action.load,
+    core_loaded(bench.core, bench.now_us, load->action.load,
                 &(struct core_loaded){.outcome = LOAD_UNCHANGED, .load_us = 700});
-    drain(bench);
+    drain();
 }
 
 /* The next acquire, whatever was started before it. */
-static struct seen *expect_acquire_of(struct bench *bench, const char *key)
+static struct seen *expect_acquire_of(const char *key)
 {
-    while (bench->seen_first < bench->seen_count && bench->seen[bench->seen_first].action.kind == CORE_LOAD)
-        bench->seen_first++;
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    while (bench.seen_first < bench.seen_count && bench.seen[bench.seen_first].action.kind == CORE_LOAD)
+        bench.seen_first++;
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->key, key);
     return acquire;
 }
 
 /* ---- behind a hit ---- */
 
-static void a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills(void **state)
+TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills)
 {
-    struct bench *bench = opened(state);
-    refresh(bench, "k", NULL);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    refresh("k", NULL);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale_of(bench, acquire, TURN_OURS, 3000);
-    finish_load(bench, expect(bench, CORE_LOAD), "new");
-    sent_nothing(bench);
-    assert_true(core_idle(bench->core));
-    assert_int_equal(stats_of(bench).refresh_started, 1);
-    bench_close(bench);
+    reply_stale_of(acquire, TURN_OURS, 3000);
+    finish_load(expect(CORE_LOAD), "new");
+    sent_nothing();
+    assert_true(core_idle(bench.core));
+    assert_int_equal(stats_of().refresh_started, 1);
+    bench_close();
 }
 
-static void while_others_refresh_or_it_cools_down_no_hit_asks_again(void **state)
+TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
 {
     static const struct {
         enum core_turn turn;
         uint32_t rest_ms;
     } cases[] = {{TURN_OTHERS, 100}, {TURN_COOLING, 300}};
-    struct bench *bench = opened(state);
     for (size_t i = 0; i < 2; i++) {
-        refresh(bench, "k", NULL);
-        reply_stale_of(bench, expect(bench, CORE_ACQUIRE), cases[i].turn, 3000);
-        pass(bench, cases[i].rest_ms - 1);
-        refresh(bench, "k", NULL);
-        sent_nothing(bench);
-        pass(bench, 1);
-        assert_true(core_idle(bench->core));
+        refresh("k", NULL);
+        reply_stale_of(expect(CORE_ACQUIRE), cases[i].turn, 3000);
+        pass(cases[i].rest_ms - 1);
+        refresh("k", NULL);
+        sent_nothing();
+        pass(1);
+        assert_true(core_idle(bench.core));
     }
-    refresh(bench, "k", NULL);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
-    message(bench, "k", false); /* the refresh is over: the rest is, too */
-    refresh(bench, "k", NULL);
-    expect(bench, CORE_ACQUIRE);
-    bench_close(bench);
+    refresh("k", NULL);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    message("k", false); /* the refresh is over: the rest is, too */
+    refresh("k", NULL);
+    expect(CORE_ACQUIRE);
+    bench_close();
 }
 
-static void a_get_that_finds_a_resting_flight_asks_for_itself(void **state)
+TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    refresh(bench, "k", NULL);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
-    get(bench, "k", &caller);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "new");
+    refresh("k", NULL);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    get("k", &caller);
+    reply_fresh(expect(CORE_ACQUIRE), "new");
     answered_value(&caller, "new", GUARD_FROM_CACHE);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing(void **state)
+TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 1;
-    bench->config.load_queue = 0;
-    bench_open(bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 0;
+    bench_open();
     struct caller caller;
-    struct seen *load = begin_load(bench, "other", &caller);
-    refresh(bench, "k", NULL);
-    sent_nothing(bench);
-    finish_load(bench, load, "v");
+    struct seen *load = begin_load("other", &caller);
+    refresh("k", NULL);
+    sent_nothing();
+    finish_load(load, "v");
     answered_value(&caller, "v", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void what_a_refresh_gets_and_does_not_need_is_given_back(void **state)
+TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
 {
     static const enum core_reply_kind kinds[] = {REPLY_LEASE,  REPLY_UNKNOWN, REPLY_BUSY,
                                                  REPLY_FAILED, REPLY_UNSENT,  REPLY_REFUSED};
-    struct bench *bench = opened(state);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        refresh(bench, "k", NULL);
-        reply_kind(bench, expect(bench, CORE_ACQUIRE), kinds[i]);
+        refresh("k", NULL);
+        reply_kind(expect(CORE_ACQUIRE), kinds[i]);
         if (i < 2)
-            reply_code(bench, expect(bench, CORE_RELEASE), 1);
-        sent_nothing(bench);
-        assert_true(core_idle(bench->core));
+            reply_code(expect(CORE_RELEASE), 1);
+        sent_nothing();
+        assert_true(core_idle(bench.core));
     }
-    bench_close(bench);
+    bench_close();
 }
 
-static void who_joins_a_refresh_is_answered_with_the_value_that_is_there(void **state)
+TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    refresh(bench, "k", NULL);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k", &caller);
-    struct seen *peek = expect(bench, CORE_ACQUIRE);
+    refresh("k", NULL);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(CORE_LOAD);
+    get("k", &caller);
+    struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    reply_stale_of(peek, TURN_OTHERS, 3000);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    finish_load(bench, load, "new");
-    bench_close(bench);
+    finish_load(load, "new");
+    bench_close();
 }
 
 /* Another process, or this one before its settings were changed, let the value be served stale. */
-static void a_policy_without_stale_values_gets_none_from_a_peek(void **state)
+TEST(a_policy_without_stale_values_gets_none_from_a_peek)
 {
-    struct bench *bench = *state;
     static const char *const keys[] = {"a", "b", "c"};
     struct caller loading[3], full, joined;
-    bench->policy.stale_ms = 0;
-    bench_open(bench);
+    bench.policy.stale_ms = 0;
     for (size_t i = 0; i < 3; i++) {
-        get(bench, keys[i], &loading[i]);
-        reply_kind(bench, expect_acquire_of(bench, keys[i]), REPLY_LEASE);
+        get(keys[i], &loading[i]);
+        reply_kind(expect_acquire_of(keys[i]), REPLY_LEASE);
     }
-    refresh(bench, "d", FILLER); /* the last place */
-    reply_stale_of(bench, expect_acquire_of(bench, "d"), TURN_OURS, 3000);
-    get(bench, "d", &joined);
-    struct seen *peek = expect_acquire_of(bench, "d");
+    refresh("d", FILLER); /* the last place */
+    reply_stale_of(expect_acquire_of("d"), TURN_OURS, 3000);
+    get("d", &joined);
+    struct seen *peek = expect_acquire_of("d");
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    reply_stale_of(peek, TURN_OTHERS, 3000);
     still_waits(&joined);
-    get(bench, "full", &full);
-    peek = expect_acquire_of(bench, "full");
+    get("full", &full);
+    peek = expect_acquire_of("full");
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(bench, peek, TURN_OTHERS, 3000);
+    reply_stale_of(peek, TURN_OTHERS, 3000);
     answered(&full, GUARD_SHED);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- early ---- */
 
-static void an_early_refresh_names_the_value_it_is_for(void **state)
+TEST(an_early_refresh_names_the_value_it_is_for)
 {
-    struct bench *bench = opened(state);
-    refresh(bench, "k", FILLER);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    refresh("k", FILLER);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_EARLY);
     assert_string_equal(acquire->action.wanted, FILLER);
-    reply_stale_of(bench, acquire, TURN_OURS, 3000);
-    finish_load(bench, expect(bench, CORE_LOAD), "new");
-    assert_int_equal(stats_of(bench).refresh_early, 1);
-    assert_int_equal(stats_of(bench).refresh_started, 0);
-    bench_close(bench);
+    reply_stale_of(acquire, TURN_OURS, 3000);
+    finish_load(expect(CORE_LOAD), "new");
+    assert_int_equal(stats_of().refresh_early, 1);
+    assert_int_equal(stats_of().refresh_started, 0);
+    bench_close();
 }
 
-static void an_early_refresh_that_comes_second_leaves(void **state)
+TEST(an_early_refresh_that_comes_second_leaves)
 {
-    struct bench *bench = opened(state);
-    refresh(bench, "k", FILLER);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "newer");
-    refresh(bench, "k", FILLER); /* rests */
-    sent_nothing(bench);
-    pass(bench, 100);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    refresh("k", FILLER);
+    reply_fresh(expect(CORE_ACQUIRE), "newer");
+    refresh("k", FILLER); /* rests */
+    sent_nothing();
+    pass(100);
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
 /* A load of 2 s that is fresh for 20 ms more: e^-0.01. */
-static void a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then(void **state)
+TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then)
 {
-    struct bench *bench = *state;
-    bench->policy.early_percent = 100;
-    bench_open(bench);
+    bench.policy.early_percent = 100;
     struct caller caller;
     const struct core_reply hit = {
         .kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20, .load_us = 2000000, .head = FILLER};
-    get(bench, "k", &caller);
-    reply_value(bench, expect(bench, CORE_ACQUIRE), hit, "v");
+    get("k", &caller);
+    reply_value(expect(CORE_ACQUIRE), hit, "v");
     answered_value(&caller, "v", GUARD_FROM_CACHE);
-    assert_int_equal(expect(bench, CORE_ACQUIRE)->action.lookup, LOOKUP_EARLY);
-    bench_close(bench);
+    assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_EARLY);
+    bench_close();
 }
 
 /* ---- the soft limit ---- */
 
-static struct bench *with_soft_limit(void **state)
+TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
 {
-    struct bench *bench = *state;
-    bench->policy.soft_ms = 200;
-    bench_open(bench);
-    return bench;
-}
-
-static void a_refresh_within_the_soft_limit_answers_with_the_new_value(void **state)
-{
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    pass(bench, 199);
+    get("k", &caller);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    pass(199);
     still_waits(&caller);
-    finish_load(bench, expect(bench, CORE_LOAD), "new");
+    finish_load(expect(CORE_LOAD), "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    assert_int_equal(stats_of(bench).stale_soft, 0);
-    bench_close(bench);
+    assert_int_equal(stats_of().stale_soft, 0);
+    bench_close();
 }
 
-static void past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on(void **state)
+TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    pass(bench, 50); /* the lookup takes its time: the limit counts from the question */
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    struct seen *load = expect(bench, CORE_LOAD);
-    pass(bench, 149);
+    get("k", &caller);
+    pass(50); /* the lookup takes its time: the limit counts from the question */
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(CORE_LOAD);
+    pass(149);
     still_waits(&caller);
-    pass(bench, 1);
+    pass(1);
     assert_int_equal(caller.waiter.result.age_ms, 1500 + 150);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    assert_int_equal(stats_of(bench).stale_soft, 1);
-    finish_load(bench, load, "new");
-    assert_int_equal(stats_of(bench).fill_stored, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().stale_soft, 1);
+    finish_load(load, "new");
+    assert_int_equal(stats_of().fill_stored, 1);
+    bench_close();
 }
 
-static void the_soft_limit_holds_also_while_another_process_refreshes(void **state)
+TEST(the_soft_limit_holds_also_while_another_process_refreshes)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller patient, late;
-    get(bench, "k", &patient);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
+    get("k", &patient);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
     still_waits(&patient);
-    message(bench, "k", false);
-    struct seen *again = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &late); /* behind that lookup */
-    reply_fresh(bench, again, "new");
+    message("k", false);
+    struct seen *again = expect(CORE_ACQUIRE);
+    get("k", &late); /* behind that lookup */
+    reply_fresh(again, "new");
     answered_value(&patient, "new", GUARD_FROM_FLEET);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
-    pass(bench, 200);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    pass(200);
     answered_value(&late, "old", GUARD_FROM_STALE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit(void **state)
+TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
-    get(bench, "k", &first);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
-    get(bench, "k", &second);
+    get("k", &first);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    get("k", &second);
     struct seen *look = NULL;
     while (second.answers == 0) { /* polls come in between */
-        pass(bench, 10);
-        while (bench->seen_first < bench->seen_count) {
-            look = expect(bench, CORE_ACQUIRE);
-            reply_stale_of(bench, look, TURN_OTHERS, 3000);
+        pass(10);
+        while (bench.seen_first < bench.seen_count) {
+            look = expect(CORE_ACQUIRE);
+            reply_stale_of(look, TURN_OTHERS, 3000);
         }
-        assert_true(bench->now_us < 1000000 + 260 * BENCH_MS);
+        assert_true(bench.now_us < 1000000 + 260 * BENCH_MS);
     }
     assert_non_null(look);
     answered_value(&first, "old", GUARD_FROM_STALE);
     answered_value(&second, "old", GUARD_FROM_STALE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_refresh_that_fails_gives_the_stale_value_at_once(void **state)
+TEST(a_refresh_that_fails_gives_the_stale_value_at_once)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    load_fails(bench, expect(bench, CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
-    reply_code(bench, expect(bench, CORE_RELEASE), 1);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_COOLING, 2900);
+    get("k", &caller);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    reply_code(expect(CORE_RELEASE), 1);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_COOLING, 2900);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    assert_int_equal(stats_of(bench).refresh_failed, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().refresh_failed, 1);
+    bench_close();
 }
 
 /* Redis goes away in the middle, and the load without it fails: old data is better than an error. */
-static void a_stale_value_in_hand_stands_in_for_an_error(void **state)
+TEST(a_stale_value_in_hand_stands_in_for_an_error)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, 3000);
-    message(bench, "k", false);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
-    load_fails(bench, expect(bench, CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    get("k", &caller);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    message("k", false);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    assert_int_equal(stats_of(bench).stale_rescued, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().stale_rescued, 1);
+    bench_close();
 }
 
-static void a_value_in_hand_is_not_served_beyond_its_stale_time(void **state)
+TEST(a_value_in_hand_is_not_served_beyond_its_stale_time)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 100);
-    struct seen *load = expect(bench, CORE_LOAD);
-    pass(bench, 200);
+    get("k", &caller);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 100);
+    struct seen *load = expect(CORE_LOAD);
+    pass(200);
     still_waits(&caller); /* there is none any more: the hard limit holds */
-    finish_load(bench, load, "new");
+    finish_load(load, "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_earlier_deadline_is_an_earlier_soft_limit(void **state)
+TEST(an_earlier_deadline_is_an_earlier_soft_limit)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get_until(bench, "k", &caller, bench->now_us + 100 * BENCH_MS);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    pass(bench, 100);
+    get_until("k", &caller, bench.now_us + 100 * BENCH_MS);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    pass(100);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void without_a_stale_value_only_the_hard_limit_counts(void **state)
+TEST(without_a_stale_value_only_the_hard_limit_counts)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
-    pass(bench, bench->policy.deadline_ms - 1);
+    get("k", &caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    pass(bench.policy.deadline_ms - 1);
     still_waits(&caller);
-    pass(bench, 1);
+    pass(1);
     answered(&caller, GUARD_TIMEOUT);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_value_in_hand_never_goes_to_who_came_after_its_lookup(void **state)
+TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
-    get(bench, "k", &first);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &second);
-    reply_stale_of(bench, acquire, TURN_OURS, 3000);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 1000); /* the peek for the second: it is gone, say */
-    struct seen *load = expect(bench, CORE_LOAD);
-    pass(bench, 200);
+    get("k", &first);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &second);
+    reply_stale_of(acquire, TURN_OURS, 3000);
+    reply_busy(expect(CORE_ACQUIRE), 1000); /* the peek for the second: it is gone, say */
+    struct seen *load = expect(CORE_LOAD);
+    pass(200);
     answered_value(&first, "old", GUARD_FROM_STALE);
     still_waits(&second);
-    finish_load(bench, load, "new");
+    finish_load(load, "new");
     answered_value(&second, "new", GUARD_FROM_FLIGHT);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- unchanged ---- */
 
 /* Up to the load of a refresh. */
-static struct seen *begin_refresh(struct bench *bench)
+static struct seen *begin_refresh(void)
 {
-    refresh(bench, "k", NULL);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    struct seen *load = expect(bench, CORE_LOAD);
+    refresh("k", NULL);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(CORE_LOAD);
     assert_non_null(load->action.previous);
     return load;
 }
 
-static void an_unchanged_value_is_touched_not_sent(void **state)
+TEST(an_unchanged_value_is_touched_not_sent)
 {
-    struct bench *bench = opened(state);
-    load_says_unchanged(bench, begin_refresh(bench));
-    struct seen *touch = expect(bench, CORE_TOUCH);
+    load_says_unchanged(begin_refresh());
+    struct seen *touch = expect(CORE_TOUCH);
     assert_string_equal(touch->action.wanted, FILLER);
     assert_int_equal(touch->action.fresh_ms, 1000);
     assert_int_equal(touch->action.stale_ms, 5000);
     assert_int_equal(touch->action.load_us, 700);
-    reply_code(bench, touch, 1);
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).load_unchanged, 1);
-    assert_int_equal(stats_of(bench).load_ok, 0);
-    assert_int_equal(stats_of(bench).fill_stored, 1);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    reply_code(touch, 1);
+    sent_nothing();
+    assert_int_equal(stats_of().load_unchanged, 1);
+    assert_int_equal(stats_of().load_ok, 0);
+    assert_int_equal(stats_of().fill_stored, 1);
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void who_waits_for_an_unchanged_value_gets_the_old_one_as_new(void **state)
+TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    load_says_unchanged(bench, expect(bench, CORE_LOAD));
-    reply_code(bench, expect(bench, CORE_TOUCH), 1);
+    get("k", &caller);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    load_says_unchanged(expect(CORE_LOAD));
+    reply_code(expect(CORE_TOUCH), 1);
     assert_int_equal(caller.waiter.result.age_ms, 0);
     assert_true(caller.waiter.result.stored);
     answered_value(&caller, "old", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_touched_value_that_went_meanwhile_is_filled_in_again(void **state)
+TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
 {
-    struct bench *bench = opened(state);
-    load_says_unchanged(bench, begin_refresh(bench));
-    struct seen *touch = expect(bench, CORE_TOUCH);
-    reply_code(bench, touch, -2);
-    struct seen *fill = expect(bench, CORE_FILL);
+    load_says_unchanged(begin_refresh());
+    struct seen *touch = expect(CORE_TOUCH);
+    reply_code(touch, -2);
+    struct seen *fill = expect(CORE_FILL);
     assert_string_equal(fill->token, touch->token); /* the lease is the same */
-    reply_code(bench, fill, 1);
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).fill_stored, 1);
-    bench_close(bench);
+    reply_code(fill, 1);
+    sent_nothing();
+    assert_int_equal(stats_of().fill_stored, 1);
+    bench_close();
 }
 
 /* As a fill that goes unanswered: the value is in hand, nobody need wait for the next attempt. */
-static void who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once(void **state)
+TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    load_says_unchanged(bench, expect(bench, CORE_LOAD));
-    reply_code(bench, expect(bench, CORE_TOUCH), -2);
-    reply_kind(bench, expect(bench, CORE_FILL), REPLY_UNKNOWN);
+    get("k", &caller);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    load_says_unchanged(expect(CORE_LOAD));
+    reply_code(expect(CORE_TOUCH), -2);
+    reply_kind(expect(CORE_FILL), REPLY_UNKNOWN);
     answered_value(&caller, "old", GUARD_FROM_LOAD);
-    reply_code(bench, expect(bench, CORE_FILL), 2);
-    bench_close(bench);
+    reply_code(expect(CORE_FILL), 2);
+    bench_close();
 }
 
-static void a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query(void **state)
+TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query)
 {
-    struct bench *bench = with_soft_limit(state);
+    bench.policy.soft_ms = SOFT_MS;
     struct caller early, late;
-    get(bench, "k", &early);
-    reply_stale_of(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, 3000);
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k", &late);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_FREE); /* its peek */
-    load_says_unchanged(bench, load);
-    reply_code(bench, expect(bench, CORE_TOUCH), 0);
+    get("k", &early);
+    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    struct seen *load = expect(CORE_LOAD);
+    get("k", &late);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* its peek */
+    load_says_unchanged(load);
+    reply_code(expect(CORE_TOUCH), 0);
     answered_value(&early, "old", GUARD_FROM_LOAD);
     still_waits(&late);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "new");
+    reply_fresh(expect(CORE_ACQUIRE), "new");
     answered_value(&late, "new", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_unanswered_touch_is_repeated_with_its_token(void **state)
+TEST(an_unanswered_touch_is_repeated_with_its_token)
 {
-    struct bench *bench = opened(state);
-    load_says_unchanged(bench, begin_refresh(bench));
-    struct seen *touch = expect(bench, CORE_TOUCH);
-    reply_kind(bench, touch, REPLY_UNKNOWN);
-    struct seen *again = expect(bench, CORE_TOUCH);
+    load_says_unchanged(begin_refresh());
+    struct seen *touch = expect(CORE_TOUCH);
+    reply_kind(touch, REPLY_UNKNOWN);
+    struct seen *again = expect(CORE_TOUCH);
     assert_string_equal(again->token, touch->token);
-    reply_code(bench, again, 2);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    reply_code(again, 2);
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours(void **state)
+TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
 {
-    struct bench *bench = opened(state);
     struct caller missing, damaged_one;
-    struct seen *load = begin_load(bench, "missing", &missing);
+    struct seen *load = begin_load("missing", &missing);
     assert_null(load->action.previous);
-    finish_load(bench, load, "v");
+    finish_load(load, "v");
     answered_value(&missing, "v", GUARD_FROM_LOAD);
-    get(bench, "damaged", &damaged_one);
-    reply(bench, expect(bench, CORE_ACQUIRE),
+    get("damaged", &damaged_one);
+    reply(expect(CORE_ACQUIRE),
           (struct core_reply){.kind = REPLY_STALE, .turn = TURN_OURS, .damaged = true, .head = FILLER});
-    load = expect(bench, CORE_LOAD);
+    load = expect(CORE_LOAD);
     assert_null(load->action.previous);
-    finish_load(bench, load, "v");
+    finish_load(load, "v");
     answered_value(&damaged_one, "v", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills),
-        TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again),
-        TEST(a_get_that_finds_a_resting_flight_asks_for_itself),
-        TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing),
-        TEST(what_a_refresh_gets_and_does_not_need_is_given_back),
-        TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there),
-        TEST(a_policy_without_stale_values_gets_none_from_a_peek),
-        TEST(an_early_refresh_names_the_value_it_is_for),
-        TEST(an_early_refresh_that_comes_second_leaves),
-        TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then),
-        TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value),
-        TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on),
-        TEST(the_soft_limit_holds_also_while_another_process_refreshes),
-        TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit),
-        TEST(a_refresh_that_fails_gives_the_stale_value_at_once),
-        TEST(a_stale_value_in_hand_stands_in_for_an_error),
-        TEST(a_value_in_hand_is_not_served_beyond_its_stale_time),
-        TEST(an_earlier_deadline_is_an_earlier_soft_limit),
-        TEST(without_a_stale_value_only_the_hard_limit_counts),
-        TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup),
-        TEST(an_unchanged_value_is_touched_not_sent),
-        TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once),
-        TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new),
-        TEST(a_touched_value_that_went_meanwhile_is_filled_in_again),
-        TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query),
-        TEST(an_unanswered_touch_is_repeated_with_its_token),
-        TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours),
-    };
-    return cmocka_run_group_tests_name("refresh", tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

@@ -11,39 +11,36 @@ static const struct tags_clock NOON = {7, 5};
 static int set_up(void **state)
 {
     bench_up(state);
-    struct bench *bench = *state;
-    bench->policy.tagged = true;
+    bench.policy.tagged = true;
     return 0;
 }
 
 /* The lease, with what the clock showed. */
-static struct seen *lease_at(struct bench *bench, struct seen *acquire, struct tags_clock clock)
+static struct seen *lease_at(struct seen *acquire, struct tags_clock clock)
 {
-    reply(bench, acquire, (struct core_reply){.kind = REPLY_LEASE, .clock = clock});
-    return expect(bench, CORE_LOAD);
+    reply(acquire, (struct core_reply){.kind = REPLY_LEASE, .clock = clock});
+    return expect(CORE_LOAD);
 }
 
-static void loaded_tagged(struct bench *bench, struct seen *load, enum core_load_outcome outcome,
-                          const char *body)
+static void loaded_tagged(struct seen *load, enum core_load_outcome outcome, const char *body)
 {
     struct value *value = value_new_tagged(body, strlen(body), "", 0, "t0 t1", 5);
     load->over = true;
-    core_loaded(bench->core, bench->now_us, load->action.load,
+    core_loaded(bench.core, bench.now_us, load->action.load,
                 &(struct core_loaded){.outcome = outcome, .value = value});
     value_unref(&value);
-    drain(bench);
+    drain();
 }
 
-static void reply_fill(struct bench *bench, struct seen *fill, bool outdated)
+static void reply_fill(struct seen *fill, bool outdated)
 {
-    reply(bench, fill, (struct core_reply){.kind = REPLY_CODE, .code = 1, .outdated = outdated});
+    reply(fill, (struct core_reply){.kind = REPLY_CODE, .code = 1, .outdated = outdated});
 }
 
-static void reply_outdated(struct bench *bench, struct seen *acquire, enum core_reply_kind kind,
-                           enum core_turn turn)
+static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum core_turn turn)
 {
     reply_value(
-        bench, acquire,
+        acquire,
         (struct core_reply){
             .kind = kind, .turn = turn, .head = FILLER, .outdated = true, .clock = NOON, .pttl_ms = 3000},
         "old");
@@ -51,198 +48,169 @@ static void reply_outdated(struct bench *bench, struct seen *acquire, enum core_
 
 /* ---- fills ---- */
 
-static void a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load(void **state)
+TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    loaded_tagged(bench, lease_at(bench, expect(bench, CORE_ACQUIRE), NOON), LOAD_OK, "row");
-    struct seen *fill = expect(bench, CORE_FILL);
+    get("k", &caller);
+    loaded_tagged(lease_at(expect(CORE_ACQUIRE), NOON), LOAD_OK, "row");
+    struct seen *fill = expect(CORE_FILL);
     assert_string_equal(fill->action.value->tags, "t0 t1");
     assert_true(fill->action.born.era == 7 && fill->action.born.count == 5);
     assert_false(fill->action.absent);
-    reply_fill(bench, fill, false);
+    reply_fill(fill, false);
     assert_true(caller.waiter.result.stored);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_absent_row_is_stored_with_nothing_but_its_tags(void **state)
+TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    loaded_tagged(bench, lease_at(bench, expect(bench, CORE_ACQUIRE), NOON), LOAD_ABSENT, "");
-    struct seen *fill = expect(bench, CORE_FILL);
+    get("k", &caller);
+    loaded_tagged(lease_at(expect(CORE_ACQUIRE), NOON), LOAD_ABSENT, "");
+    struct seen *fill = expect(CORE_FILL);
     assert_true(fill->action.absent);
     assert_string_equal(fill->action.value->tags, "t0 t1");
     assert_int_equal(fill->action.stale_ms, 0);
-    reply_fill(bench, fill, false);
+    reply_fill(fill, false);
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_LOAD);
     assert_null(caller.waiter.result.value);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated(void **state)
+TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated)
 {
-    struct bench *bench = *state;
     struct caller first, second;
     for (int outdated = 0; outdated <= 1; outdated++) {
-        set_up(state);
-        bench_open(bench);
-        get(bench, "k", &first);
-        struct seen *load = lease_at(bench, expect(bench, CORE_ACQUIRE), NOON);
-        get(bench, "k", &second);
-        loaded_tagged(bench, load, LOAD_OK, "row");
-        reply_fill(bench, expect(bench, CORE_FILL), outdated == 1);
+        bench_again();
+        bench.policy.tagged = true;
+        get("k", &first);
+        struct seen *load = lease_at(expect(CORE_ACQUIRE), NOON);
+        get("k", &second);
+        loaded_tagged(load, LOAD_OK, "row");
+        reply_fill(expect(CORE_FILL), outdated == 1);
         assert_int_equal(first.waiter.result.stored, outdated == 0);
         answered_value(&first, "row", GUARD_FROM_LOAD);
         if (outdated == 0) {
             answered_value(&second, "row", GUARD_FROM_FLIGHT);
-            sent_nothing(bench);
+            sent_nothing();
         } else {
             still_waits(&second);
-            expect(bench, CORE_ACQUIRE);
+            expect(CORE_ACQUIRE);
         }
-        bench_close(bench);
+        bench_close();
     }
 }
 
-static void where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back(void **state)
+TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back)
 {
-    struct bench *bench = opened(state);
     struct caller first, second;
-    get(bench, "k", &first);
-    struct seen *load = lease_at(bench, expect(bench, CORE_ACQUIRE), (struct tags_clock){0, 0});
-    get(bench, "k", &second);
-    loaded_tagged(bench, load, LOAD_OK, "row");
+    get("k", &first);
+    struct seen *load = lease_at(expect(CORE_ACQUIRE), (struct tags_clock){0, 0});
+    get("k", &second);
+    loaded_tagged(load, LOAD_OK, "row");
     assert_false(first.waiter.result.stored);
     answered_value(&first, "row", GUARD_FROM_LOAD);
     still_waits(&second);
-    struct seen *release = expect(bench, CORE_RELEASE);
+    struct seen *release = expect(CORE_RELEASE);
     assert_false(release->action.too_big);
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
-    expect(bench, CORE_ACQUIRE);
-    bench_close(bench);
+    expect(CORE_ACQUIRE);
+    bench_close();
 }
 
-static void without_tags_no_clock_is_needed(void **state)
+TEST(without_tags_no_clock_is_needed)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    finish_load(bench, lease(bench, expect(bench, CORE_ACQUIRE)), "row");
+    get("k", &caller);
+    finish_load(lease(expect(CORE_ACQUIRE)), "row");
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- entries ---- */
 
-static void an_outdated_entry_answers_nobody_and_is_replaced(void **state)
+TEST(an_outdated_entry_answers_nobody_and_is_replaced)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_outdated(bench, expect(bench, CORE_ACQUIRE), REPLY_FRESH, TURN_OTHERS);
+    get("k", &caller);
+    reply_outdated(expect(CORE_ACQUIRE), REPLY_FRESH, TURN_OTHERS);
     still_waits(&caller);
-    struct seen *again = expect(bench, CORE_ACQUIRE);
+    struct seen *again = expect(CORE_ACQUIRE);
     assert_string_equal(again->refused, FILLER);
-    loaded_tagged(bench, lease_at(bench, again, NOON), LOAD_OK, "new");
-    reply_fill(bench, expect(bench, CORE_FILL), false);
+    loaded_tagged(lease_at(again, NOON), LOAD_OK, "new");
+    reply_fill(expect(CORE_FILL), false);
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    assert_int_equal(stats_of(bench).entry_outdated, 1);
-    assert_int_equal(stats_of(bench).entry_rejected, 0);
-    bench_close(bench);
+    assert_int_equal(stats_of().entry_outdated, 1);
+    assert_int_equal(stats_of().entry_rejected, 0);
+    bench_close();
 }
 
-static void an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with(void **state)
+TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with)
 {
-    struct bench *bench = *state;
     struct caller caller;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
-    get(bench, "k", &caller);
-    reply_outdated(bench, expect(bench, CORE_ACQUIRE), REPLY_STALE, TURN_OURS);
+    bench.policy.stale_ms = 5000;
+    get("k", &caller);
+    reply_outdated(expect(CORE_ACQUIRE), REPLY_STALE, TURN_OURS);
     still_waits(&caller);
-    struct seen *load = expect(bench, CORE_LOAD);
+    struct seen *load = expect(CORE_LOAD);
     assert_null(load->action.previous);
-    loaded_tagged(bench, load, LOAD_OK, "new");
-    struct seen *fill = expect(bench, CORE_FILL);
+    loaded_tagged(load, LOAD_OK, "new");
+    struct seen *fill = expect(CORE_FILL);
     assert_true(fill->action.born.era == 7);
-    reply_fill(bench, fill, false);
+    reply_fill(fill, false);
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_outdated_entry_is_not_answered_beside_its_refresh(void **state)
+TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
 {
-    struct bench *bench = *state;
     struct caller first, second;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
-    get(bench, "k", &first);
-    reply_value(bench, expect(bench, CORE_ACQUIRE),
+    bench.policy.stale_ms = 5000;
+    get("k", &first);
+    reply_value(expect(CORE_ACQUIRE),
                 (struct core_reply){
                     .kind = REPLY_STALE, .turn = TURN_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
                 "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
-    expect(bench, CORE_LOAD);
-    get(bench, "k", &second);
-    struct seen *peek = expect(bench, CORE_ACQUIRE);
+    expect(CORE_LOAD);
+    get("k", &second);
+    struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_outdated(bench, peek, REPLY_STALE, TURN_OTHERS);
+    reply_outdated(peek, REPLY_STALE, TURN_OTHERS);
     still_waits(&second);
-    bench_close(bench);
+    bench_close();
 }
 
-static void what_a_lookup_found_outdated_is_named_in_the_first_acquire(void **state)
+TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire)
 {
-    struct bench *bench = opened(state);
     struct caller caller = {.answers = 0};
     memcpy(caller.waiter.refused, FILLER, sizeof FILLER);
-    get_as_prepared(bench, "k", &caller, bench->now_us + 1000 * BENCH_MS);
-    assert_string_equal(expect(bench, CORE_ACQUIRE)->refused, FILLER);
-    bench_close(bench);
+    get_as_prepared("k", &caller, bench.now_us + 1000 * BENCH_MS);
+    assert_string_equal(expect(CORE_ACQUIRE)->refused, FILLER);
+    bench_close();
 }
 
 /* ---- invalidating ---- */
 
-static void an_invalidation_of_a_tag_says_so_in_every_attempt(void **state)
+TEST(an_invalidation_of_a_tag_says_so_in_every_attempt)
 {
-    struct bench *bench = *state;
     struct core_invalidation invalidation = {
-        .key = {"t0", 2, "t0", 2}, .of_tag = true, .deadline_us = bench->now_us + 1000 * BENCH_MS};
-    bench_open(bench);
-    assert_int_equal(core_invalidate(bench->core, bench->now_us, &invalidation), GUARD_OK);
-    drain(bench);
-    struct seen *first = expect(bench, CORE_INVALIDATE);
+        .key = {"t0", 2, "t0", 2}, .of_tag = true, .deadline_us = bench.now_us + 1000 * BENCH_MS};
+    assert_int_equal(core_invalidate(bench.core, bench.now_us, &invalidation), GUARD_OK);
+    drain();
+    struct seen *first = expect(CORE_INVALIDATE);
     assert_true(first->action.of_tag);
-    reply_kind(bench, first, REPLY_UNKNOWN);
-    pass(bench, 100);
-    struct seen *second = expect(bench, CORE_INVALIDATE);
+    reply_kind(first, REPLY_UNKNOWN);
+    pass(100);
+    struct seen *second = expect(CORE_INVALIDATE);
     assert_true(second->action.of_tag);
-    reply_code(bench, second, 1);
-    assert_int_equal(bench->invalidated, 1);
+    reply_code(second, 1);
+    assert_int_equal(bench.invalidated, 1);
     assert_int_equal(invalidation.result.status, GUARD_OK);
     assert_true(invalidation.result.value_dropped);
     assert_false(invalidation.result.load_voided);
-    bench_close(bench);
+    bench_close();
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load),
-        TEST(an_absent_row_is_stored_with_nothing_but_its_tags),
-        TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated),
-        TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back),
-        TEST(without_tags_no_clock_is_needed),
-        TEST(an_outdated_entry_answers_nobody_and_is_replaced),
-        TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with),
-        TEST(an_outdated_entry_is_not_answered_beside_its_refresh),
-        TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire),
-        TEST(an_invalidation_of_a_tag_says_so_in_every_attempt),
-    };
-    return cmocka_run_group_tests_name("core: tags", tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

@@ -3,1229 +3,1104 @@
  * core_test.c - from a get to its answer: lookups, loads, fills, rounds, waiting, the bulkhead.
  */
 #include "core_bench.h"
-#include "guard/chance.h"
-
-/* Stale values are accepted. */
-static struct bench *opened_with_stale(void **state)
-{
-    struct bench *bench = *state;
-    bench->policy.stale_ms = 5000;
-    bench_open(bench);
-    return bench;
-}
+#include "guard/base/chance.h"
 
 /* ---- lookups ---- */
 
-static void a_fresh_value_answers_everybody_who_asked_before_the_lookup(void **state)
+TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE);
     assert_string_equal(acquire->key, "k");
-    reply_fresh(bench, acquire, "v1");
+    reply_fresh(acquire, "v1");
     assert_int_equal(caller.waiter.result.age_ms, 10);
     assert_int_equal(caller.waiter.result.left_ms, 20);
     assert_true(caller.waiter.result.stored);
     answered_value(&caller, "v1", GUARD_FROM_CACHE);
-    assert_int_equal(stats_of(bench).hit, 1);
-    sent_nothing(bench);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    assert_int_equal(stats_of().hit, 1);
+    sent_nothing();
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own(void **state)
+TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
 {
-    struct bench *bench = opened(state);
     struct caller first, second;
-    get(bench, "k", &first);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &second);
-    sent_nothing(bench);
-    reply_fresh(bench, acquire, "old");
+    get("k", &first);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &second);
+    sent_nothing();
+    reply_fresh(acquire, "old");
     answered_value(&first, "old", GUARD_FROM_CACHE);
     still_waits(&second);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "new");
+    reply_fresh(expect(CORE_ACQUIRE), "new");
     answered_value(&second, "new", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_absent_entry_is_an_answer(void **state)
+TEST(an_absent_entry_is_an_answer)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply(bench, expect(bench, CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FRESH, .absent = true});
+    get("k", &caller);
+    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FRESH, .absent = true});
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_CACHE);
-    assert_int_equal(stats_of(bench).absent_hit, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().absent_hit, 1);
+    bench_close();
 }
 
-static void a_remembered_failure_answers_without_a_load(void **state)
+TEST(a_remembered_failure_answers_without_a_load)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply(bench, expect(bench, CORE_ACQUIRE),
+    get("k", &caller);
+    reply(expect(CORE_ACQUIRE),
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_REJECTED, .pttl_ms = 700});
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_int_equal(caller.waiter.result.failure, GUARD_FAILURE_REJECTED);
     assert_int_equal(caller.waiter.result.retry_ms, 700);
-    assert_int_equal(stats_of(bench).failed_hit, 1);
-    sent_nothing(bench);
-    bench_close(bench);
+    assert_int_equal(stats_of().failed_hit, 1);
+    sent_nothing();
+    bench_close();
 }
 
-static void two_keys_never_share_a_flight(void **state)
+TEST(two_keys_never_share_a_flight)
 {
-    struct bench *bench = opened(state);
     struct caller one, two;
-    get(bench, "k1", &one);
-    get(bench, "k2", &two);
-    struct seen *first = expect(bench, CORE_ACQUIRE), *second = expect(bench, CORE_ACQUIRE);
+    get("k1", &one);
+    get("k2", &two);
+    struct seen *first = expect(CORE_ACQUIRE), *second = expect(CORE_ACQUIRE);
     assert_string_equal(first->key, "k1");
     assert_string_equal(second->key, "k2");
     assert_string_not_equal(first->token, second->token);
-    reply_fresh(bench, second, "of k2");
+    reply_fresh(second, "of k2");
     still_waits(&one);
     answered_value(&two, "of k2", GUARD_FROM_CACHE);
-    reply_fresh(bench, first, "of k1");
+    reply_fresh(first, "of k1");
     answered_value(&one, "of k1", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- load and fill ---- */
 
-static void a_lease_leads_to_one_load_one_fill_and_one_answer_each(void **state)
+TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
 {
-    struct bench *bench = opened(state);
     struct caller leader, joiner;
-    get(bench, "k", &leader);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &joiner);
-    struct seen *load = lease(bench, acquire);
-    sent_nothing(bench);
-    loaded(bench, load, "v1");
+    get("k", &leader);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &joiner);
+    struct seen *load = lease(acquire);
+    sent_nothing();
+    loaded(load, "v1");
     still_waits(&leader);
-    struct seen *fill = expect(bench, CORE_FILL);
+    struct seen *fill = expect(CORE_FILL);
     assert_string_equal(fill->token, acquire->token);
-    assert_int_equal(fill->action.fresh_ms, bench->policy.fresh_ms);
+    assert_int_equal(fill->action.fresh_ms, bench.policy.fresh_ms);
     assert_int_equal(fill->action.load_us, 5000);
-    reply_code(bench, fill, 1);
+    reply_code(fill, 1);
     assert_true(leader.waiter.result.stored);
-    assert_int_equal(leader.waiter.result.left_ms, bench->policy.fresh_ms);
+    assert_int_equal(leader.waiter.result.left_ms, bench.policy.fresh_ms);
     answered_value(&leader, "v1", GUARD_FROM_LOAD);
     answered_value(&joiner, "v1", GUARD_FROM_FLIGHT);
-    sent_nothing(bench);
-    struct guard_stats stats = stats_of(bench);
+    sent_nothing();
+    struct guard_stats stats = stats_of();
     assert_int_equal(stats.load_started, 1);
     assert_int_equal(stats.load_ok, 1);
     assert_int_equal(stats.fill_stored, 1);
     assert_int_equal(stats.loaded, 1);
     assert_int_equal(stats.collapsed_process, 1);
     assert_int_equal(stats.load_duplicate, 0);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_absent_row_is_filled_with_its_own_time_and_never_stale(void **state)
+TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller caller;
-    load_is_absent(bench, begin_load(bench, "k", &caller));
-    struct seen *fill = expect(bench, CORE_FILL);
+    load_is_absent(begin_load("k", &caller));
+    struct seen *fill = expect(CORE_FILL);
     assert_null(fill->action.value);
-    assert_int_equal(fill->action.fresh_ms, bench->policy.absent_ms);
+    assert_int_equal(fill->action.fresh_ms, bench.policy.absent_ms);
     assert_int_equal(fill->action.stale_ms, 0);
-    reply_code(bench, fill, 1);
+    reply_code(fill, 1);
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_failed_load_is_released_with_its_failure(void **state)
+TEST(a_failed_load_is_released_with_its_failure)
 {
-    struct bench *bench = opened(state);
     struct caller early, late;
-    struct seen *load = begin_load(bench, "k", &early);
-    get(bench, "k", &late);
-    load_fails(bench, load, GUARD_FAILURE_UNAVAILABLE);
+    struct seen *load = begin_load("k", &early);
+    get("k", &late);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     answered_from(&early, GUARD_FAILED, GUARD_FROM_LOAD);
     assert_int_equal(early.waiter.result.failure, GUARD_FAILURE_UNAVAILABLE);
-    struct seen *release = expect(bench, CORE_RELEASE);
+    struct seen *release = expect(CORE_RELEASE);
     assert_int_equal(release->action.failure, GUARD_FAILURE_UNAVAILABLE);
-    assert_int_equal(release->action.failure_ms, bench->policy.failure_ms);
+    assert_int_equal(release->action.failure_ms, bench.policy.failure_ms);
     /* who joined after the query was sent asks again, behind the release */
     still_waits(&late);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, release->token);
-    reply_code(bench, release, 1);
-    reply(bench, acquire,
+    reply_code(release, 1);
+    reply(acquire,
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE, .pttl_ms = 900});
     answered_from(&late, GUARD_FAILED, GUARD_FROM_CACHE);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
-static void a_value_that_is_too_big_is_answered_and_marked(void **state)
+TEST(a_value_that_is_too_big_is_answered_and_marked)
 {
-    struct bench *bench = *state;
-    bench->config.max_value_bytes = 3;
-    bench_open(bench);
+    bench.config.max_value_bytes = 3;
+    bench_open();
     struct caller caller;
-    loaded(bench, begin_load(bench, "k", &caller), "four");
+    loaded(begin_load("k", &caller), "four");
     answered_value(&caller, "four", GUARD_FROM_LOAD);
     assert_false(caller.waiter.result.stored);
-    struct seen *release = expect(bench, CORE_RELEASE);
+    struct seen *release = expect(CORE_RELEASE);
     assert_true(release->action.too_big);
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
-    reply_code(bench, release, 1);
-    assert_int_equal(stats_of(bench).fill_too_big, 1);
-    bench_close(bench);
+    reply_code(release, 1);
+    assert_int_equal(stats_of().fill_too_big, 1);
+    bench_close();
 }
 
-static void a_too_big_mark_leads_to_a_load_without_a_lease(void **state)
+TEST(a_too_big_mark_leads_to_a_load_without_a_lease)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply(bench, expect(bench, CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
-    loaded(bench, expect(bench, CORE_LOAD), "big");
+    get("k", &caller);
+    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
+    loaded(expect(CORE_LOAD), "big");
     answered_value(&caller, "big", GUARD_FROM_LOAD);
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).load_uncached, 1);
-    bench_close(bench);
+    sent_nothing();
+    assert_int_equal(stats_of().load_uncached, 1);
+    bench_close();
 }
 
-static void an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token(void **state)
+TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token)
 {
-    struct bench *bench = opened(state);
     struct caller before_query, after_query;
-    struct seen *load = begin_load(bench, "k", &before_query);
-    get(bench, "k", &after_query);
-    loaded(bench, load, "v1");
-    struct seen *first = expect(bench, CORE_FILL);
-    reply_kind(bench, first, REPLY_UNKNOWN);
+    struct seen *load = begin_load("k", &before_query);
+    get("k", &after_query);
+    loaded(load, "v1");
+    struct seen *first = expect(CORE_FILL);
+    reply_kind(first, REPLY_UNKNOWN);
     answered_value(&before_query, "v1", GUARD_FROM_LOAD);
     still_waits(&after_query);
-    struct seen *second = expect(bench, CORE_FILL);
+    struct seen *second = expect(CORE_FILL);
     assert_string_equal(second->token, first->token);
-    reply_code(bench, second, 2);
+    reply_code(second, 2);
     answered_value(&after_query, "v1", GUARD_FROM_FLIGHT);
     assert_true(after_query.waiter.result.stored);
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).fill_unknown, 1);
-    bench_close(bench);
+    sent_nothing();
+    assert_int_equal(stats_of().fill_unknown, 1);
+    bench_close();
 }
 
-static void a_fill_without_answer_is_given_up_and_its_lease_superseded(void **state)
+TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
 {
-    struct bench *bench = opened(state);
     struct caller before_query, after_query;
-    struct seen *load = begin_load(bench, "k", &before_query);
-    get(bench, "k", &after_query);
-    loaded(bench, load, "v1");
+    struct seen *load = begin_load("k", &before_query);
+    get("k", &after_query);
+    loaded(load, "v1");
     struct seen *fill = NULL;
     for (int attempt = 0; attempt < 3; attempt++) {
-        fill = expect(bench, CORE_FILL);
-        reply_code(bench, &(struct seen){.action.op = 999999}, 1); /* Redis lives: no breaker */
-        reply_kind(bench, fill, REPLY_UNKNOWN);
+        fill = expect(CORE_FILL);
+        reply_code(&(struct seen){.action.op = 999999}, 1); /* Redis lives: no breaker */
+        reply_kind(fill, REPLY_UNKNOWN);
     }
     answered_value(&before_query, "v1", GUARD_FROM_LOAD);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, fill->token);
-    reply_fresh(bench, acquire, "v1");
+    reply_fresh(acquire, "v1");
     answered_value(&after_query, "v1", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_rejected_fill_answers_only_who_joined_before_the_query(void **state)
+TEST(a_rejected_fill_answers_only_who_joined_before_the_query)
 {
-    struct bench *bench = opened(state);
     struct caller before_query, after_query;
-    struct seen *load = begin_load(bench, "k", &before_query);
-    get(bench, "k", &after_query);
-    loaded(bench, load, "old");
-    reply_code(bench, expect(bench, CORE_FILL), 0);
+    struct seen *load = begin_load("k", &before_query);
+    get("k", &after_query);
+    loaded(load, "old");
+    reply_code(expect(CORE_FILL), 0);
     assert_false(before_query.waiter.result.stored);
     answered_value(&before_query, "old", GUARD_FROM_LOAD);
     still_waits(&after_query);
-    finish_load(bench, lease(bench, expect(bench, CORE_ACQUIRE)), "new");
+    finish_load(lease(expect(CORE_ACQUIRE)), "new");
     answered_value(&after_query, "new", GUARD_FROM_LOAD);
-    assert_int_equal(stats_of(bench).fill_late, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().fill_late, 1);
+    bench_close();
 }
 
-static void an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one(void **state)
+TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one)
 {
-    struct bench *bench = opened(state);
     struct caller after_query, after_fill, leader;
-    struct seen *load = begin_load(bench, "k", &leader);
-    get(bench, "k", &after_query);
-    loaded(bench, load, "v1");
-    get(bench, "k", &after_fill);
-    reply_code(bench, expect(bench, CORE_FILL), 1);
+    struct seen *load = begin_load("k", &leader);
+    get("k", &after_query);
+    loaded(load, "v1");
+    get("k", &after_fill);
+    reply_code(expect(CORE_FILL), 1);
     answered_value(&leader, "v1", GUARD_FROM_LOAD);
     answered_value(&after_query, "v1", GUARD_FROM_FLIGHT);
     still_waits(&after_fill);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "v1");
+    reply_fresh(expect(CORE_ACQUIRE), "v1");
     answered_value(&after_fill, "v1", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_store_that_redis_refuses_leaves_nothing_behind(void **state)
+TEST(a_store_that_redis_refuses_leaves_nothing_behind)
 {
-    struct bench *bench = opened(state);
     struct caller caller, other;
-    loaded(bench, begin_load(bench, "k", &caller), "v1");
-    reply_code(bench, expect(bench, CORE_FILL), -1);
+    loaded(begin_load("k", &caller), "v1");
+    reply_code(expect(CORE_FILL), -1);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    sent_nothing(bench); /* the script has released the lease */
-    loaded(bench, begin_load(bench, "k2", &other), "v2");
-    reply_kind(bench, expect(bench, CORE_FILL), REPLY_REFUSED);
+    sent_nothing(); /* the script has released the lease */
+    loaded(begin_load("k2", &other), "v2");
+    reply_kind(expect(CORE_FILL), REPLY_REFUSED);
     answered_value(&other, "v2", GUARD_FROM_LOAD);
-    reply_code(bench, expect(bench, CORE_RELEASE), 1); /* an error did not */
-    assert_int_equal(stats_of(bench).fill_refused, 2);
-    bench_close(bench);
+    reply_code(expect(CORE_RELEASE), 1); /* an error did not */
+    assert_int_equal(stats_of().fill_refused, 2);
+    bench_close();
 }
 
-static void after_three_rounds_a_waiter_gets_a_load_without_a_lease(void **state)
+TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease)
 {
-    struct bench *bench = opened(state);
     struct caller caller[5];
-    get(bench, "k", &caller[0]);
+    get("k", &caller[0]);
     struct caller patient;
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &patient); /* joined after the first lookup */
-    reply(bench, acquire, (struct core_reply){.kind = REPLY_FAILED, .pttl_ms = 1});
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &patient); /* joined after the first lookup */
+    reply(acquire, (struct core_reply){.kind = REPLY_FAILED, .pttl_ms = 1});
     /* every load it then takes part in is voided under it */
-    struct seen *load = lease(bench, expect(bench, CORE_ACQUIRE));
+    struct seen *load = lease(expect(CORE_ACQUIRE));
     for (int voided = 0; voided < 2; voided++) {
         still_waits(&patient);
-        pass(bench, 1000);
-        struct seen *renew = expect(bench, CORE_RENEW);
-        reply_code(bench, renew, 0);
-        expect(bench, CORE_CANCEL);
-        load_fails(bench, load, GUARD_FAILURE_UNAVAILABLE);
+        pass(1000);
+        struct seen *renew = expect(CORE_RENEW);
+        reply_code(renew, 0);
+        expect(CORE_CANCEL);
+        load_fails(load, GUARD_FAILURE_UNAVAILABLE);
         if (voided == 0)
-            load = lease(bench, expect(bench, CORE_ACQUIRE));
+            load = lease(expect(CORE_ACQUIRE));
     }
-    load = expect(bench, CORE_LOAD); /* no acquire before it */
-    loaded(bench, load, "v1");
+    load = expect(CORE_LOAD); /* no acquire before it */
+    loaded(load, "v1");
     answered_value(&patient, "v1", GUARD_FROM_LOAD);
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).load_uncached, 1);
-    bench_close(bench);
+    sent_nothing();
+    assert_int_equal(stats_of().load_uncached, 1);
+    bench_close();
 }
 
 /* ---- stale ---- */
 
-static void a_stale_value_answers_and_is_refreshed_behind(void **state)
+TEST(a_stale_value_answers_and_is_refreshed_behind)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale(bench, acquire, TURN_OURS, "old");
+    reply_stale(acquire, TURN_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    loaded(bench, expect(bench, CORE_LOAD), "new");
-    struct seen *fill = expect(bench, CORE_FILL);
+    loaded(expect(CORE_LOAD), "new");
+    struct seen *fill = expect(CORE_FILL);
     assert_int_equal(fill->action.stale_ms, 5000);
-    reply_code(bench, fill, 1);
-    sent_nothing(bench);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    reply_code(fill, 1);
+    sent_nothing();
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered(void **state)
+TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller others, cooling;
-    get(bench, "k", &others);
-    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, "old");
+    get("k", &others);
+    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
     answered_value(&others, "old", GUARD_FROM_STALE);
-    get(bench, "k", &cooling);
-    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_COOLING, "old");
+    get("k", &cooling);
+    reply_stale(expect(CORE_ACQUIRE), TURN_COOLING, "old");
     answered_value(&cooling, "old", GUARD_FROM_STALE);
-    sent_nothing(bench);
-    assert_true(core_idle(bench->core));
-    assert_int_equal(stats_of(bench).stale, 2);
-    bench_close(bench);
+    sent_nothing();
+    assert_true(core_idle(bench.core));
+    assert_int_equal(stats_of().stale, 2);
+    bench_close();
 }
 
-static void a_stale_hit_never_waits_for_the_refresh_of_its_own_process(void **state)
+TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller first, second, third;
-    get(bench, "k", &first);
-    struct seen *granted = expect(bench, CORE_ACQUIRE);
-    reply_stale(bench, granted, TURN_OURS, "old");
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k", &second);
-    struct seen *peek = expect(bench, CORE_ACQUIRE);
+    get("k", &first);
+    struct seen *granted = expect(CORE_ACQUIRE);
+    reply_stale(granted, TURN_OURS, "old");
+    struct seen *load = expect(CORE_LOAD);
+    get("k", &second);
+    struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     assert_string_equal(peek->prev, ""); /* naming our own lease would remove it */
     assert_string_not_equal(peek->token, granted->token);
-    get(bench, "k", &third); /* joined behind the peek */
-    sent_nothing(bench);
-    reply_stale(bench, peek, TURN_OTHERS, "old");
+    get("k", &third); /* joined behind the peek */
+    sent_nothing();
+    reply_stale(peek, TURN_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     still_waits(&third);
-    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
     answered_value(&third, "old", GUARD_FROM_STALE);
-    finish_load(bench, load, "new");
+    finish_load(load, "new");
     answered_value(&first, "old", GUARD_FROM_STALE);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
-static void a_value_that_went_during_its_refresh_is_waited_for(void **state)
+TEST(a_value_that_went_during_its_refresh_is_waited_for)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller first, second, third;
-    get(bench, "k", &first);
-    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_OURS, "old");
+    get("k", &first);
+    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k", &second);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 2000);
-    get(bench, "k", &third);
+    struct seen *load = expect(CORE_LOAD);
+    get("k", &second);
+    reply_busy(expect(CORE_ACQUIRE), 2000);
+    get("k", &third);
     still_waits(&second);
-    sent_nothing(bench); /* no second load, no further peek */
-    finish_load(bench, load, "new");
+    sent_nothing(); /* no second load, no further peek */
+    finish_load(load, "new");
     answered_value(&second, "new", GUARD_FROM_FLIGHT);
     answered_value(&third, "new", GUARD_FROM_FLIGHT);
-    bench_close(bench);
+    bench_close();
 }
 
-static void who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either(void **state)
+TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller first, second;
-    get(bench, "k", &first);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &second);
-    reply_stale(bench, acquire, TURN_OURS, "old");
+    get("k", &first);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &second);
+    reply_stale(acquire, TURN_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
-    struct seen *peek = expect(bench, CORE_ACQUIRE);
+    struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    struct seen *load = expect(bench, CORE_LOAD);
-    reply_stale(bench, peek, TURN_OTHERS, "old");
+    struct seen *load = expect(CORE_LOAD);
+    reply_stale(peek, TURN_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
-    finish_load(bench, load, "new");
-    bench_close(bench);
+    finish_load(load, "new");
+    bench_close();
 }
 
-static void a_failed_refresh_leaves_who_waits_to_the_stale_value(void **state)
+TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller first, second;
-    get(bench, "k", &first);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &second); /* behind the lookup, before the query */
-    reply_stale(bench, acquire, TURN_OURS, "old");
+    get("k", &first);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &second); /* behind the lookup, before the query */
+    reply_stale(acquire, TURN_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
-    assert_int_equal(expect(bench, CORE_ACQUIRE)->action.lookup, LOOKUP_PEEK);
-    struct seen *load = expect(bench, CORE_LOAD);
-    load_fails(bench, load, GUARD_FAILURE_UNAVAILABLE);
+    assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_PEEK);
+    struct seen *load = expect(CORE_LOAD);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     still_waits(&second);
-    reply_code(bench, expect(bench, CORE_RELEASE), 1);
-    reply_stale(bench, expect(bench, CORE_ACQUIRE), TURN_COOLING, "old");
+    reply_code(expect(CORE_RELEASE), 1);
+    reply_stale(expect(CORE_ACQUIRE), TURN_COOLING, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- damaged entries ---- */
 
-static void a_damaged_entry_is_named_and_replaced_under_the_lease(void **state)
+TEST(a_damaged_entry_is_named_and_replaced_under_the_lease)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
     const char *head = "this-is-not-the-head-of-an-entry-0123";
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->refused, "");
-    reply(bench, acquire, (struct core_reply){.kind = REPLY_FRESH, .damaged = true, .head = head});
-    acquire = expect(bench, CORE_ACQUIRE);
+    reply(acquire, (struct core_reply){.kind = REPLY_FRESH, .damaged = true, .head = head});
+    acquire = expect(CORE_ACQUIRE);
     assert_memory_equal(acquire->refused, head, TOKEN_UUID_BYTES);
     assert_int_equal(strlen(acquire->refused), TOKEN_UUID_BYTES);
-    finish_load(bench, lease(bench, acquire), "sound");
+    finish_load(lease(acquire), "sound");
     answered_value(&caller, "sound", GUARD_FROM_LOAD);
-    assert_int_equal(stats_of(bench).entry_rejected, 1);
-    bench_close(bench);
+    assert_int_equal(stats_of().entry_rejected, 1);
+    bench_close();
 }
 
-static void a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered(void **state)
+TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
 {
-    struct bench *bench = opened_with_stale(state);
+    bench.policy.stale_ms = 5000;
     struct caller caller;
-    get(bench, "k", &caller);
-    reply(bench, expect(bench, CORE_ACQUIRE),
-          (struct core_reply){.kind = REPLY_STALE,
-                              .turn = TURN_OURS,
-                              .damaged = true,
-                              .head = "this-is-not-the-head-of-an-entry-0123"});
+    get("k", &caller);
+    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_STALE,
+                                                    .turn = TURN_OURS,
+                                                    .damaged = true,
+                                                    .head = "this-is-not-the-head-of-an-entry-0123"});
     still_waits(&caller);
-    finish_load(bench, expect(bench, CORE_LOAD), "sound");
+    finish_load(expect(CORE_LOAD), "sound");
     answered_value(&caller, "sound", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease(void **state)
+TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
+    get("k", &caller);
     char head[] = "this-is-not-the-head-of-an-entry-012-0";
     for (int attempt = 0; attempt < 3; attempt++) {
         head[0]++;
-        reply(bench, expect(bench, CORE_ACQUIRE),
-              (struct core_reply){.kind = REPLY_FRESH, .damaged = true, .head = head});
+        reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FRESH, .damaged = true, .head = head});
     }
-    loaded(bench, expect(bench, CORE_LOAD), "v1");
+    loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- waiting for another process ---- */
 
-static void who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too(void **state)
+TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
 {
-    struct bench *bench = opened(state);
     struct caller early, late;
-    get(bench, "k", &early);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000);
-    get(bench, "k", &late);
-    message(bench, "k", false);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "v1");
+    get("k", &early);
+    reply_busy(expect(CORE_ACQUIRE), 3000);
+    get("k", &late);
+    message("k", false);
+    reply_fresh(expect(CORE_ACQUIRE), "v1");
     answered_value(&early, "v1", GUARD_FROM_FLEET);
     answered_value(&late, "v1", GUARD_FROM_FLEET);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_busy_key_is_asked_for_again_when_the_message_comes(void **state)
+TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000);
-    sent_nothing(bench);
-    message(bench, "other", false);
-    sent_nothing(bench);
-    message(bench, "k", false);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "v1");
+    get("k", &caller);
+    reply_busy(expect(CORE_ACQUIRE), 3000);
+    sent_nothing();
+    message("other", false);
+    sent_nothing();
+    message("k", false);
+    reply_fresh(expect(CORE_ACQUIRE), "v1");
     answered_value(&caller, "v1", GUARD_FROM_FLEET);
-    assert_int_equal(stats_of(bench).collapsed_fleet, 1);
-    assert_int_equal(stats_of(bench).wake_messages, 2);
-    bench_close(bench);
+    assert_int_equal(stats_of().collapsed_fleet, 1);
+    assert_int_equal(stats_of().wake_messages, 2);
+    bench_close();
 }
 
-static void a_message_that_overtakes_the_busy_reply_is_latched(void **state)
+TEST(a_message_that_overtakes_the_busy_reply_is_latched)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    message(bench, "k", false);
-    sent_nothing(bench);
-    reply_busy(bench, acquire, 3000);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000); /* at once; the latch is used up */
-    sent_nothing(bench);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    message("k", false);
+    sent_nothing();
+    reply_busy(acquire, 3000);
+    reply_busy(expect(CORE_ACQUIRE), 3000); /* at once; the latch is used up */
+    sent_nothing();
     still_waits(&caller);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_lost_message_is_made_good_by_the_poll(void **state)
+TEST(a_lost_message_is_made_good_by_the_poll)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
+    get("k", &caller);
     uint64_t longest_us = 0;
     for (int poll = 0; poll < 12; poll++) {
-        reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000);
-        uint64_t sent_us = bench->now_us;
-        assert_true(core_next_us(bench->core) != UINT64_MAX);
-        pass_us(bench, core_next_us(bench->core) - bench->now_us);
-        uint64_t span_us = bench->now_us - sent_us;
+        reply_busy(expect(CORE_ACQUIRE), 3000);
+        uint64_t sent_us = bench.now_us;
+        assert_true(core_next_us(bench.core) != UINT64_MAX);
+        pass_us(core_next_us(bench.core) - bench.now_us);
+        uint64_t span_us = bench.now_us - sent_us;
         longest_us = span_us > longest_us ? span_us : longest_us;
         assert_true(poll > 0 || span_us <= 30000);
     }
     assert_true(longest_us > 200000 && longest_us <= 750000);
-    assert_int_equal(stats_of(bench).wake_polls, 12);
-    bench_close(bench);
+    assert_int_equal(stats_of().wake_polls, 12);
+    bench_close();
 }
 
-static void the_poll_does_not_wait_long_beyond_the_end_of_the_lease(void **state)
+TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 2);
-    pass(bench, 7);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
-    finish_load(bench, expect(bench, CORE_LOAD), "v1");
+    get("k", &caller);
+    reply_busy(expect(CORE_ACQUIRE), 2);
+    pass(7);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    finish_load(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second(void **state)
+TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
 {
-    struct bench *bench = opened(state);
     struct caller caller[40];
     char key[40][16];
     for (int i = 0; i < 40; i++) {
         snprintf(key[i], sizeof key[i], "k%d", i);
-        get(bench, key[i], &caller[i]);
-        struct seen *acquire = expect(bench, CORE_ACQUIRE);
+        get(key[i], &caller[i]);
+        struct seen *acquire = expect(CORE_ACQUIRE);
         for (int poll = 0; poll < 6; poll++) {
-            reply_busy(bench, acquire, 3000);
-            message(bench, key[i], false);
+            reply_busy(acquire, 3000);
+            message(key[i], false);
             if (poll < 4)
-                acquire = expect(bench, CORE_ACQUIRE);
+                acquire = expect(CORE_ACQUIRE);
         }
     }
-    pass(bench, 2000); /* the polls have backed off */
-    while (bench->seen_first < bench->seen_count) {
-        struct seen *seen = expect(bench, CORE_ACQUIRE);
+    pass(2000); /* the polls have backed off */
+    while (bench.seen_first < bench.seen_count) {
+        struct seen *seen = expect(CORE_ACQUIRE);
         if (!seen->over)
-            reply_busy(bench, seen, 3000);
+            reply_busy(seen, 3000);
     }
-    resync(bench);
-    sent_nothing(bench);
-    size_t before = bench->seen_count;
-    pass(bench, 10);
-    size_t soon = bench->seen_count - before;
-    pass(bench, 90);
-    assert_int_equal(bench->seen_count - before, 40);
+    resync();
+    sent_nothing();
+    size_t before = bench.seen_count;
+    pass(10);
+    size_t soon = bench.seen_count - before;
+    pass(90);
+    assert_int_equal(bench.seen_count - before, 40);
     assert_true(soon < 20);
-    assert_int_equal(stats_of(bench).wake_resyncs, 40);
-    bench_close(bench);
+    assert_int_equal(stats_of().wake_resyncs, 40);
+    bench_close();
 }
 
-static void a_resync_during_the_lookup_is_latched(void **state)
+TEST(a_resync_during_the_lookup_is_latched)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    resync(bench);
-    reply_busy(bench, acquire, 3000);
-    expect(bench, CORE_ACQUIRE);
-    bench_close(bench);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    resync();
+    reply_busy(acquire, 3000);
+    expect(CORE_ACQUIRE);
+    bench_close();
 }
 
-static void a_flood_of_messages_is_slowed_down(void **state)
+TEST(a_flood_of_messages_is_slowed_down)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
+    get("k", &caller);
     size_t lookups = 0;
     for (int i = 0; i < 1000; i++) {
-        message(bench, "k", false);
-        pass_us(bench, 1000);
-        while (bench->seen_first < bench->seen_count) {
-            reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000);
+        message("k", false);
+        pass_us(1000);
+        while (bench.seen_first < bench.seen_count) {
+            reply_busy(expect(CORE_ACQUIRE), 3000);
             lookups++;
         }
     }
     assert_in_range(lookups, 10, 60);
-    bench_close(bench);
+    bench_close();
 }
 
-static void who_gives_up_waiting_leaves_no_flight_behind(void **state)
+TEST(who_gives_up_waiting_leaves_no_flight_behind)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_busy(bench, expect(bench, CORE_ACQUIRE), 3000);
-    cancel(bench, &caller);
+    get("k", &caller);
+    reply_busy(expect(CORE_ACQUIRE), 3000);
+    cancel(&caller);
     answered(&caller, GUARD_CANCELLED);
-    assert_true(core_idle(bench->core));
-    cancel(bench, &caller); /* late: ignored */
-    bench_close(bench);
+    assert_true(core_idle(bench.core));
+    cancel(&caller); /* late: ignored */
+    bench_close();
 }
 
 /* ---- no Redis ---- */
 
-static void an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old(void **state)
+TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *first = expect(bench, CORE_ACQUIRE);
+    get("k", &caller);
+    struct seen *first = expect(CORE_ACQUIRE);
     assert_string_equal(first->prev, "");
-    reply_kind(bench, first, REPLY_UNKNOWN);
-    struct seen *second = expect(bench, CORE_ACQUIRE);
+    reply_kind(first, REPLY_UNKNOWN);
+    struct seen *second = expect(CORE_ACQUIRE);
     assert_string_equal(second->prev, first->token);
     assert_string_not_equal(second->token, first->token);
-    struct seen *load = lease(bench, second);
-    loaded(bench, load, "v1");
-    struct seen *fill = expect(bench, CORE_FILL);
+    struct seen *load = lease(second);
+    loaded(load, "v1");
+    struct seen *fill = expect(CORE_FILL);
     assert_string_equal(fill->token, second->token);
-    reply_code(bench, fill, 1);
+    reply_code(fill, 1);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void two_unanswered_acquires_lead_to_a_load_without_redis(void **state)
+TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
 {
-    struct bench *bench = opened(state);
     struct caller caller, later;
-    get(bench, "k", &caller);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_UNKNOWN);
-    struct seen *second = expect(bench, CORE_ACQUIRE);
-    reply_kind(bench, second, REPLY_UNKNOWN);
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k", &later);
-    loaded(bench, load, "v1");
+    get("k", &caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+    struct seen *second = expect(CORE_ACQUIRE);
+    reply_kind(second, REPLY_UNKNOWN);
+    struct seen *load = expect(CORE_LOAD);
+    get("k", &later);
+    loaded(load, "v1");
     assert_false(caller.waiter.result.stored);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     /* joined after the query: asks again, and removes what the second attempt may have left */
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, second->token);
-    reply_fresh(bench, acquire, "v2");
+    reply_fresh(acquire, "v2");
     answered_value(&later, "v2", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_error_of_redis_leads_to_a_load_at_once(void **state)
+TEST(an_error_of_redis_leads_to_a_load_at_once)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_REFUSED);
-    loaded(bench, expect(bench, CORE_LOAD), "v1");
+    get("k", &caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
 /* Three unsent commands. */
-static void open_the_breaker(struct bench *bench)
+static void open_the_breaker(void)
 {
     struct caller caller;
-    get(bench, "opener", &caller);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_UNSENT);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_UNSENT);
-    loaded(bench, expect(bench, CORE_LOAD), "x");
+    get("opener", &caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
+    loaded(expect(CORE_LOAD), "x");
     answered_value(&caller, "x", GUARD_FROM_LOAD);
-    get(bench, "opener", &caller);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_UNSENT);
-    loaded(bench, expect(bench, CORE_LOAD), "x");
+    get("opener", &caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
+    loaded(expect(CORE_LOAD), "x");
     answered_value(&caller, "x", GUARD_FROM_LOAD);
-    assert_true(stats_of(bench).breaker_open);
-    assert_int_equal(stats_of(bench).breaker_opened, 1);
+    assert_true(stats_of().breaker_open);
+    assert_int_equal(stats_of().breaker_opened, 1);
 }
 
-static void an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered(void **state)
+TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
 {
-    struct bench *bench = opened(state);
-    open_the_breaker(bench);
+    open_the_breaker();
     struct caller caller, probe, behind, after;
-    get(bench, "k", &caller);
-    loaded(bench, expect(bench, CORE_LOAD), "v1");
+    get("k", &caller);
+    loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    pass(bench, 400);
-    get(bench, "k", &probe);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k2", &behind);
-    loaded(bench, expect(bench, CORE_LOAD), "v2"); /* one probe at a time */
+    pass(400);
+    get("k", &probe);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k2", &behind);
+    loaded(expect(CORE_LOAD), "v2"); /* one probe at a time */
     answered_value(&behind, "v2", GUARD_FROM_LOAD);
-    reply_fresh(bench, acquire, "v1");
+    reply_fresh(acquire, "v1");
     answered_value(&probe, "v1", GUARD_FROM_CACHE);
-    assert_false(stats_of(bench).breaker_open);
-    get(bench, "k3", &after);
-    reply_fresh(bench, expect(bench, CORE_ACQUIRE), "v3");
+    assert_false(stats_of().breaker_open);
+    get("k3", &after);
+    reply_fresh(expect(CORE_ACQUIRE), "v3");
     answered_value(&after, "v3", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
-static void without_redis_a_failure_is_remembered_in_the_process(void **state)
+TEST(without_redis_a_failure_is_remembered_in_the_process)
 {
-    struct bench *bench = opened(state);
-    open_the_breaker(bench);
-    core_link(bench->core, bench->now_us, false);
+    open_the_breaker();
+    core_link(bench.core, bench.now_us, false);
     struct caller first, joiner, second, third;
-    get(bench, "k", &first);
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k", &joiner);
-    load_fails(bench, load, GUARD_FAILURE_UNAVAILABLE);
+    get("k", &first);
+    struct seen *load = expect(CORE_LOAD);
+    get("k", &joiner);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     answered_from(&first, GUARD_FAILED, GUARD_FROM_LOAD);
     answered_from(&joiner, GUARD_FAILED, GUARD_FROM_FLIGHT);
-    pass(bench, 400);
-    get(bench, "k", &second);
+    pass(400);
+    get("k", &second);
     answered_from(&second, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_int_equal(second.waiter.result.retry_ms, 600);
-    sent_nothing(bench);
-    pass(bench, 601);
-    get(bench, "k", &third);
-    loaded(bench, expect(bench, CORE_LOAD), "v1");
+    sent_nothing();
+    pass(601);
+    get("k", &third);
+    loaded(expect(CORE_LOAD), "v1");
     answered_value(&third, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void an_invalidation_ends_what_the_process_remembers_of_a_failure(void **state)
+TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
 {
-    struct bench *bench = opened(state);
-    open_the_breaker(bench);
+    open_the_breaker();
     struct caller first, second;
-    get(bench, "k", &first);
-    load_fails(bench, expect(bench, CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    get("k", &first);
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     answered(&first, GUARD_FAILED);
-    message(bench, "k", false); /* somebody's release says nothing about us */
-    assert_false(core_idle(bench->core));
-    message(bench, "k", true);
-    assert_true(core_idle(bench->core));
-    get(bench, "k", &second);
-    loaded(bench, expect(bench, CORE_LOAD), "v1");
+    message("k", false); /* somebody's release says nothing about us */
+    assert_false(core_idle(bench.core));
+    message("k", true);
+    assert_true(core_idle(bench.core));
+    get("k", &second);
+    loaded(expect(CORE_LOAD), "v1");
     answered_value(&second, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- the bulkhead ---- */
 
-static void loads_beyond_the_workers_queue_in_order(void **state)
+TEST(loads_beyond_the_workers_queue_in_order)
 {
-    struct bench *bench = opened(state); /* 2 workers, queue of 2 */
+    /* 2 workers, queue of 2 */
     struct caller caller[4];
     const char *key[4] = {"k0", "k1", "k2", "k3"};
     struct seen *load[4];
     for (int i = 0; i < 4; i++) {
-        get(bench, key[i], &caller[i]);
-        reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+        get(key[i], &caller[i]);
+        reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
         if (i < 2)
-            load[i] = expect(bench, CORE_LOAD);
+            load[i] = expect(CORE_LOAD);
     }
-    sent_nothing(bench);
-    assert_int_equal(stats_of(bench).loads_running, 2);
-    assert_int_equal(stats_of(bench).loads_queued, 2);
-    loaded(bench, load[1], "v");
-    struct seen *fill = expect(bench, CORE_FILL);
-    load[2] = expect(bench, CORE_LOAD);
+    sent_nothing();
+    assert_int_equal(stats_of().loads_running, 2);
+    assert_int_equal(stats_of().loads_queued, 2);
+    loaded(load[1], "v");
+    struct seen *fill = expect(CORE_FILL);
+    load[2] = expect(CORE_LOAD);
     assert_string_equal(load[2]->key, "k2");
-    reply_code(bench, fill, 1);
-    loaded(bench, load[0], "v");
-    fill = expect(bench, CORE_FILL);
-    load[3] = expect(bench, CORE_LOAD);
+    reply_code(fill, 1);
+    loaded(load[0], "v");
+    fill = expect(CORE_FILL);
+    load[3] = expect(CORE_LOAD);
     assert_string_equal(load[3]->key, "k3");
-    reply_code(bench, fill, 1);
-    finish_load(bench, load[2], "v");
-    finish_load(bench, load[3], "v");
+    reply_code(fill, 1);
+    finish_load(load[2], "v");
+    finish_load(load[3], "v");
     for (int i = 0; i < 4; i++)
         answered_value(&caller[i], "v", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load(void **state)
+TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 1;
-    bench->config.load_queue = 0;
-    bench_open(bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 0;
+    bench_open();
     struct caller loader, hit, cold;
-    struct seen *load = begin_load(bench, "k", &loader);
-    get(bench, "k2", &hit);
-    struct seen *peek = expect(bench, CORE_ACQUIRE);
+    struct seen *load = begin_load("k", &loader);
+    get("k2", &hit);
+    struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_fresh(bench, peek, "v2");
+    reply_fresh(peek, "v2");
     answered_value(&hit, "v2", GUARD_FROM_CACHE);
-    get(bench, "k3", &cold);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_FREE);
+    get("k3", &cold);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
     answered(&cold, GUARD_SHED);
     assert_int_equal(cold.waiter.result.retry_ms, 1000);
-    assert_int_equal(stats_of(bench).shed, 1);
-    finish_load(bench, load, "v1");
+    assert_int_equal(stats_of().shed, 1);
+    finish_load(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_place_that_came_free_during_the_peek_is_used(void **state)
+TEST(a_place_that_came_free_during_the_peek_is_used)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 1;
-    bench->config.load_queue = 0;
-    bench_open(bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 0;
+    bench_open();
     struct caller loader, second;
-    struct seen *load = begin_load(bench, "k", &loader);
-    get(bench, "k2", &second);
-    struct seen *peek = expect(bench, CORE_ACQUIRE);
-    finish_load(bench, load, "v1");
+    struct seen *load = begin_load("k", &loader);
+    get("k2", &second);
+    struct seen *peek = expect(CORE_ACQUIRE);
+    finish_load(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    reply_kind(bench, peek, REPLY_FREE);
-    finish_load(bench, lease(bench, expect(bench, CORE_ACQUIRE)), "v2");
+    reply_kind(peek, REPLY_FREE);
+    finish_load(lease(expect(CORE_ACQUIRE)), "v2");
     answered_value(&second, "v2", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void a_lease_that_a_peek_cannot_have_got_is_given_back(void **state)
+TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 1;
-    bench->config.load_queue = 0;
-    bench_open(bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 0;
+    bench_open();
     struct caller loader, second;
-    struct seen *load = begin_load(bench, "k", &loader);
-    get(bench, "k2", &second);
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_LEASE);
+    struct seen *load = begin_load("k", &loader);
+    get("k2", &second);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
     answered(&second, GUARD_SHED);
-    reply_code(bench, expect(bench, CORE_RELEASE), 1);
-    finish_load(bench, load, "v1");
+    reply_code(expect(CORE_RELEASE), 1);
+    finish_load(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void without_redis_and_without_a_place_a_get_is_shed_at_once(void **state)
+TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 1;
-    bench->config.load_queue = 0;
-    bench_open(bench);
-    open_the_breaker(bench);
+    bench.config.load_workers = 1;
+    bench.config.load_queue = 0;
+    bench_open();
+    open_the_breaker();
     struct caller loader, second;
-    get(bench, "k", &loader);
-    struct seen *load = expect(bench, CORE_LOAD);
-    get(bench, "k2", &second);
+    get("k", &loader);
+    struct seen *load = expect(CORE_LOAD);
+    get("k2", &second);
     answered(&second, GUARD_SHED);
-    sent_nothing(bench);
-    loaded(bench, load, "v1");
+    sent_nothing();
+    loaded(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    bench_close(bench);
+    bench_close();
 }
 
-static void the_waiter_limit_refuses_and_leaves_the_table_unchanged(void **state)
+TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged)
 {
-    struct bench *bench = *state;
-    bench->config.max_waiters = 2;
-    bench_open(bench);
+    bench.config.max_waiters = 2;
+    bench_open();
     struct caller one, two, three;
-    get(bench, "k", &one);
-    get(bench, "k", &two);
-    get(bench, "k3", &three);
+    get("k", &one);
+    get("k", &two);
+    get("k3", &three);
     assert_int_equal(three.accepted, GUARD_SHED);
-    assert_int_equal(stats_of(bench).flights, 1);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    sent_nothing(bench);
-    cancel(bench, &two);
-    get(bench, "k3", &three);
+    assert_int_equal(stats_of().flights, 1);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    sent_nothing();
+    cancel(&two);
+    get("k3", &three);
     assert_int_equal(three.accepted, GUARD_OK);
-    reply_fresh(bench, acquire, "v");
+    reply_fresh(acquire, "v");
     answered_value(&one, "v", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- deadlines and cancels ---- */
 
-static void each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on(void **state)
+TEST(each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on)
 {
-    struct bench *bench = opened(state);
     struct caller hasty, patient;
-    get_until(bench, "k", &hasty, bench->now_us + 50000);
-    get_until(bench, "k", &patient, bench->now_us + 90000);
-    struct seen *load = lease(bench, expect(bench, CORE_ACQUIRE));
-    pass_us(bench, 49999);
+    get_until("k", &hasty, bench.now_us + 50000);
+    get_until("k", &patient, bench.now_us + 90000);
+    struct seen *load = lease(expect(CORE_ACQUIRE));
+    pass_us(49999);
     still_waits(&hasty);
-    pass_us(bench, 1);
+    pass_us(1);
     answered(&hasty, GUARD_TIMEOUT);
     still_waits(&patient);
-    pass(bench, 40);
+    pass(40);
     answered(&patient, GUARD_TIMEOUT);
-    finish_load(bench, load, "v1");
-    assert_int_equal(stats_of(bench).timed_out, 2);
-    assert_int_equal(stats_of(bench).fill_stored, 1);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    finish_load(load, "v1");
+    assert_int_equal(stats_of().timed_out, 2);
+    assert_int_equal(stats_of().fill_stored, 1);
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void a_deadline_in_the_past_is_answered_at_the_next_tick(void **state)
+TEST(a_deadline_in_the_past_is_answered_at_the_next_tick)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get_until(bench, "k", &caller, bench->now_us);
+    get_until("k", &caller, bench.now_us);
     still_waits(&caller);
-    pass_us(bench, 0);
+    pass_us(0);
     answered(&caller, GUARD_TIMEOUT);
-    bench_close(bench);
+    bench_close();
 }
 
-static void many_deadlines_ring_in_their_order(void **state)
+TEST(many_deadlines_ring_in_their_order)
 {
     enum { MANY = 3000 };
-    struct bench *bench = *state;
-    bench->config.max_waiters = MANY;
-    bench_open(bench);
+    bench.config.max_waiters = MANY;
+    bench_open();
     struct caller *caller = calloc(MANY, sizeof *caller);
     struct chance chance = {.state = 7};
     for (int i = 0; i < MANY; i++)
-        get_until(bench, "k", &caller[i], bench->now_us + chance_below(&chance, 1000000));
-    uint64_t last_us = bench->now_us;
-    while (bench->answered_count < MANY) {
-        uint64_t next_us = core_next_us(bench->core);
+        get_until("k", &caller[i], bench.now_us + chance_below(&chance, 1000000));
+    uint64_t last_us = bench.now_us;
+    while (bench.answered_count < MANY) {
+        uint64_t next_us = core_next_us(bench.core);
         assert_true(next_us >= last_us);
-        last_us = bench->now_us = next_us;
-        core_tick(bench->core, next_us);
-        drain(bench);
+        last_us = bench.now_us = next_us;
+        core_tick(bench.core, next_us);
+        drain();
     }
-    reply_kind(bench, expect(bench, CORE_ACQUIRE), REPLY_FREE);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
+    assert_true(core_idle(bench.core));
+    bench_close();
     free(caller);
 }
 
-static void the_leader_may_leave_at_any_stage_and_the_rest_is_served(void **state)
+TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
 {
     for (int stage = 0; stage < 4; stage++) {
-        struct bench *bench = *state;
-        bench_init(bench);
-        bench_open(bench);
+        bench_again();
         struct caller leader, follower;
-        get(bench, "k", &leader);
-        struct seen *acquire = expect(bench, CORE_ACQUIRE);
-        get(bench, "k", &follower);
+        get("k", &leader);
+        struct seen *acquire = expect(CORE_ACQUIRE);
+        get("k", &follower);
         if (stage == 0)
-            cancel(bench, &leader);
-        struct seen *load = lease(bench, acquire);
+            cancel(&leader);
+        struct seen *load = lease(acquire);
         if (stage == 1)
-            cancel(bench, &leader);
-        loaded(bench, load, "v1");
+            cancel(&leader);
+        loaded(load, "v1");
         if (stage == 2)
-            cancel(bench, &leader);
-        reply_code(bench, expect(bench, CORE_FILL), 1);
-        cancel(bench, &leader); /* too late in stage 3 */
+            cancel(&leader);
+        reply_code(expect(CORE_FILL), 1);
+        cancel(&leader); /* too late in stage 3 */
         answered_value(&follower, "v1", stage < 2 && stage == 0 ? GUARD_FROM_LOAD : GUARD_FROM_FLIGHT);
         if (stage == 3)
             answered_value(&leader, "v1", GUARD_FROM_LOAD);
         else
             answered(&leader, GUARD_CANCELLED);
-        bench_close(bench);
+        bench_close();
     }
 }
 
-static void a_lease_that_nobody_waits_for_is_given_back(void **state)
+TEST(a_lease_that_nobody_waits_for_is_given_back)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    cancel(bench, &caller);
-    sent_nothing(bench);
-    reply_kind(bench, acquire, REPLY_LEASE);
-    struct seen *release = expect(bench, CORE_RELEASE);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    cancel(&caller);
+    sent_nothing();
+    reply_kind(acquire, REPLY_LEASE);
+    struct seen *release = expect(CORE_RELEASE);
     assert_string_equal(release->token, acquire->token);
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
-    reply_code(bench, release, 1);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    reply_code(release, 1);
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void an_unanswered_acquire_that_nobody_waits_for_is_given_back_too(void **state)
+TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get(bench, "k", &caller);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    cancel(bench, &caller);
-    reply_kind(bench, acquire, REPLY_UNKNOWN);
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    cancel(&caller);
+    reply_kind(acquire, REPLY_UNKNOWN);
     for (int attempt = 0; attempt < 3; attempt++) {
-        struct seen *release = expect(bench, CORE_RELEASE);
+        struct seen *release = expect(CORE_RELEASE);
         assert_string_equal(release->token, acquire->token);
-        reply_kind(bench, release, REPLY_UNKNOWN);
+        reply_kind(release, REPLY_UNKNOWN);
     }
-    sent_nothing(bench);
-    assert_true(core_idle(bench->core));
-    bench_close(bench);
+    sent_nothing();
+    assert_true(core_idle(bench.core));
+    bench_close();
 }
 
-static void a_queued_lease_that_nobody_waits_for_any_more_is_given_back(void **state)
+TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 1;
-    bench_open(bench);
+    bench.config.load_workers = 1;
+    bench_open();
     struct caller first, second;
-    struct seen *load = begin_load(bench, "k", &first);
-    get(bench, "k2", &second);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    reply_kind(bench, acquire, REPLY_LEASE);
-    cancel(bench, &second);
-    struct seen *release = expect(bench, CORE_RELEASE); /* not when a worker comes free: others wait for it */
+    struct seen *load = begin_load("k", &first);
+    get("k2", &second);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    reply_kind(acquire, REPLY_LEASE);
+    cancel(&second);
+    struct seen *release = expect(CORE_RELEASE); /* not when a worker comes free: others wait for it */
     assert_string_equal(release->token, acquire->token);
-    reply_code(bench, release, 1);
-    finish_load(bench, load, "v1");
+    reply_code(release, 1);
+    finish_load(load, "v1");
     answered_value(&first, "v1", GUARD_FROM_LOAD);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
-static void a_join_behind_a_release_asks_again(void **state)
+TEST(a_join_behind_a_release_asks_again)
 {
-    struct bench *bench = opened(state);
     struct caller first, second;
-    load_fails(bench, begin_load(bench, "k", &first), GUARD_FAILURE_INTERNAL);
-    struct seen *release = expect(bench, CORE_RELEASE);
-    get(bench, "k", &second);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
+    load_fails(begin_load("k", &first), GUARD_FAILURE_INTERNAL);
+    struct seen *release = expect(CORE_RELEASE);
+    get("k", &second);
+    struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, release->token);
-    reply_kind(bench, release, REPLY_UNKNOWN); /* nobody cares any more: prev does it */
-    sent_nothing(bench);
-    reply_fresh(bench, acquire, "v");
+    reply_kind(release, REPLY_UNKNOWN); /* nobody cares any more: prev does it */
+    sent_nothing();
+    reply_fresh(acquire, "v");
     answered_value(&second, "v", GUARD_FROM_CACHE);
-    bench_close(bench);
+    bench_close();
 }
 
 /* ---- modes ---- */
 
-static void in_local_mode_a_busy_key_is_loaded_at_once_and_once(void **state)
+TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once)
 {
-    struct bench *bench = *state;
-    bench->config.mode = GUARD_MODE_LOCAL;
-    bench_open(bench);
+    bench.config.mode = GUARD_MODE_LOCAL;
+    bench_open();
     struct caller one, two;
-    get(bench, "k", &one);
-    struct seen *acquire = expect(bench, CORE_ACQUIRE);
-    get(bench, "k", &two);
-    reply_busy(bench, acquire, 3000);
-    struct seen *load = expect(bench, CORE_LOAD);
-    loaded(bench, load, "v1");
+    get("k", &one);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    get("k", &two);
+    reply_busy(acquire, 3000);
+    struct seen *load = expect(CORE_LOAD);
+    loaded(load, "v1");
     answered_value(&one, "v1", GUARD_FROM_LOAD);
     answered_value(&two, "v1", GUARD_FROM_FLIGHT);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
-static void in_off_mode_every_miss_loads(void **state)
+TEST(in_off_mode_every_miss_loads)
 {
-    struct bench *bench = *state;
-    bench->config.mode = GUARD_MODE_OFF;
-    bench_open(bench);
+    bench.config.mode = GUARD_MODE_OFF;
+    bench_open();
     struct caller one, two;
-    get(bench, "k", &one);
-    get(bench, "k", &two);
-    struct seen *first = expect(bench, CORE_ACQUIRE), *second = expect(bench, CORE_ACQUIRE);
-    struct seen *leased = lease(bench, first);
-    reply_busy(bench, second, 3000);
-    struct seen *bare = expect(bench, CORE_LOAD);
-    load_fails(bench, bare, GUARD_FAILURE_UNAVAILABLE);
+    get("k", &one);
+    get("k", &two);
+    struct seen *first = expect(CORE_ACQUIRE), *second = expect(CORE_ACQUIRE);
+    struct seen *leased = lease(first);
+    reply_busy(second, 3000);
+    struct seen *bare = expect(CORE_LOAD);
+    load_fails(bare, GUARD_FAILURE_UNAVAILABLE);
     answered_from(&two, GUARD_FAILED, GUARD_FROM_LOAD);
-    finish_load(bench, leased, "v1");
+    finish_load(leased, "v1");
     answered_value(&one, "v1", GUARD_FROM_LOAD);
-    sent_nothing(bench);
-    bench_close(bench);
+    sent_nothing();
+    bench_close();
 }
 
 /* ---- counters that wrap ---- */
 
-static void the_action_ring_keeps_its_order_while_it_grows_and_wraps(void **state)
+TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
 {
-    struct bench *bench = *state;
-    bench->config.load_workers = 64;
-    bench_open(bench);
+    bench.config.load_workers = 64;
+    bench_open();
     struct caller caller[60];
     char key[60][16];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 60; i++) {
             snprintf(key[i], sizeof key[i], "k%d", i);
-            get(bench, key[i], &caller[i]);
-            assert_string_equal(expect(bench, CORE_ACQUIRE)->key, key[i]);
+            get(key[i], &caller[i]);
+            assert_string_equal(expect(CORE_ACQUIRE)->key, key[i]);
         }
-        core_close(bench->core, bench->now_us);
-        drain(bench);
+        core_close(bench.core, bench.now_us);
+        drain();
         for (int i = 0; i < 60; i++)
             answered(&caller[i], GUARD_CLOSING);
-        for (size_t i = bench->seen_count - 60; i < bench->seen_count; i++)
-            if (bench->seen[i].action.kind == CORE_ACQUIRE)
-                reply_kind(bench, &bench->seen[i], REPLY_UNSENT);
-        assert_true(core_idle(bench->core));
-        bench_close(bench);
-        bench_open(bench);
+        for (size_t i = bench.seen_count - 60; i < bench.seen_count; i++)
+            if (bench.seen[i].action.kind == CORE_ACQUIRE)
+                reply_kind(&bench.seen[i], REPLY_UNSENT);
+        assert_true(core_idle(bench.core));
+        bench_close();
+        bench_open();
     }
-    bench_close(bench);
+    bench_close();
 }
 
-static void one_flight_may_send_more_commands_than_its_count_can_hold(void **state)
+TEST(one_flight_may_send_more_commands_than_its_count_can_hold)
 {
-    struct bench *bench = opened(state);
     struct caller caller;
-    get_until(bench, "k", &caller, UINT64_MAX - 1);
-    struct seen *first = expect(bench, CORE_ACQUIRE), last = *first;
+    get_until("k", &caller, UINT64_MAX - 1);
+    struct seen *first = expect(CORE_ACQUIRE), last = *first;
     for (unsigned i = 0; i < (1u << 16) + 10; i++) {
-        core_replied(bench->core, bench->now_us, last.action.op,
+        core_replied(bench.core, bench.now_us, last.action.op,
                      &(struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 1});
-        bench->now_us = core_next_us(bench->core);
-        core_tick(bench->core, bench->now_us);
-        assert_true(core_next_action(bench->core, &last.action));
+        bench.now_us = core_next_us(bench.core);
+        core_tick(bench.core, bench.now_us);
+        assert_true(core_next_action(bench.core, &last.action));
         assert_int_equal(last.action.kind, CORE_ACQUIRE);
         assert_true((last.action.op & 0xffff) != 0);
     }
-    core_replied(bench->core, bench->now_us, last.action.op - 1, &(struct core_reply){.kind = REPLY_FREE});
-    drain(bench);
+    core_replied(bench.core, bench.now_us, last.action.op - 1, &(struct core_reply){.kind = REPLY_FREE});
+    drain();
     still_waits(&caller); /* not the reply to the last command */
-    reply_fresh(bench, &last, "v1");
+    reply_fresh(&last, "v1");
     answered_value(&caller, "v1", GUARD_FROM_FLEET);
     first->over = true;
-    bench_close(bench);
+    bench_close();
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup(name, bench_up)
-    const struct CMUnitTest tests[] = {
-        TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup),
-        TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own),
-        TEST(an_absent_entry_is_an_answer),
-        TEST(a_remembered_failure_answers_without_a_load),
-        TEST(two_keys_never_share_a_flight),
-        TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each),
-        TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale),
-        TEST(a_failed_load_is_released_with_its_failure),
-        TEST(a_value_that_is_too_big_is_answered_and_marked),
-        TEST(a_too_big_mark_leads_to_a_load_without_a_lease),
-        TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token),
-        TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded),
-        TEST(a_rejected_fill_answers_only_who_joined_before_the_query),
-        TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one),
-        TEST(a_store_that_redis_refuses_leaves_nothing_behind),
-        TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease),
-        TEST(a_stale_value_answers_and_is_refreshed_behind),
-        TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered),
-        TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process),
-        TEST(a_value_that_went_during_its_refresh_is_waited_for),
-        TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either),
-        TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value),
-        TEST(a_damaged_entry_is_named_and_replaced_under_the_lease),
-        TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered),
-        TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease),
-        TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too),
-        TEST(a_busy_key_is_asked_for_again_when_the_message_comes),
-        TEST(a_message_that_overtakes_the_busy_reply_is_latched),
-        TEST(a_lost_message_is_made_good_by_the_poll),
-        TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease),
-        TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second),
-        TEST(a_resync_during_the_lookup_is_latched),
-        TEST(a_flood_of_messages_is_slowed_down),
-        TEST(who_gives_up_waiting_leaves_no_flight_behind),
-        TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old),
-        TEST(two_unanswered_acquires_lead_to_a_load_without_redis),
-        TEST(an_error_of_redis_leads_to_a_load_at_once),
-        TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered),
-        TEST(without_redis_a_failure_is_remembered_in_the_process),
-        TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure),
-        TEST(loads_beyond_the_workers_queue_in_order),
-        TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load),
-        TEST(a_place_that_came_free_during_the_peek_is_used),
-        TEST(a_lease_that_a_peek_cannot_have_got_is_given_back),
-        TEST(without_redis_and_without_a_place_a_get_is_shed_at_once),
-        TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged),
-        TEST(each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on),
-        TEST(a_deadline_in_the_past_is_answered_at_the_next_tick),
-        TEST(many_deadlines_ring_in_their_order),
-        TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served),
-        TEST(a_lease_that_nobody_waits_for_is_given_back),
-        TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too),
-        TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back),
-        TEST(a_join_behind_a_release_asks_again),
-        TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once),
-        TEST(in_off_mode_every_miss_loads),
-        TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps),
-        TEST(one_flight_may_send_more_commands_than_its_count_can_hold),
-    };
-    return cmocka_run_group_tests_name("core", tests, NULL, NULL);
-}
+TEST_GROUP(.before = bench_up);

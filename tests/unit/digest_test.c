@@ -2,14 +2,9 @@
 /*
  * digest_test.c - the published vectors of SipHash-1-3 and SHA-256.
  */
-#include "guard/digest.h"
+#include "guard/base/digest.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,9 +26,8 @@ static const uint64_t siphash_vectors[64] = {
     0xf6f4e6bcf7a644ee, 0xaec59ad80f1837f2, 0xc3b2f6154b6694e0, 0x9d199062b7bbb3a8,
 };
 
-static void siphash_gives_all_64_published_values(void **state)
+TEST(siphash_gives_all_64_published_values)
 {
-    (void)state;
     uint8_t key[DIGEST_KEY_BYTES];
     for (size_t i = 0; i < sizeof(key); i++)
         key[i] = (uint8_t)i;
@@ -50,9 +44,8 @@ static void siphash_gives_all_64_published_values(void **state)
     }
 }
 
-static void siphash_does_not_depend_on_alignment(void **state)
+TEST(siphash_does_not_depend_on_alignment)
 {
-    (void)state;
     static const uint8_t key[DIGEST_KEY_BYTES] = "any key";
     char buffer[72];
     uint64_t expected = 0;
@@ -66,9 +59,8 @@ static void siphash_does_not_depend_on_alignment(void **state)
     }
 }
 
-static void siphash_changes_with_the_key(void **state)
+TEST(siphash_changes_with_the_key)
 {
-    (void)state;
     uint8_t key[DIGEST_KEY_BYTES] = {0};
     const uint64_t before = digest_siphash(key, "product:7", 9);
     for (size_t i = 0; i < sizeof(key); i++) {
@@ -90,9 +82,8 @@ static void assert_sha256(const void *data, size_t data_bytes, const char *expec
     assert_string_equal(hex, expected);
 }
 
-static void sha256_gives_the_published_values(void **state)
+TEST(sha256_gives_the_published_values)
 {
-    (void)state;
     static const struct {
         const char *text, *digest;
     } vectors[] = {
@@ -108,9 +99,8 @@ static void sha256_gives_the_published_values(void **state)
         assert_sha256(vectors[i].text, strlen(vectors[i].text), vectors[i].digest);
 }
 
-static void sha256_gives_the_published_value_for_a_million_a(void **state)
+TEST(sha256_gives_the_published_value_for_a_million_a)
 {
-    (void)state;
     const size_t bytes = 1000000;
     char *text = malloc(bytes);
     assert_non_null(text);
@@ -121,9 +111,8 @@ static void sha256_gives_the_published_value_for_a_million_a(void **state)
 
 /* Lengths at which the padding changes, the digests as sha256sum prints them; then two of the CAVP's short
  * messages. */
-static void sha256_pads_rightly_around_the_block_boundaries(void **state)
+TEST(sha256_pads_rightly_around_the_block_boundaries)
 {
-    (void)state;
     static const char zeros[64] = {0};
     assert_sha256(zeros, 55, "02779466cdec163811d078815c633f21901413081449002f24aa3e80f0b88ef7");
     assert_sha256(zeros, 56, "d4817aa5497628e7c77e6b606107042bbba3130888c5f47a375e6179be789fbb");
@@ -131,17 +120,4 @@ static void sha256_pads_rightly_around_the_block_boundaries(void **state)
     assert_sha256(zeros, 64, "f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b");
     assert_sha256("\xbd", 1, "68325720aabd7c82f30f554b313d0570c95accbb7dc4b5aae11204c08ffe732b");
     assert_sha256("\xc9\x8c\x8e\x55", 4, "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(siphash_gives_all_64_published_values),
-        cmocka_unit_test(siphash_does_not_depend_on_alignment),
-        cmocka_unit_test(siphash_changes_with_the_key),
-        cmocka_unit_test(sha256_gives_the_published_values),
-        cmocka_unit_test(sha256_gives_the_published_value_for_a_million_a),
-        cmocka_unit_test(sha256_pads_rightly_around_the_block_boundaries),
-    };
-    return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
 /*
  * envelope_test.c - the layout the scripts rely on, and every way in which an entry can be unsound.
  */
-#include "guard/envelope.h"
+#include "guard/wire/envelope.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,9 +75,8 @@ static void assert_survives(const struct envelope *envelope)
     free(text);
 }
 
-static void the_layout_is_the_published_one(void **state)
+TEST(the_layout_is_the_published_one)
 {
-    (void)state;
     static const char head[] = "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg1 v "
                                "0000000151234 0009 004 0000000008 0020 1763777777000000.000000000042\n"
                                "product:7\n"
@@ -97,16 +91,14 @@ static void the_layout_is_the_published_one(void **state)
     free(text);
 }
 
-static void what_was_written_is_read(void **state)
+TEST(what_was_written_is_read)
 {
-    (void)state;
     const struct envelope envelope = sample();
     assert_survives(&envelope);
 }
 
-static void an_entry_without_tags_is_read(void **state)
+TEST(an_entry_without_tags_is_read)
 {
-    (void)state;
     struct envelope envelope = sample();
     envelope.tags_bytes = 0;
     envelope.born = (struct tags_clock){0, 0};
@@ -117,9 +109,8 @@ static void an_entry_without_tags_is_read(void **state)
     free(text);
 }
 
-static void an_absent_entry_is_read(void **state)
+TEST(an_absent_entry_is_read)
 {
-    (void)state;
     struct envelope envelope = sample();
     envelope.absent = true;
     envelope.stale_ms = 0;
@@ -131,9 +122,8 @@ static void an_absent_entry_is_read(void **state)
     free(text);
 }
 
-static void empty_and_binary_bodies_are_read(void **state)
+TEST(empty_and_binary_bodies_are_read)
 {
-    (void)state;
     struct envelope envelope = sample();
     envelope.body_bytes = 0;
     assert_survives(&envelope);
@@ -148,9 +138,8 @@ static void empty_and_binary_bodies_are_read(void **state)
     assert_survives(&envelope);
 }
 
-static void the_largest_fields_are_read(void **state)
+TEST(the_largest_fields_are_read)
 {
-    (void)state;
     struct envelope envelope = sample();
     char long_key[4096], validator[ENVELOPE_VALIDATOR_MAX];
     memset(long_key, 'k', sizeof(long_key));
@@ -168,9 +157,8 @@ static void the_largest_fields_are_read(void **state)
     free(body);
 }
 
-static void a_load_time_beyond_its_field_is_capped(void **state)
+TEST(a_load_time_beyond_its_field_is_capped)
 {
-    (void)state;
     struct envelope envelope = sample(), out;
     envelope.load_us = UINT64_MAX;
     char *text = written(&envelope);
@@ -179,9 +167,8 @@ static void a_load_time_beyond_its_field_is_capped(void **state)
     free(text);
 }
 
-static void every_truncation_is_refused(void **state)
+TEST(every_truncation_is_refused)
 {
-    (void)state;
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     for (size_t bytes = 0; bytes < envelope_size(&envelope); bytes++)
@@ -190,9 +177,8 @@ static void every_truncation_is_refused(void **state)
     free(text);
 }
 
-static void anything_appended_is_refused(void **state)
+TEST(anything_appended_is_refused)
 {
-    (void)state;
     const struct envelope envelope = sample();
     const size_t size = envelope_size(&envelope);
     char *text = written(&envelope);
@@ -205,9 +191,8 @@ static void anything_appended_is_refused(void **state)
     free(text);
 }
 
-static void every_single_bit_flip_is_refused(void **state)
+TEST(every_single_bit_flip_is_refused)
 {
-    (void)state;
     struct envelope envelope = sample();
     for (int absent = 0; absent <= 1; absent++) {
         envelope.absent = absent != 0;
@@ -226,9 +211,8 @@ static void every_single_bit_flip_is_refused(void **state)
 }
 
 /* Every byte of the head replaced by every byte there is: signs, spaces, hexadecimal, NUL. */
-static void every_other_byte_in_the_head_is_refused(void **state)
+TEST(every_other_byte_in_the_head_is_refused)
 {
-    (void)state;
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     for (size_t at = 0; at < ENVELOPE_HEAD_BYTES; at++) {
@@ -242,9 +226,8 @@ static void every_other_byte_in_the_head_is_refused(void **state)
     free(text);
 }
 
-static void the_fault_is_named(void **state)
+TEST(the_fault_is_named)
 {
-    (void)state;
     const struct envelope envelope = sample();
     const size_t size = envelope_size(&envelope);
     struct envelope out;
@@ -266,9 +249,8 @@ static void the_fault_is_named(void **state)
     free(text);
 }
 
-static void a_refused_envelope_leaves_the_result_alone(void **state)
+TEST(a_refused_envelope_leaves_the_result_alone)
 {
-    (void)state;
     const struct envelope envelope = sample();
     struct envelope out = {.px_ms = 4711};
     char *text = written(&envelope);
@@ -280,9 +262,8 @@ static void a_refused_envelope_leaves_the_result_alone(void **state)
 
 /* Sound in form and checksum, but not what any filler of ours writes. The sums come from another
  * implementation. */
-static void a_sound_envelope_that_no_filler_writes_is_foreign(void **state)
+TEST(a_sound_envelope_that_no_filler_writes_is_foreign)
 {
-    (void)state;
     static const char *const wrong[] = {
         "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg1 v 0000000151234 0009 004 "
         "0000000008 0000 0000000000000000.000000000000\n"
@@ -331,9 +312,8 @@ static void a_sound_envelope_that_no_filler_writes_is_foreign(void **state)
         assert_int_equal(read_exactly(wrong[i], strlen(wrong[i])), ENVELOPE_FOREIGN);
 }
 
-static void an_envelope_is_stale_when_what_remains_is_at_most_stale_ms(void **state)
+TEST(an_envelope_is_stale_when_what_remains_is_at_most_stale_ms)
 {
-    (void)state;
     const struct envelope envelope = sample();
     assert_int_equal(envelope_judge(&envelope, 65000, 86400000), ENVELOPE_FRESH);
     assert_int_equal(envelope_judge(&envelope, 5001, 86400000), ENVELOPE_FRESH);
@@ -341,9 +321,8 @@ static void an_envelope_is_stale_when_what_remains_is_at_most_stale_ms(void **st
     assert_int_equal(envelope_judge(&envelope, 0, 86400000), ENVELOPE_STALE);
 }
 
-static void a_ttl_that_cannot_be_is_doubtful(void **state)
+TEST(a_ttl_that_cannot_be_is_doubtful)
 {
-    (void)state;
     const struct envelope envelope = sample();
     assert_int_equal(envelope_judge(&envelope, -1, 86400000), ENVELOPE_DOUBTFUL);
     assert_int_equal(envelope_judge(&envelope, -2, 86400000), ENVELOPE_DOUBTFUL);
@@ -352,27 +331,4 @@ static void a_ttl_that_cannot_be_is_doubtful(void **state)
     assert_int_equal(envelope_judge(&envelope, 65001, 86400000), ENVELOPE_DOUBTFUL);
     assert_int_equal(envelope_judge(&envelope, 60001, 60000), ENVELOPE_DOUBTFUL);
     assert_int_equal(envelope_judge(&envelope, 60000, 60000), ENVELOPE_FRESH);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_layout_is_the_published_one),
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(an_entry_without_tags_is_read),
-        cmocka_unit_test(an_absent_entry_is_read),
-        cmocka_unit_test(empty_and_binary_bodies_are_read),
-        cmocka_unit_test(the_largest_fields_are_read),
-        cmocka_unit_test(a_load_time_beyond_its_field_is_capped),
-        cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(anything_appended_is_refused),
-        cmocka_unit_test(every_single_bit_flip_is_refused),
-        cmocka_unit_test(every_other_byte_in_the_head_is_refused),
-        cmocka_unit_test(the_fault_is_named),
-        cmocka_unit_test(a_refused_envelope_leaves_the_result_alone),
-        cmocka_unit_test(a_sound_envelope_that_no_filler_writes_is_foreign),
-        cmocka_unit_test(an_envelope_is_stale_when_what_remains_is_at_most_stale_ms),
-        cmocka_unit_test(a_ttl_that_cannot_be_is_doubtful),
-    };
-    return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
 }

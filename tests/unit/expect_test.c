@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* expect_test.c - what may be expected, how it is measured, and that nothing unmeasured holds. */
 #include "load/play/expect.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { BEGIN_US = 5000000 };
 
@@ -104,9 +99,8 @@ static void expect_broken(const char *line, const char *measured)
 
 /* ---- requests ---- */
 
-static void requests_are_counted_and_shared(void **state)
+TEST(requests_are_counted_and_shared)
 {
-    (void)state;
     expect_held("requests = 10");
     expect_held("answered = 9");
     expect_held("answered >= 90%");
@@ -121,9 +115,8 @@ static void requests_are_counted_and_shared(void **state)
     expect_broken("answered = 100%", "9 of 10 (90%)");
 }
 
-static void where_nothing_was_served_nobody_knows_what_failed(void **state)
+TEST(where_nothing_was_served_nobody_knows_what_failed)
 {
-    (void)state;
     static const char unknown[] = "not known: nothing was served, not one answer is below 400; where a 4xx "
                                   "is right, expect that status";
     for (size_t i = 0; i < 7; i++)
@@ -147,18 +140,16 @@ static void where_nothing_was_served_nobody_knows_what_failed(void **state)
     expect_broken("failed = 0", "10 of 10 (100%)");
 }
 
-static void whoever_was_told_to_leave_did_not_fail(void **state)
+TEST(whoever_was_told_to_leave_did_not_fail)
 {
-    (void)state;
     requests[0] = request(0, 0, 100);
     requests[0].outcome = RECORD_LEFT;
     expect_held("failed = 3");
     expect_held("left = 1");
 }
 
-static void a_part_is_measured_by_itself(void **state)
+TEST(a_part_is_measured_by_itself)
 {
-    (void)state;
     expect_held("requests of url 2 = 1");
     expect_held("answered of target 2 = 100%");
     expect_held("max of errors = 60ms");
@@ -168,9 +159,8 @@ static void a_part_is_measured_by_itself(void **state)
     expect_broken("p50 of status 404 <= 1s", "not known: no such request was answered");
 }
 
-static void a_window_takes_what_was_due_in_it(void **state)
+TEST(a_window_takes_what_was_due_in_it)
 {
-    (void)state;
     expect_held("requests = 3 from 100ms to 400ms");
     expect_held("errors = 0 from 0s to 700ms");
     expect_held("errors = 2 from 700ms to 900ms");
@@ -179,9 +169,8 @@ static void a_window_takes_what_was_due_in_it(void **state)
     expect_broken("answered = 100% from 2s to 3s", "not known: no such request was made");
 }
 
-static void latency_is_nearest_rank_over_those_answered(void **state)
+TEST(latency_is_nearest_rank_over_those_answered)
 {
-    (void)state;
     expect_held("p50 = 5ms");
     expect_held("max <= 60ms");
     expect_broken("max < 60ms", "60.0 ms");
@@ -190,9 +179,8 @@ static void latency_is_nearest_rank_over_those_answered(void **state)
 
 /* ---- the database and Redis ---- */
 
-static void loads_are_counted_by_key_and_by_expiry(void **state)
+TEST(loads_are_counted_by_key_and_by_expiry)
 {
-    (void)state;
     expect_held("loads = 3");
     expect_held("loads per key = 2");
     expect_held("loaded keys = 2");
@@ -205,9 +193,8 @@ static void loads_are_counted_by_key_and_by_expiry(void **state)
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
 }
 
-static void a_percentile_takes_so_many_answers_that_it_is_not_the_slowest(void **state)
+TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
 {
-    (void)state;
     static struct record many[100];
     struct result_check check;
     struct expect expect;
@@ -233,9 +220,8 @@ static void a_percentile_takes_so_many_answers_that_it_is_not_the_slowest(void *
     assert_false(check.held);
 }
 
-static void where_no_load_was_seen_only_that_there_is_none_may_hold(void **state)
+TEST(where_no_load_was_seen_only_that_there_is_none_may_hold)
 {
-    (void)state;
     static const char unknown[] =
         "not known: no load was seen: see \"counting\"; where none is right, expect loads = 0";
     const struct witness_view before = view;
@@ -261,9 +247,8 @@ static void where_no_load_was_seen_only_that_there_is_none_may_hold(void **state
     expect_held("loads <= 3 from 2s to 3s"); /* others were seen */
 }
 
-static void a_redis_that_ran_nothing_may_be_another(void **state)
+TEST(a_redis_that_ran_nothing_may_be_another)
 {
-    (void)state;
     static const char unknown[] =
         "not known: this Redis ran nothing: is it the service's? Where that is right, expect = 0";
     const struct witness_view before = view;
@@ -275,9 +260,8 @@ static void a_redis_that_ran_nothing_may_be_another(void **state)
     view = before;
 }
 
-static void what_no_header_says_is_not_known_of_caches(void **state)
+TEST(what_no_header_says_is_not_known_of_caches)
 {
-    (void)state;
     requests[3].cache = RECORD_CACHE_NONE;
     expect_broken("cache miss = 0", "not known: no answer has a Cache-Status");
     expect_broken("cache hit < 50%", "not known: no answer has a Cache-Status");
@@ -286,9 +270,8 @@ static void what_no_header_says_is_not_known_of_caches(void **state)
     expect_held("cache miss = 0");
 }
 
-static void what_may_be_more_is_not_less(void **state)
+TEST(what_may_be_more_is_not_less)
 {
-    (void)state;
     static const char unknown[] = "not known: not all could be counted: see \"counting\"";
     const struct witness_view before = view;
     view.misses_loads = view.misses_commands = view.misses_samples = true;
@@ -307,9 +290,8 @@ static void what_may_be_more_is_not_less(void **state)
     view = before;
 }
 
-static void where_keys_are_not_known_nothing_about_them_holds(void **state)
+TEST(where_keys_are_not_known_nothing_about_them_holds)
 {
-    (void)state;
     result.keys_unknown = "no keys";
     expect_broken("loads per expiry <= 1", "not known: no keys");
     expect_broken("expiries >= 1", "not known: no keys");
@@ -320,9 +302,8 @@ static void where_keys_are_not_known_nothing_about_them_holds(void **state)
     result.keys_unknown = NULL;
 }
 
-static void loads_at_once_are_known_where_the_log_has_their_ends(void **state)
+TEST(loads_at_once_are_known_where_the_log_has_their_ends)
 {
-    (void)state;
     static const char unknown[] = "not known: the log does not say when loads ended: log_duration = on";
     struct witness_view before = view;
     view.at_once = 9;
@@ -334,9 +315,8 @@ static void loads_at_once_are_known_where_the_log_has_their_ends(void **state)
     view = before;
 }
 
-static void what_nobody_measured_does_not_hold(void **state)
+TEST(what_nobody_measured_does_not_hold)
 {
-    (void)state;
     struct witness_view *looked = &view;
     struct witness_view before = *looked;
     result.has_loads = result.has_redis = result.has_writes = false;
@@ -363,9 +343,8 @@ static void what_nobody_measured_does_not_hold(void **state)
     *looked = before;
 }
 
-static void a_share_is_never_rounded_up_to_all(void **state)
+TEST(a_share_is_never_rounded_up_to_all)
 {
-    (void)state;
     static struct record many[100000];
     struct result_check check;
     struct expect expect;
@@ -383,9 +362,8 @@ static void a_share_is_never_rounded_up_to_all(void **state)
 
 /* ---- words ---- */
 
-static void every_comparison_means_what_it_says(void **state)
+TEST(every_comparison_means_what_it_says)
 {
-    (void)state;
     static const struct {
         const char *operator;
         bool below, equal, above; /* 3 loads compared with 4, 3 and 2 */
@@ -403,9 +381,8 @@ static void every_comparison_means_what_it_says(void **state)
     }
 }
 
-static void the_variant_and_the_needs_are_told(void **state)
+TEST(the_variant_and_the_needs_are_told)
 {
-    (void)state;
     struct expect expect;
     char why[EXPECT_WHY_BYTES];
     assert_true(parse("p99 of url 1 <= 300ms from 1s to 2.5s in fleet", &expect, why));
@@ -433,9 +410,8 @@ static void the_variant_and_the_needs_are_told(void **state)
     }
 }
 
-static void a_wrong_expectation_is_refused_with_what_would_be_right(void **state)
+TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
 {
-    (void)state;
     static const struct {
         const char *line, *why;
     } table[] = {
@@ -473,28 +449,4 @@ static void a_wrong_expectation_is_refused_with_what_would_be_right(void **state
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(requests_are_counted_and_shared, set_up),
-        cmocka_unit_test_setup(where_nothing_was_served_nobody_knows_what_failed, set_up),
-        cmocka_unit_test_setup(whoever_was_told_to_leave_did_not_fail, set_up),
-        cmocka_unit_test_setup(a_part_is_measured_by_itself, set_up),
-        cmocka_unit_test_setup(a_window_takes_what_was_due_in_it, set_up),
-        cmocka_unit_test_setup(latency_is_nearest_rank_over_those_answered, set_up),
-        cmocka_unit_test_setup(loads_are_counted_by_key_and_by_expiry, set_up),
-        cmocka_unit_test_setup(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest, set_up),
-        cmocka_unit_test_setup(where_no_load_was_seen_only_that_there_is_none_may_hold, set_up),
-        cmocka_unit_test_setup(a_redis_that_ran_nothing_may_be_another, set_up),
-        cmocka_unit_test_setup(what_no_header_says_is_not_known_of_caches, set_up),
-        cmocka_unit_test_setup(what_may_be_more_is_not_less, set_up),
-        cmocka_unit_test_setup(where_keys_are_not_known_nothing_about_them_holds, set_up),
-        cmocka_unit_test_setup(loads_at_once_are_known_where_the_log_has_their_ends, set_up),
-        cmocka_unit_test_setup(what_nobody_measured_does_not_hold, set_up),
-        cmocka_unit_test_setup(a_share_is_never_rounded_up_to_all, set_up),
-        cmocka_unit_test_setup(every_comparison_means_what_it_says, set_up),
-        cmocka_unit_test_setup(the_variant_and_the_needs_are_told, set_up),
-        cmocka_unit_test(a_wrong_expectation_is_refused_with_what_would_be_right),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_GROUP(.before = set_up);

@@ -3,14 +3,10 @@
  * head_test.c - what is judged of the heads that libmicrohttpd makes requests of.
  */
 #include "tests/support/left_head.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { HEAD_BYTES_MAX = 128 };
 
@@ -28,7 +24,7 @@ static bool read_head(const char *raw, size_t bytes, struct head *out, bool *sou
 #define BYTES(text) text, sizeof(text) - 1
 #define LINES(text) BYTES("\r\n" text "\r\n\r\n")
 
-static void a_sound_head_says_where_it_ends_and_whom_it_is_for(void **state)
+TEST(a_sound_head_says_where_it_ends_and_whom_it_is_for)
 {
     static const struct {
         const char *raw;
@@ -48,7 +44,6 @@ static void a_sound_head_says_where_it_ends_and_whom_it_is_for(void **state)
         {LINES("transfer-encoding: \xff\t\r\nHost: a"), {.encodings = 1, .hosts = 1}},
         {LINES("Content-Lengt: 5\r\nContent-Lengths: 5"), {.hosts = 0}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct head head;
         bool sound;
@@ -62,7 +57,7 @@ static void a_sound_head_says_where_it_ends_and_whom_it_is_for(void **state)
     }
 }
 
-static void what_libmicrohttpd_lets_pass_is_refused(void **state)
+TEST(what_libmicrohttpd_lets_pass_is_refused)
 {
     static const struct {
         const char *raw;
@@ -102,7 +97,6 @@ static void what_libmicrohttpd_lets_pass_is_refused(void **state)
         {BYTES("\n\r\n")},
         {BYTES("\n\n")},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct head head;
         bool sound = true;
@@ -112,11 +106,10 @@ static void what_libmicrohttpd_lets_pass_is_refused(void **state)
 }
 
 /* RFC 9110, 5.6.2 and 5.5, byte by byte; libmicrohttpd itself refuses a NUL in a name, and a LF is an end of its own. */
-static void every_byte_has_its_place(void **state)
+TEST(every_byte_has_its_place)
 {
     static const char tchars[] =
         "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    (void)state;
     for (unsigned byte = 1; byte < 256; byte++) {
         char name[] = "\r\nX?:a\r\n\r\n", value[] = "\r\nX:?a\r\n\r\n";
         struct head head;
@@ -134,23 +127,11 @@ static void every_byte_has_its_place(void **state)
     assert_false(head_is_token("GET ", 4));
 }
 
-static void a_target_has_neither_spaces_nor_control_characters(void **state)
+TEST(a_target_has_neither_spaces_nor_control_characters)
 {
-    (void)state;
     for (unsigned byte = 1; byte < 256; byte++) {
         const char target[] = {'/', (char)byte, '?', 'a', '\0'};
         assert_ptr_equal(head_target_end(target), byte > ' ' && byte != 127 ? target + 4 : NULL);
     }
     assert_string_equal(head_target_end(""), "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_head_says_where_it_ends_and_whom_it_is_for),
-        cmocka_unit_test(what_libmicrohttpd_lets_pass_is_refused),
-        cmocka_unit_test(every_byte_has_its_place),
-        cmocka_unit_test(a_target_has_neither_spaces_nor_control_characters),
-    };
-    return cmocka_run_group_tests_name("head", tests, NULL, NULL);
 }

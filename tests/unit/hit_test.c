@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hit_test.c - what an entry found by a lookup is good for, and how often the lot of XFetch says "now". */
-#include "guard/hit.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "guard/core/hit.h"
+#include "tests/support/test.h"
 
 enum { LOTS = 20000, LOAD_US = 100000 };
 
@@ -27,9 +21,8 @@ static enum hit_verdict verdict_on(bool is_stale, uint32_t stale_ms, uint32_t so
     return hit_judge(&policy, is_stale, LOAD_US, 1, &chance);
 }
 
-static void a_stale_value_is_a_hit_only_where_it_may_be_served_at_once(void **state)
+TEST(a_stale_value_is_a_hit_only_where_it_may_be_served_at_once)
 {
-    (void)state;
     assert_int_equal(verdict_on(true, 1000, 0), HIT_REFRESH);
     assert_int_equal(verdict_on(true, 1000, 1), HIT_NONE);
     assert_int_equal(verdict_on(true, 0, 0), HIT_NONE);
@@ -48,9 +41,8 @@ static unsigned early_of(uint32_t early_percent, uint64_t load_us, uint32_t left
 }
 
 /* The chance is e^-(left / (load time * beta)). */
-static void the_lot_follows_the_paper(void **state)
+TEST(the_lot_follows_the_paper)
 {
-    (void)state;
     assert_int_equal(early_of(100, LOAD_US, 0), LOTS);
     assert_in_range(early_of(100, LOAD_US, 100), LOTS * 35 / 100, LOTS * 39 / 100); /* 0.368 */
     assert_in_range(early_of(200, LOAD_US, 100), LOTS * 59 / 100, LOTS * 63 / 100); /* 0.607 */
@@ -58,21 +50,10 @@ static void the_lot_follows_the_paper(void **state)
     assert_in_range(early_of(100, LOAD_US, 500), LOTS * 5 / 1000, LOTS * 9 / 1000); /* 0.0067 */
 }
 
-static void far_from_its_end_or_without_a_load_time_nothing_is_early(void **state)
+TEST(far_from_its_end_or_without_a_load_time_nothing_is_early)
 {
-    (void)state;
     assert_int_equal(early_of(100, LOAD_US, 46 * LOAD_US / 1000), 0);
     assert_int_equal(early_of(0, LOAD_US, 0), 0);
     assert_int_equal(early_of(100, 0, 0), 0);
     assert_int_equal(early_of(10000, UINT64_MAX, UINT32_MAX), early_of(10000, 2000000000, UINT32_MAX));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stale_value_is_a_hit_only_where_it_may_be_served_at_once),
-        cmocka_unit_test(the_lot_follows_the_paper),
-        cmocka_unit_test(far_from_its_end_or_without_a_load_time_nothing_is_early),
-    };
-    return cmocka_run_group_tests_name("hit", tests, NULL, NULL);
 }

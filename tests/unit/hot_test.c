@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/hot.h"
+#include "guard/base/hot.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { START_US = 5000000, HALF_LIFE_US = HOT_HALF_LIFE_MS * 1000, STREAM = 200000 };
 
-static void the_heaviest_comes_first(void **state)
+TEST(the_heaviest_comes_first)
 {
     struct hot hot = {.count = 0};
     struct guard_hot_key top[3];
-    (void)state;
     assert_int_equal(hot_top(&hot, START_US, top, 3), 0);
     hot_add(&hot, START_US, "a", 1);
     hot_add(&hot, START_US, "b", 5);
@@ -32,12 +26,11 @@ static void the_heaviest_comes_first(void **state)
     assert_int_equal(top[2].weight, 2);
 }
 
-static void a_long_key_is_cut_and_still_one_key(void **state)
+TEST(a_long_key_is_cut_and_still_one_key)
 {
     struct hot hot = {.count = 0};
     struct guard_hot_key top[2];
     char key[300];
-    (void)state;
     memset(key, 'k', sizeof key);
     key[sizeof key - 1] = '\0';
     hot_add(&hot, START_US, key, 1);
@@ -49,14 +42,13 @@ static void a_long_key_is_cut_and_still_one_key(void **state)
 }
 
 /* A thousand rare keys for each of the hot ones, in a fixed random order. */
-static void hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded(void **state)
+TEST(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded)
 {
     static uint64_t exact[8];
     struct hot hot = {.count = 0};
     struct guard_hot_key top[8];
     uint64_t dice = 88172645463325252u;
     char key[32];
-    (void)state;
     for (unsigned i = 0; i < STREAM; i++) {
         dice ^= dice << 13;
         dice ^= dice >> 7;
@@ -81,12 +73,11 @@ static void hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded(void **
     }
 }
 
-static void weights_halve_with_time_and_what_is_nothing_is_not_shown(void **state)
+TEST(weights_halve_with_time_and_what_is_nothing_is_not_shown)
 {
     const uint64_t one = START_US + HALF_LIFE_US, two = one + HALF_LIFE_US, late = two + one * 200;
     struct hot hot = {.count = 0};
     struct guard_hot_key top[2];
-    (void)state;
     hot_add(&hot, START_US, "old", 1000);
     hot_add(&hot, one, "new", 400);
     assert_int_equal(hot_top(&hot, one, top, 2), 2);
@@ -102,27 +93,14 @@ static void weights_halve_with_time_and_what_is_nothing_is_not_shown(void **stat
     assert_int_equal(top[0].weight, 1);
 }
 
-static void weights_halve_also_while_nobody_comes(void **state)
+TEST(weights_halve_also_while_nobody_comes)
 {
     struct hot hot = {.count = 0};
     struct guard_hot_key top[1];
-    (void)state;
     hot_add(&hot, START_US, "k", 1000);
     assert_int_equal(hot_top(&hot, START_US + HALF_LIFE_US, top, 1), 1);
     assert_int_equal(top[0].weight, 500);
     hot_add(&hot, START_US + HALF_LIFE_US - 1, "k", 100); /* by a clock that was read earlier */
     assert_int_equal(hot_top(&hot, START_US + HALF_LIFE_US, top, 1), 1);
     assert_int_equal(top[0].weight, 600);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_heaviest_comes_first),
-        cmocka_unit_test(a_long_key_is_cut_and_still_one_key),
-        cmocka_unit_test(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded),
-        cmocka_unit_test(weights_halve_with_time_and_what_is_nothing_is_not_shown),
-        cmocka_unit_test(weights_halve_also_while_nobody_comes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

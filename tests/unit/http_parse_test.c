@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* http_parse_test.c - every framing of a response, whole and cut at every byte. */
 #include "load/base/http_parse.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct text {
     char bytes[1024];
@@ -94,9 +89,8 @@ static void parse_cut(struct http_parse *parse, const struct expected *expected,
         http_parse_end(parse);
 }
 
-static void every_framing_is_read_wherever_it_is_cut(void **state)
+TEST(every_framing_is_read_wherever_it_is_cut)
 {
-    (void)state;
     struct text text;
     struct http_parse parse;
     http_parse_init(&parse, collect, &text);
@@ -114,9 +108,8 @@ static void every_framing_is_read_wherever_it_is_cut(void **state)
     http_parse_clear(&parse);
 }
 
-static void what_is_not_a_whole_response_is_bad_wherever_it_is_cut(void **state)
+TEST(what_is_not_a_whole_response_is_bad_wherever_it_is_cut)
 {
-    (void)state;
     struct http_parse parse;
     http_parse_init(&parse, NULL, NULL);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -128,9 +121,8 @@ static void what_is_not_a_whole_response_is_bad_wherever_it_is_cut(void **state)
     http_parse_clear(&parse);
 }
 
-static void bytes_behind_a_response_are_left_for_the_next_one(void **state)
+TEST(bytes_behind_a_response_are_left_for_the_next_one)
 {
-    (void)state;
     const char *two =
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\nb";
     struct text text = {.count = 0};
@@ -147,9 +139,8 @@ static void bytes_behind_a_response_are_left_for_the_next_one(void **state)
     http_parse_clear(&parse);
 }
 
-static void a_head_without_end_is_refused(void **state)
+TEST(a_head_without_end_is_refused)
 {
-    (void)state;
     struct http_parse parse;
     http_parse_init(&parse, NULL, NULL);
     http_parse_next(&parse, false);
@@ -160,9 +151,8 @@ static void a_head_without_end_is_refused(void **state)
     http_parse_clear(&parse);
 }
 
-static void headers_are_found_by_whole_name_in_any_case(void **state)
+TEST(headers_are_found_by_whole_name_in_any_case)
 {
-    (void)state;
     const char *head = "HTTP/1.1 200 OK\r\nX-ETag: no\r\netag:  \"7\" \r\nAge:\r\n\r\n";
     size_t count;
     const char *value = http_parse_header(head, "ETag", &count);
@@ -172,16 +162,4 @@ static void headers_are_found_by_whole_name_in_any_case(void **state)
     assert_non_null(http_parse_header(head, "Age", &count));
     assert_int_equal(count, 0);
     assert_null(http_parse_header(head, "Cache-Status", &count));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_framing_is_read_wherever_it_is_cut),
-        cmocka_unit_test(what_is_not_a_whole_response_is_bad_wherever_it_is_cut),
-        cmocka_unit_test(bytes_behind_a_response_are_left_for_the_next_one),
-        cmocka_unit_test(a_head_without_end_is_refused),
-        cmocka_unit_test(headers_are_found_by_whole_name_in_any_case),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

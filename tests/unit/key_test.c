@@ -2,14 +2,9 @@
 /*
  * key_test.c - how application keys are spelled in Redis.
  */
-#include "guard/key.h"
+#include "guard/base/key.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,16 +19,14 @@ static void assert_encoded(const char *key, size_t key_bytes, const char *expect
     assert_string_equal(encoded, expected);
 }
 
-static void a_plain_key_stands_as_it_is(void **state)
+TEST(a_plain_key_stands_as_it_is)
 {
-    (void)state;
     assert_encoded("product:7", 9, "product:7");
     assert_encoded(plain, sizeof(plain) - 1, plain);
 }
 
-static void every_other_byte_is_percent_encoded(void **state)
+TEST(every_other_byte_is_percent_encoded)
 {
-    (void)state;
     for (int byte = 1; byte <= 255; byte++) {
         const char key = (char)byte;
         char expected[4] = {key};
@@ -44,9 +37,8 @@ static void every_other_byte_is_percent_encoded(void **state)
     assert_encoded("a{b} c\r\n%", 9, "a%7Bb%7D%20c%0D%0A%25");
 }
 
-static void two_hundred_encoded_bytes_stand_and_one_more_is_hashed(void **state)
+TEST(two_hundred_encoded_bytes_stand_and_one_more_is_hashed)
 {
-    (void)state;
     char key[KEY_ENCODED_MAX + 2], expected[KEY_ENCODED_MAX + 1];
     memset(key, 'a', sizeof(key));
     snprintf(expected, sizeof(expected), "%.*s", (int)KEY_ENCODED_MAX, key);
@@ -64,9 +56,8 @@ static void two_hundred_encoded_bytes_stand_and_one_more_is_hashed(void **state)
     assert_int_equal(key_encode(key, 198, encoded), KEY_ENCODED_MAX);
 }
 
-static void the_longest_keys_that_differ_in_one_byte_have_different_names(void **state)
+TEST(the_longest_keys_that_differ_in_one_byte_have_different_names)
 {
-    (void)state;
     char first[KEY_BYTES_MAX], second[KEY_BYTES_MAX];
     char first_encoded[KEY_ENCODED_MAX + 1], second_encoded[KEY_ENCODED_MAX + 1];
     memset(first, 'k', sizeof(first));
@@ -80,17 +71,15 @@ static void the_longest_keys_that_differ_in_one_byte_have_different_names(void *
     }
 }
 
-static void no_key_can_be_spelled_like_a_hashed_one(void **state)
+TEST(no_key_can_be_spelled_like_a_hashed_one)
 {
-    (void)state;
     char encoded[KEY_ENCODED_MAX + 1];
     key_encode("%sha256:00", 10, encoded);
     assert_memory_equal(encoded, "%25sha256", 9);
 }
 
-static void a_key_is_1_to_4096_bytes_without_nul(void **state)
+TEST(a_key_is_1_to_4096_bytes_without_nul)
 {
-    (void)state;
     char key[KEY_BYTES_MAX + 1];
     memset(key, '\xff', sizeof(key));
     assert_false(key_valid(key, 0));
@@ -102,9 +91,8 @@ static void a_key_is_1_to_4096_bytes_without_nul(void **state)
     assert_true(key_valid(key, KEY_BYTES_MAX - 1));
 }
 
-static void a_namespace_is_1_to_32_plain_bytes_without_colon(void **state)
+TEST(a_namespace_is_1_to_32_plain_bytes_without_colon)
 {
-    (void)state;
     const char *const longest = "abcdefghijklmnopqrstuvwxyzABC._-";
     assert_int_equal(strlen(longest), KEY_NAMESPACE_MAX);
     assert_true(key_namespace_valid(longest));
@@ -115,9 +103,8 @@ static void a_namespace_is_1_to_32_plain_bytes_without_colon(void **state)
         assert_false(key_namespace_valid(wrong[i]));
 }
 
-static void names_share_one_hash_tag_and_differ_in_their_role(void **state)
+TEST(names_share_one_hash_tag_and_differ_in_their_role)
 {
-    (void)state;
     char name[KEY_NAME_SIZE];
     assert_int_equal(key_name("shop", "product:7", KEY_VALUE, name), 23);
     assert_string_equal(name, "csg1:{shop:product:7}:v");
@@ -129,9 +116,8 @@ static void names_share_one_hash_tag_and_differ_in_their_role(void **state)
     assert_string_equal(name, "csg1:{shop:product:7}:w");
 }
 
-static void the_longest_name_and_channel_fit(void **state)
+TEST(the_longest_name_and_channel_fit)
 {
-    (void)state;
     char encoded[KEY_ENCODED_MAX + 1], name[KEY_NAME_SIZE], channel[KEY_CHANNEL_SIZE];
     char name_space[KEY_NAMESPACE_MAX + 1];
     memset(encoded, 'e', KEY_ENCODED_MAX);
@@ -145,27 +131,9 @@ static void the_longest_name_and_channel_fit(void **state)
     assert_string_equal(channel, "csg1:wake:nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn:4294967295");
 }
 
-static void the_channel_carries_namespace_and_database(void **state)
+TEST(the_channel_carries_namespace_and_database)
 {
-    (void)state;
     char channel[KEY_CHANNEL_SIZE];
     key_channel("shop", 3, channel);
     assert_string_equal(channel, "csg1:wake:shop:3");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plain_key_stands_as_it_is),
-        cmocka_unit_test(every_other_byte_is_percent_encoded),
-        cmocka_unit_test(two_hundred_encoded_bytes_stand_and_one_more_is_hashed),
-        cmocka_unit_test(the_longest_keys_that_differ_in_one_byte_have_different_names),
-        cmocka_unit_test(no_key_can_be_spelled_like_a_hashed_one),
-        cmocka_unit_test(a_key_is_1_to_4096_bytes_without_nul),
-        cmocka_unit_test(a_namespace_is_1_to_32_plain_bytes_without_colon),
-        cmocka_unit_test(names_share_one_hash_tag_and_differ_in_their_role),
-        cmocka_unit_test(the_longest_name_and_channel_fit),
-        cmocka_unit_test(the_channel_carries_namespace_and_database),
-    };
-    return cmocka_run_group_tests_name("key", tests, NULL, NULL);
 }

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* log_test.c - the log's gate and escaping, and that lines of many threads stay whole. */
 #include "app/log.h"
+#include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void a_burst_passes_and_the_next_window_tells_how_many_did_not(void **state)
+TEST(a_burst_passes_and_the_next_window_tells_how_many_did_not)
 {
     struct log_gate gate = {0};
     uint64_t suppressed;
-    (void)state;
     for (unsigned i = 0; i < LOG_BURST; i++) {
         assert_true(log_gate_pass(&gate, 1000 + i, &suppressed));
         assert_int_equal(suppressed, 0);
@@ -32,19 +28,17 @@ static void a_burst_passes_and_the_next_window_tells_how_many_did_not(void **sta
     assert_int_equal(suppressed, 0);
 }
 
-static void a_first_line_at_instant_zero_passes(void **state)
+TEST(a_first_line_at_instant_zero_passes)
 {
     struct log_gate gate = {0};
     uint64_t suppressed;
-    (void)state;
     assert_true(log_gate_pass(&gate, 0, &suppressed));
     assert_int_equal(suppressed, 0);
 }
 
-static void control_characters_are_escaped_and_other_scripts_are_not(void **state)
+TEST(control_characters_are_escaped_and_other_scripts_are_not)
 {
     char out[64];
-    (void)state;
     assert_int_equal(log_escape("a\nb\x1b[2J\x7f", out, sizeof out), 17);
     assert_string_equal(out, "a\\x0ab\\x1b[2J\\x7f");
     log_escape("\xc2\x9b"
@@ -53,10 +47,9 @@ static void control_characters_are_escaped_and_other_scripts_are_not(void **stat
     assert_string_equal(out, "\\xc2\\x9b31m \xc3\xa9 \xe6\xb0\xb4");
 }
 
-static void what_does_not_fit_is_cut_before_an_escape(void **state)
+TEST(what_does_not_fit_is_cut_before_an_escape)
 {
     char out[6];
-    (void)state;
     assert_int_equal(log_escape("abc\n", out, sizeof out), 3);
     assert_string_equal(out, "abc");
     assert_int_equal(log_escape("abcdefgh", out, sizeof out), 5);
@@ -89,12 +82,11 @@ static size_t count_of(const char *haystack, const char *needle)
     return count;
 }
 
-static void lines_of_many_threads_stay_whole_and_are_limited_per_event(void **state)
+TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event)
 {
     char path[] = "/tmp/log_test.XXXXXX", text[65536];
     pthread_t threads[THREADS];
     size_t numbers[THREADS];
-    (void)state;
     int file = mkstemp(path), kept = dup(STDERR_FILENO);
     assert_true(file >= 0 && kept >= 0);
     unlink(path);
@@ -120,16 +112,4 @@ static void lines_of_many_threads_stay_whole_and_are_limited_per_event(void **st
     assert_int_equal(count_of(text, " text=\"one\\x0atwo\"\n"), THREADS * LOG_BURST);
     assert_int_equal(count_of(text, "suppressed=15\n"), THREADS);
     assert_int_equal(count_of(text, "time="), THREADS * (LOG_BURST + 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_burst_passes_and_the_next_window_tells_how_many_did_not),
-        cmocka_unit_test(a_first_line_at_instant_zero_passes),
-        cmocka_unit_test(control_characters_are_escaped_and_other_scripts_are_not),
-        cmocka_unit_test(what_does_not_fit_is_cut_before_an_escape),
-        cmocka_unit_test(lines_of_many_threads_stay_whole_and_are_limited_per_event),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

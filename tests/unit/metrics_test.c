@@ -3,13 +3,10 @@
  * metrics_test.c - the text is one a Prometheus server accepts, and says what was counted.
  */
 #include "app/metrics.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static char *render(const struct metrics *metrics)
 {
@@ -38,13 +35,12 @@ static const char *sample(const char *text, const char *name)
     return "(none)";
 }
 
-static void a_counter_is_written_under_its_label(void **state)
+TEST(a_counter_is_written_under_its_label)
 {
     const struct metrics metrics = {
         .guard = {.hit = 3, .near_hit = 6, .collapsed_fleet = 4, .load_duplicate = 5}};
     char *text = render(&metrics);
 
-    (void)state;
     assert_string_equal(sample(text, "guard_gets_total{outcome=\"hit\"}"), "3");
     assert_string_equal(sample(text, "guard_gets_total{outcome=\"near\"}"), "6");
     assert_string_equal(sample(text, "guard_gets_total{outcome=\"collapsed_fleet\"}"), "4");
@@ -53,21 +49,19 @@ static void a_counter_is_written_under_its_label(void **state)
     free(text);
 }
 
-static void the_largest_counter_is_not_cut(void **state)
+TEST(the_largest_counter_is_not_cut)
 {
     const struct metrics metrics = {.guard = {.redis_commands = UINT64_MAX}};
     char *text = render(&metrics);
 
-    (void)state;
     assert_string_equal(sample(text, "guard_redis_commands_total"), "18446744073709551615");
     free(text);
 }
 
-static void answers_are_counted_by_route_and_hundreds(void **state)
+TEST(answers_are_counted_by_route_and_hundreds)
 {
     struct metrics metrics = {.server = {.connections = 12}};
 
-    (void)state;
     metrics.server.answers[ROUTE_PRODUCT][2] = 8;
     metrics.server.answers[ROUTE_OTHER][4] = 9;
     char *text = render(&metrics);
@@ -77,11 +71,10 @@ static void answers_are_counted_by_route_and_hundreds(void **state)
     free(text);
 }
 
-static void a_histogram_is_cumulative_and_in_seconds(void **state)
+TEST(a_histogram_is_cumulative_and_in_seconds)
 {
     struct metrics metrics = {.guard = {.load_duration = {.sum_us = 20000001}}};
 
-    (void)state;
     metrics.guard.load_duration.count[0] = 1;
     metrics.guard.load_duration.count[2] = 2;
     metrics.guard.load_duration.count[GUARD_HISTOGRAM_BUCKETS - 1] = 3;
@@ -96,7 +89,7 @@ static void a_histogram_is_cumulative_and_in_seconds(void **state)
     free(text);
 }
 
-static void states_are_one_gauge_each(void **state)
+TEST(states_are_one_gauge_each)
 {
     const struct metrics metrics = {
         .guard = {.redis_state = GUARD_REDIS_DENIED, .wake_state = GUARD_REDIS_UP, .breaker_open = true},
@@ -105,7 +98,6 @@ static void states_are_one_gauge_each(void **state)
         .uptime_ms = 1500};
     char *text = render(&metrics);
 
-    (void)state;
     assert_string_equal(sample(text, "guard_redis_state{connection=\"commands\",state=\"denied\"}"), "1");
     assert_string_equal(sample(text, "guard_redis_state{connection=\"commands\",state=\"up\"}"), "0");
     assert_string_equal(sample(text, "guard_redis_state{connection=\"wake\",state=\"up\"}"), "1");
@@ -130,13 +122,12 @@ static void family_of(const char *line, bool is_histogram, char out[128])
     }
 }
 
-static void every_sample_follows_the_help_and_type_of_its_family(void **state)
+TEST(every_sample_follows_the_help_and_type_of_its_family)
 {
     const struct metrics metrics = {.uptime_ms = 1};
     char *text = render(&metrics), *rest = NULL;
     char helped[128] = "", name[128], type[32] = "";
 
-    (void)state;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "# HELP %127s", helped) == 1)
             continue;
@@ -152,31 +143,15 @@ static void every_sample_follows_the_help_and_type_of_its_family(void **state)
     free(text);
 }
 
-static void no_family_appears_twice(void **state)
+TEST(no_family_appears_twice)
 {
     const struct metrics metrics = {.uptime_ms = 1};
     char *text = render(&metrics);
     char name[140];
 
-    (void)state;
     for (const char *line = strstr(text, "# TYPE "); line != NULL; line = strstr(line + 1, "# TYPE ")) {
         snprintf(name, sizeof(name), "%.*s ", (int)strcspn(line + 7, " ") + 7, line);
         assert_null(strstr(line + 1, name));
     }
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_counter_is_written_under_its_label),
-        cmocka_unit_test(the_largest_counter_is_not_cut),
-        cmocka_unit_test(answers_are_counted_by_route_and_hundreds),
-        cmocka_unit_test(a_histogram_is_cumulative_and_in_seconds),
-        cmocka_unit_test(states_are_one_gauge_each),
-        cmocka_unit_test(every_sample_follows_the_help_and_type_of_its_family),
-        cmocka_unit_test(no_family_appears_twice),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/near.h"
+#include "guard/core/near.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
@@ -55,10 +50,9 @@ static const char *got(struct near *near, const char *key, uint64_t now_us)
 
 /* ---- an entry ---- */
 
-static void what_was_put_is_found_until_its_time_is_up(void **state)
+TEST(what_was_put_is_found_until_its_time_is_up)
 {
     struct near *near = listening(MIB);
-    (void)state;
     put(near, "k", LATER_US, "v1");
     assert_string_equal(got(near, "k", NOW_US), "v1");
     assert_string_equal(got(near, "k", LATER_US - 1), "v1");
@@ -68,12 +62,11 @@ static void what_was_put_is_found_until_its_time_is_up(void **state)
     assert_null(near);
 }
 
-static void an_entry_never_outlives_its_freshness(void **state)
+TEST(an_entry_never_outlives_its_freshness)
 {
     struct near *near = listening(MIB);
     struct near_entry entry = {
         .value = value_new("v", 1, "", 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
-    (void)state;
     near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
     value_unref(&entry.value);
     assert_non_null(got(near, "k", LATER_US - 1));
@@ -81,22 +74,20 @@ static void an_entry_never_outlives_its_freshness(void **state)
     near_free(&near);
 }
 
-static void an_absent_row_is_an_entry_too(void **state)
+TEST(an_absent_row_is_an_entry_too)
 {
     struct near *near = listening(MIB);
     struct near_entry entry = {.value = NULL, .born_us = NOW_US, .fresh_until_us = FAR_US};
-    (void)state;
     near_put(near, "k", 1, near_token(near, "k", 1), LATER_US, &entry);
     assert_string_equal(got(near, "k", NOW_US), "absent");
     near_free(&near);
 }
 
 /* Another thread may put it in after the asker has looked at the clock. */
-static void an_entry_is_never_younger_than_nothing(void **state)
+TEST(an_entry_is_never_younger_than_nothing)
 {
     struct near *near = listening(MIB);
     struct near_entry entry;
-    (void)state;
     put(near, "k", LATER_US, "v");
     assert_true(near_get(near, "k", 1, NOW_US - 1, &entry));
     assert_int_equal(entry.born_us, NOW_US - 1);
@@ -104,7 +95,7 @@ static void an_entry_is_never_younger_than_nothing(void **state)
     near_free(&near);
 }
 
-static void of_two_lookups_the_younger_value_stays(void **state)
+TEST(of_two_lookups_the_younger_value_stays)
 {
     struct near *near = listening(MIB);
     uint64_t token = near_token(near, "k", 1);
@@ -112,7 +103,6 @@ static void of_two_lookups_the_younger_value_stays(void **state)
         .value = value_new("young", 5, "", 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
     struct near_entry old = {
         .value = value_new("old", 3, "", 0), .born_us = NOW_US - 1, .fresh_until_us = FAR_US};
-    (void)state;
     near_put(near, "k", 1, token, LATER_US, &young);
     near_put(near, "k", 1, token, LATER_US, &old);
     assert_string_equal(got(near, "k", NOW_US), "young");
@@ -123,10 +113,9 @@ static void of_two_lookups_the_younger_value_stays(void **state)
 
 /* ---- coherence ---- */
 
-static void a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out(void **state)
+TEST(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out)
 {
     struct near *near = listening(MIB);
-    (void)state;
     put(near, "k", LATER_US, "v1");
     uint64_t before = near_token(near, "k", 1);
     near_drop(near, "k", 1);
@@ -151,11 +140,10 @@ static void put_tagged(struct near *near, const char *key, const char *tags, uin
     value_unref(&entry.value);
 }
 
-static void a_dropped_tag_takes_all_that_have_it_and_no_others(void **state)
+TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
 {
     struct near *near = listening(MIB);
     struct near_counters counters;
-    (void)state;
     put_tagged(near, "both", "a b", near_stamp(near));
     put_tagged(near, "one", "b", near_stamp(near));
     put_tagged(near, "other", "c", near_stamp(near));
@@ -173,10 +161,9 @@ static void a_dropped_tag_takes_all_that_have_it_and_no_others(void **state)
     near_free(&near);
 }
 
-static void what_was_looked_up_before_its_tag_was_dropped_stays_out(void **state)
+TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out)
 {
     struct near *near = listening(MIB);
-    (void)state;
     uint64_t before = near_stamp(near);
     near_drop_tag(near, "a", 1);
     put_tagged(near, "k", "a", before);
@@ -189,11 +176,10 @@ static void what_was_looked_up_before_its_tag_was_dropped_stays_out(void **state
     near_free(&near);
 }
 
-static void nobody_listening_means_nothing_kept(void **state)
+TEST(nobody_listening_means_nothing_kept)
 {
     struct near *near = near_new(MIB, hash_key);
     struct near_counters counters;
-    (void)state;
     assert_int_equal(near_token(near, "k", 1), NEAR_TOKEN_NONE);
     put(near, "k", LATER_US, "v1");
     assert_null(got(near, "k", NOW_US));
@@ -213,12 +199,11 @@ static void nobody_listening_means_nothing_kept(void **state)
 
 /* ---- bounds ---- */
 
-static void memory_stays_below_its_bound(void **state)
+TEST(memory_stays_below_its_bound)
 {
     struct near *near = listening(MIB);
     struct near_counters counters;
     char key[32], body[200];
-    (void)state;
     memset(body, 'x', sizeof body - 1);
     body[sizeof body - 1] = '\0';
     for (int i = 0; i < 20000; i++) {
@@ -239,11 +224,10 @@ static size_t heap_bytes(void)
     return info.uordblks + info.hblkhd;
 }
 
-static void what_malloc_and_the_table_take_is_within_the_bound_too(void **state)
+TEST(what_malloc_and_the_table_take_is_within_the_bound_too)
 {
     enum { ENTRIES = 100000 };
     char key[32];
-    (void)state;
     for (size_t body_bytes = 0; body_bytes < 64; body_bytes += 21) {
         size_t before = heap_bytes();
         struct near *near = listening(8 * MIB);
@@ -267,14 +251,13 @@ static void put_many(struct near *near, unsigned count)
 }
 
 /* A lost subscription must hold up neither the thread that hears of it nor one that asks. */
-static void what_a_lost_subscription_lets_go_is_freed_bit_by_bit(void **state)
+TEST(what_a_lost_subscription_lets_go_is_freed_bit_by_bit)
 {
     enum { ENTRIES = 20000, SWEPT_MOST = 256 + 32 };
     struct near *near = listening(8 * MIB);
     struct near_counters before, after;
     unsigned sweeps = 0;
     bool more = true;
-    (void)state;
     put_many(near, ENTRIES);
     near_count(near, &before);
     near_listen(near, false);
@@ -294,11 +277,10 @@ static void what_a_lost_subscription_lets_go_is_freed_bit_by_bit(void **state)
     near_free(&near);
 }
 
-static void memory_stays_below_its_bound_while_that_is_freed(void **state)
+TEST(memory_stays_below_its_bound_while_that_is_freed)
 {
     struct near *near = listening(MIB);
     struct near_counters counters;
-    (void)state;
     size_t before = heap_bytes();
     for (int i = 0; i < 5; i++) {
         put_many(near, 20000);
@@ -314,11 +296,10 @@ static void memory_stays_below_its_bound_while_that_is_freed(void **state)
     near_free(&near);
 }
 
-static void a_value_too_large_for_its_shard_is_not_kept(void **state)
+TEST(a_value_too_large_for_its_shard_is_not_kept)
 {
     struct near *near = listening(16 * 4096);
     char body[2048];
-    (void)state;
     memset(body, 'x', sizeof body - 1);
     body[sizeof body - 1] = '\0';
     put(near, "k", LATER_US, body);
@@ -392,10 +373,9 @@ static void *read_on(void *context)
     return NULL;
 }
 
-static void no_thread_gets_what_was_dropped_before_it_asked(void **state)
+TEST(no_thread_gets_what_was_dropped_before_it_asked)
 {
     pthread_t writer, readers[READERS];
-    (void)state;
     race.near = listening(MIB);
     for (size_t i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&readers[i], NULL, read_on, NULL), 0);
@@ -561,9 +541,8 @@ static double run_near(void)
     return (double)counters.hit / TRACE;
 }
 
-static void on_a_skewed_trace_it_keeps_more_hits_than_lru(void **state)
+TEST(on_a_skewed_trace_it_keeps_more_hits_than_lru)
 {
-    (void)state;
     make_trace();
     double sieve = run_near(), lru = run_queue(true), fifo = run_queue(false), s3_fifo = run_s3_fifo();
     print_message(
@@ -573,27 +552,4 @@ static void on_a_skewed_trace_it_keeps_more_hits_than_lru(void **state)
     assert_true(sieve > lru * 1.05);
     assert_true(lru > fifo);
     assert_true(sieve > s3_fifo * 0.97);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_put_is_found_until_its_time_is_up),
-        cmocka_unit_test(an_entry_never_outlives_its_freshness),
-        cmocka_unit_test(an_absent_row_is_an_entry_too),
-        cmocka_unit_test(an_entry_is_never_younger_than_nothing),
-        cmocka_unit_test(of_two_lookups_the_younger_value_stays),
-        cmocka_unit_test(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out),
-        cmocka_unit_test(a_dropped_tag_takes_all_that_have_it_and_no_others),
-        cmocka_unit_test(what_was_looked_up_before_its_tag_was_dropped_stays_out),
-        cmocka_unit_test(nobody_listening_means_nothing_kept),
-        cmocka_unit_test(memory_stays_below_its_bound),
-        cmocka_unit_test(what_malloc_and_the_table_take_is_within_the_bound_too),
-        cmocka_unit_test(what_a_lost_subscription_lets_go_is_freed_bit_by_bit),
-        cmocka_unit_test(memory_stays_below_its_bound_while_that_is_freed),
-        cmocka_unit_test(a_value_too_large_for_its_shard_is_not_kept),
-        cmocka_unit_test(no_thread_gets_what_was_dropped_before_it_asked),
-        cmocka_unit_test(on_a_skewed_trace_it_keeps_more_hits_than_lru),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_use_test.c - the rule of the near cache, step by step; the simulator has it in every order. */
-#include "guard/near_use.h"
+#include "guard/core/near_use.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 enum { MIB = 1 << 20, NEAR_MS = 1000, SECOND_US = 1000000, SENT_US = 5 * SECOND_US };
@@ -48,23 +43,21 @@ static bool is_there(struct near *near, uint64_t now_us)
     return answers(near, now_us, &result);
 }
 
-static void it_is_kept_from_when_the_lookup_was_sent(void **state)
+TEST(it_is_kept_from_when_the_lookup_was_sent)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
-    (void)state;
     found(&lookup, 0, 60000);
     assert_true(is_there(near, SENT_US + NEAR_MS * 1000 - 1));
     assert_false(is_there(near, SENT_US + NEAR_MS * 1000));
     near_free(&near);
 }
 
-static void its_age_is_rounded_up_and_its_time_down(void **state)
+TEST(its_age_is_rounded_up_and_its_time_down)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
     struct guard_result result;
-    (void)state;
     found(&lookup, 200, 300);
     assert_true(answers(near, SENT_US + 1, &result));
     assert_int_equal(result.status, GUARD_OK);
@@ -76,23 +69,21 @@ static void its_age_is_rounded_up_and_its_time_down(void **state)
 }
 
 /* The clock counts from the start of the machine; Redis runs on another. */
-static void a_value_may_be_older_than_the_clock(void **state)
+TEST(a_value_may_be_older_than_the_clock)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SECOND_US);
     struct guard_result result;
-    (void)state;
     found(&lookup, 7000, 60000);
     assert_true(answers(near, SECOND_US + 500 * 1000, &result));
     assert_int_equal(result.age_ms, 7500);
     near_free(&near);
 }
 
-static void nobody_keeps_what_he_does_not_want(void **state)
+TEST(nobody_keeps_what_he_does_not_want)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
-    (void)state;
     near_keep(&lookup, 0, NULL, &(struct guard_result){.left_ms = 60000});
     assert_false(is_there(near, SENT_US));
     near_free(&near);
@@ -126,11 +117,10 @@ static void hears_of_another_master(struct near *near)
     near_reign_ended(near);
 }
 
-static void invalidations_and_a_lost_subscription_void_what_came_before(void **state)
+TEST(invalidations_and_a_lost_subscription_void_what_came_before)
 {
     void (*const events[])(struct near * near) = {begins, ends, hears, loses_the_subscription,
                                                   hears_of_another_master};
-    (void)state;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         struct near *near = subscribed();
         struct near_lookup kept = sent(near, SENT_US), under_way = sent(near, SENT_US);
@@ -147,11 +137,10 @@ static void invalidations_and_a_lost_subscription_void_what_came_before(void **s
     }
 }
 
-static void a_message_of_a_fill_voids_nothing(void **state)
+TEST(a_message_of_a_fill_voids_nothing)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);
-    (void)state;
     near_heard(near, false, "k", 1);
     found(&lookup, 0, 60000);
     assert_true(is_there(near, SENT_US));
@@ -160,9 +149,8 @@ static void a_message_of_a_fill_voids_nothing(void **state)
     near_free(&near);
 }
 
-static void without_a_near_cache_nothing_happens(void **state)
+TEST(without_a_near_cache_nothing_happens)
 {
-    (void)state;
     struct near_lookup lookup = sent(NULL, SENT_US);
     found(&lookup, 0, 60000);
     assert_false(is_there(NULL, SENT_US));
@@ -170,18 +158,4 @@ static void without_a_near_cache_nothing_happens(void **state)
     ends(NULL);
     hears(NULL);
     loses_the_subscription(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_kept_from_when_the_lookup_was_sent),
-        cmocka_unit_test(its_age_is_rounded_up_and_its_time_down),
-        cmocka_unit_test(a_value_may_be_older_than_the_clock),
-        cmocka_unit_test(nobody_keeps_what_he_does_not_want),
-        cmocka_unit_test(invalidations_and_a_lost_subscription_void_what_came_before),
-        cmocka_unit_test(a_message_of_a_fill_voids_nothing),
-        cmocka_unit_test(without_a_near_cache_nothing_happens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* number_test.c - numbers, times and shares as people write them. */
 #include "load/base/number.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void a_number_has_digits_only_and_a_range(void **state)
+TEST(a_number_has_digits_only_and_a_range)
 {
-    (void)state;
     static const char *const wrong[] = {"",    "-1", "+1",         "1.5", "0x10", "ten",
                                         "1e3", " 1", "4294967296", "_1",  "6",    "0"};
     uint32_t number = 7;
@@ -22,9 +15,8 @@ static void a_number_has_digits_only_and_a_range(void **state)
     assert_int_equal(number, 1000);
 }
 
-static void a_scan_stops_behind_the_number_and_takes_none_above_its_limit(void **state)
+TEST(a_scan_stops_behind_the_number_and_takes_none_above_its_limit)
 {
-    (void)state;
     const char *text = "18446744073709551615-x", *above = "18446744073709551616", *small = "7";
     uint64_t number = 0;
     assert_true(number_scan(&text, UINT64_MAX, &number));
@@ -37,9 +29,8 @@ static void a_scan_stops_behind_the_number_and_takes_none_above_its_limit(void *
     assert_int_equal(number, 7);
 }
 
-static void a_time_has_a_unit(void **state)
+TEST(a_time_has_a_unit)
 {
-    (void)state;
     static const struct {
         const char *word;
         uint32_t ms;
@@ -58,9 +49,8 @@ static void a_time_has_a_unit(void **state)
     assert_true(us > 299.9 && us < 300.1);
 }
 
-static void a_percentage_ends_at_a_hundred(void **state)
+TEST(a_percentage_ends_at_a_hundred)
 {
-    (void)state;
     double percent;
     assert_true(number_read_percent("99.5%", &percent));
     assert_true(percent > 99.49 && percent < 99.51);
@@ -68,15 +58,4 @@ static void a_percentage_ends_at_a_hundred(void **state)
     assert_false(number_read_percent("100.1%", &percent));
     assert_false(number_read_percent("50", &percent));
     assert_false(number_read_percent("%", &percent));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_number_has_digits_only_and_a_range),
-        cmocka_unit_test(a_scan_stops_behind_the_number_and_takes_none_above_its_limit),
-        cmocka_unit_test(a_time_has_a_unit),
-        cmocka_unit_test(a_percentage_ends_at_a_hundred),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

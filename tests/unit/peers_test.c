@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* peers_test.c - the figures of the comparison of caches, how they are made, and what is said of them. */
 #include "load/peers/peers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,9 +38,8 @@ static void expect_words(enum figure figure, const struct spread spreads[static 
     assert_string_equal(text, sentence);
 }
 
-static void the_median_stands_between_the_smallest_and_the_largest(void **state)
+TEST(the_median_stands_between_the_smallest_and_the_largest)
 {
-    (void)state;
     struct spread spread = spread_of(9, 1, 4);
     assert_true(spread_median(&spread) == 4);
     assert_true(spread_smallest(&spread) == 1);
@@ -56,35 +49,31 @@ static void the_median_stands_between_the_smallest_and_the_largest(void **state)
     assert_true(spread_median(&(struct spread){.count = 0}) == 0);
 }
 
-static void a_peer_that_is_better_than_ours_is_named_with_both_numbers(void **state)
+TEST(a_peer_that_is_better_than_ours_is_named_with_both_numbers)
 {
-    (void)state;
     const struct spread spreads[] = {spread_of(10, 11, 12), spread_of(9, 9.5, 10.5), spread_of(2, 2.2, 3)};
     expect_words(FIGURE_P99, spreads, "third",
                  "p99: better than ours with 11.00 ms: third with 2.20 ms, 5.0 times; "
                  "other with 9.50 ms, 1.2 times (repetitions overlap).");
 }
 
-static void more_is_better_where_it_is(void **state)
+TEST(more_is_better_where_it_is)
 {
-    (void)state;
     const struct spread spreads[] = {spread_of(100, 100, 100), spread_of(300, 300, 300),
                                      spread_of(50, 50, 50)};
     expect_words(FIGURE_FULL_RATE, spreads, "other",
                  "wrk, one instance: better than ours with 100 1/s: other with 300 1/s, 3.0 times.");
 }
 
-static void when_ours_is_best_the_next_one_is_named(void **state)
+TEST(when_ours_is_best_the_next_one_is_named)
 {
-    (void)state;
     const struct spread spreads[] = {spread_of(1, 1, 1), spread_of(2, 2, 2), spread_of(20, 20, 20)};
     expect_words(FIGURE_ORIGIN_CALLS, spreads, "ours",
                  "origin calls: ours is best with 1; next is other with 2, 2.0 times.");
 }
 
-static void equal_as_printed_is_equal(void **state)
+TEST(equal_as_printed_is_equal)
 {
-    (void)state;
     const struct spread shared[] = {spread_of(1.001, 1.001, 1.001), spread_of(2, 2, 2),
                                     spread_of(1.004, 1.004, 1.004)};
     expect_words(FIGURE_P50, shared, "ours, third",
@@ -94,16 +83,14 @@ static void equal_as_printed_is_equal(void **state)
     expect_words(FIGURE_GOOD, equal, "all", "answered, 200: equal, 100.0 %.");
 }
 
-static void where_neither_direction_is_better_nobody_is(void **state)
+TEST(where_neither_direction_is_better_nobody_is)
 {
-    (void)state;
     const struct spread spreads[] = {spread_of(1, 1, 1), spread_of(2, 2, 2), spread_of(3, 3, 3)};
     expect_words(FIGURE_REDIS, spreads, "", "");
 }
 
-static void a_row_without_ours_still_has_a_best(void **state)
+TEST(a_row_without_ours_still_has_a_best)
 {
-    (void)state;
     const struct spread spreads[] = {spread_of(5, 5, 5), spread_of(2, 2, 2), spread_of(3, 3, 3)};
     struct figure_row row = row_of(FIGURE_MAX, spreads);
     char text[FIGURE_SENTENCE_BYTES];
@@ -113,9 +100,8 @@ static void a_row_without_ours_still_has_a_best(void **state)
                         "slowest answer: other is best with 2.00 ms; next is third with 3.00 ms, 1.5 times.");
 }
 
-static void a_sentence_is_cut_where_the_room_ends(void **state)
+TEST(a_sentence_is_cut_where_the_room_ends)
 {
-    (void)state;
     const struct spread spreads[] = {spread_of(5, 5, 5), spread_of(2, 2, 2), spread_of(3, 3, 3)};
     struct figure_row row = row_of(FIGURE_MAX, spreads);
     char text[16];
@@ -126,7 +112,7 @@ static void a_sentence_is_cut_where_the_room_ends(void **state)
 
 /* ---- how they are made ---- */
 
-static void loads_within_the_ttl_of_the_first_are_one_expiry(void **state)
+TEST(loads_within_the_ttl_of_the_first_are_one_expiry)
 {
     static struct stage stage;
     static const char log[] = "17 1763640000.000 LOG:  statement: SELECT 1 /* load product */\n"
@@ -137,7 +123,6 @@ static void loads_within_the_ttl_of_the_first_are_one_expiry(void **state)
                               "\tand a line of that statement's text /* load product */\n"
                               "19 1763640150.000 LOG:  execute load: SELECT 2 /* load category */\n"
                               "17 1763640200.000 LOG:  execute load: SELECT 2 /* load product */\n";
-    (void)state;
     snprintf(stage.postgres.log_path, sizeof stage.postgres.log_path, "/tmp/peers_test.XXXXXX");
     int fd = mkstemp(stage.postgres.log_path);
     assert_true(fd != -1);
@@ -151,10 +136,9 @@ static void loads_within_the_ttl_of_the_first_are_one_expiry(void **state)
     assert_int_equal(stage_expiries(&stage, 0, 1000), 0);
 }
 
-static void only_a_200_with_the_right_body_is_good(void **state)
+TEST(only_a_200_with_the_right_body_is_good)
 {
     static struct score score;
-    (void)state;
     assert_true(score_tally(&score, RECORD_ANSWERED, 200, true));
     assert_false(score_tally(&score, RECORD_ANSWERED, 200, false));
     assert_false(score_tally(&score, RECORD_ANSWERED, 503, true));
@@ -167,11 +151,10 @@ static void only_a_200_with_the_right_body_is_good(void **state)
     assert_int_equal(score.unanswered[RECORD_TIMEOUT], 1);
 }
 
-static void percentiles_are_those_of_the_sorted_times(void **state)
+TEST(percentiles_are_those_of_the_sorted_times)
 {
     static struct score score;
     uint64_t times_us[1000];
-    (void)state;
     for (size_t i = 0; i < 1000; i++)
         times_us[i] = (1000 - i) * 1000;
     score_latencies(&score, times_us, 1000);
@@ -179,22 +162,4 @@ static void percentiles_are_those_of_the_sorted_times(void **state)
     assert_true(spread_median(&score.figures[FIGURE_P99]) == 990);
     assert_true(spread_median(&score.figures[FIGURE_P999]) == 999);
     assert_true(spread_median(&score.figures[FIGURE_MAX]) == 1000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_median_stands_between_the_smallest_and_the_largest),
-        cmocka_unit_test(a_peer_that_is_better_than_ours_is_named_with_both_numbers),
-        cmocka_unit_test(more_is_better_where_it_is),
-        cmocka_unit_test(when_ours_is_best_the_next_one_is_named),
-        cmocka_unit_test(equal_as_printed_is_equal),
-        cmocka_unit_test(where_neither_direction_is_better_nobody_is),
-        cmocka_unit_test(a_row_without_ours_still_has_a_best),
-        cmocka_unit_test(a_sentence_is_cut_where_the_room_ends),
-        cmocka_unit_test(loads_within_the_ttl_of_the_first_are_one_expiry),
-        cmocka_unit_test(only_a_200_with_the_right_body_is_good),
-        cmocka_unit_test(percentiles_are_those_of_the_sorted_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

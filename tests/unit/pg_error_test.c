@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* pg_error_test.c - what SQLSTATEs mean, and how one is found in a login's error text. */
 #include "app/pg_error.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-static void an_sqlstate_says_whether_the_fault_may_pass(void **state)
+TEST(an_sqlstate_says_whether_the_fault_may_pass)
 {
     static const struct {
         const char *sqlstate;
@@ -24,16 +19,14 @@ static void an_sqlstate_says_whether_the_fault_may_pass(void **state)
         {"57P04", PG_REJECTED},    {"XX000", PG_REJECTED},    {"ZZZZZ", PG_REJECTED},
         {"", PG_REJECTED},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(pg_error_classify(cases[i].sqlstate), cases[i].outcome);
     }
 }
 
-static void the_sqlstate_of_a_refused_login_is_found_in_its_text(void **state)
+TEST(the_sqlstate_of_a_refused_login_is_found_in_its_text)
 {
     char found[PG_STATE_SIZE];
-    (void)state;
     assert_true(
         pg_error_find_state("connection to server at \"127.0.0.1\", port 5 failed: FATAL:  28P01: password "
                             "authentication failed for user \"u\"\nLOCATION:  auth_failed, auth.c:331\n",
@@ -43,10 +36,9 @@ static void the_sqlstate_of_a_refused_login_is_found_in_its_text(void **state)
     assert_string_equal(found, "53300");
 }
 
-static void a_name_in_the_text_cannot_pose_as_an_sqlstate(void **state)
+TEST(a_name_in_the_text_cannot_pose_as_an_sqlstate)
 {
     char found[PG_STATE_SIZE];
-    (void)state;
     assert_true(
         pg_error_find_state("failed: FATAL:  3D000: database \"x:  57P03: \" does not exist\n", found));
     assert_string_equal(found, "3D000");
@@ -54,14 +46,4 @@ static void a_name_in_the_text_cannot_pose_as_an_sqlstate(void **state)
     assert_false(pg_error_find_state("FATAL:  28P0", found));
     assert_false(pg_error_find_state("FATAL:  28P011: no", found));
     assert_false(pg_error_find_state("", found));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_sqlstate_says_whether_the_fault_may_pass),
-        cmocka_unit_test(the_sqlstate_of_a_refused_login_is_found_in_its_text),
-        cmocka_unit_test(a_name_in_the_text_cannot_pose_as_an_sqlstate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * protocol_test.c - what Redis's replies and messages mean to the core. Replies come out of hiredis's own
  * reader.
  */
-#include "guard/clock.h"
-#include "guard/envelope.h"
-#include "guard/protocol.h"
+#include "guard/base/clock.h"
+#include "guard/wire/envelope.h"
+#include "guard/wire/protocol.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +16,11 @@ static const char FILLER[] = "11111111-1111-4111-8111-111111111111";
 
 /* ---- tokens ---- */
 
-static void a_token_has_uuid_tag_and_lease_where_the_scripts_look(void **state)
+TEST(a_token_has_uuid_tag_and_lease_where_the_scripts_look)
 {
     struct protocol protocol;
     uint8_t random[24] = {0};
     char token[TOKEN_SIZE], rest[TOKEN_SIZE];
-    (void)state;
     for (size_t i = 0; i < sizeof random; i++)
         random[i] = (uint8_t)i;
     protocol_init(&protocol, "ns", 3, 60000, 86400000);
@@ -38,12 +32,11 @@ static void a_token_has_uuid_tag_and_lease_where_the_scripts_look(void **state)
     assert_string_equal(token + TOKEN_TAG_AT + TOKEN_TAG_BYTES, rest);
 }
 
-static void tokens_differ_in_uuid_and_tag(void **state)
+TEST(tokens_differ_in_uuid_and_tag)
 {
     struct protocol protocol;
     uint8_t random[24] = {0};
     char first[TOKEN_SIZE], second[TOKEN_SIZE];
-    (void)state;
     protocol_init(&protocol, "ns", 0, 60000, 86400000);
     protocol_token(&protocol, random, 3000, 0, first);
     random[0] = random[20] = 1;
@@ -95,11 +88,10 @@ static enum core_reply_kind kind_of(enum core_action_kind kind, const char *wire
     return read;
 }
 
-static void a_command_that_was_not_answered_is_unsent_or_unknown(void **state)
+TEST(a_command_that_was_not_answered_is_unsent_or_unknown)
 {
     struct core_reply reply;
     struct value *value = NULL;
-    (void)state;
     protocol_read(CORE_ACQUIRE, "k", 1, REDIS_UNSENT, NULL, &reply, &value);
     assert_int_equal(reply.kind, REPLY_UNSENT);
     protocol_read(CORE_FILL, "k", 1, REDIS_UNKNOWN, NULL, &reply, &value);
@@ -107,9 +99,8 @@ static void a_command_that_was_not_answered_is_unsent_or_unknown(void **state)
     assert_null(value);
 }
 
-static void replies_without_a_value_are_read(void **state)
+TEST(replies_without_a_value_are_read)
 {
-    (void)state;
     assert_int_equal(kind_of(CORE_ACQUIRE, "*2\r\n$1\r\nL\r\n:3000\r\n"), REPLY_LEASE);
     assert_int_equal(kind_of(CORE_ACQUIRE, "*1\r\n$1\r\nM\r\n"), REPLY_FREE);
     struct reading busy = text_reading(CORE_ACQUIRE, "*3\r\n$1\r\nB\r\n:1234\r\n$0\r\n\r\n");
@@ -122,7 +113,7 @@ static void replies_without_a_value_are_read(void **state)
     reading_clear(&code);
 }
 
-static void a_lease_is_known_by_a_tag_of_sixteen_hex_digits(void **state)
+TEST(a_lease_is_known_by_a_tag_of_sixteen_hex_digits)
 {
     static const struct {
         const char *wire;
@@ -136,7 +127,6 @@ static void a_lease_is_known_by_a_tag_of_sixteen_hex_digits(void **state)
         {"*3\r\n$1\r\nB\r\n:1\r\n:7\r\n", false},
         {"*2\r\n$1\r\nB\r\n:1\r\n", false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof REPLIES / sizeof *REPLIES; i++) {
         struct reading busy = text_reading(CORE_ACQUIRE, REPLIES[i].wire);
         assert_int_equal(busy.reply.kind, REPLY_BUSY);
@@ -147,7 +137,7 @@ static void a_lease_is_known_by_a_tag_of_sixteen_hex_digits(void **state)
     }
 }
 
-static void a_remembered_failure_keeps_its_class(void **state)
+TEST(a_remembered_failure_keeps_its_class)
 {
     static const struct {
         const char *code;
@@ -163,7 +153,6 @@ static void a_remembered_failure_keeps_its_class(void **state)
         {"none", GUARD_FAILURE_INTERNAL, false},
         {"", GUARD_FAILURE_INTERNAL, false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CODES / sizeof *CODES; i++) {
         char wire[96];
         int bytes = snprintf(wire, sizeof wire, "*3\r\n$1\r\nE\r\n$%zu\r\n%s\r\n:700\r\n",
@@ -204,10 +193,9 @@ static struct envelope row_envelope(void)
     return envelope;
 }
 
-static void a_fresh_entry_brings_its_value_age_and_rest(void **state)
+TEST(a_fresh_entry_brings_its_value_age_and_rest)
 {
     struct envelope envelope = row_envelope();
-    (void)state;
     struct reading reading = entry_reading(&envelope, "*3\r\n$1\r\nH\r\n", 80000, "");
     assert_int_equal(reading.reply.kind, REPLY_FRESH);
     assert_false(reading.reply.damaged || reading.reply.absent);
@@ -219,7 +207,7 @@ static void a_fresh_entry_brings_its_value_age_and_rest(void **state)
     reading_clear(&reading);
 }
 
-static void a_stale_entry_says_whose_turn_it_is(void **state)
+TEST(a_stale_entry_says_whose_turn_it_is)
 {
     static const struct {
         const char *head, *tail;
@@ -231,7 +219,6 @@ static void a_stale_entry_says_whose_turn_it_is(void **state)
         {"*5\r\n$1\r\nS\r\n", ":-1\r\n:500\r\n", TURN_COOLING},
     };
     struct envelope envelope = row_envelope();
-    (void)state;
     for (size_t i = 0; i < sizeof TURNS / sizeof *TURNS; i++) {
         struct reading reading = entry_reading(&envelope, TURNS[i].head, 20000, TURNS[i].tail);
         assert_int_equal(reading.reply.kind, REPLY_STALE);
@@ -243,10 +230,9 @@ static void a_stale_entry_says_whose_turn_it_is(void **state)
     }
 }
 
-static void an_absent_entry_has_no_value(void **state)
+TEST(an_absent_entry_has_no_value)
 {
     struct envelope envelope = row_envelope();
-    (void)state;
     envelope.absent = true;
     envelope.stale_ms = 0;
     envelope.validator_bytes = envelope.body_bytes = 0;
@@ -257,10 +243,9 @@ static void an_absent_entry_has_no_value(void **state)
     reading_clear(&reading);
 }
 
-static void an_entry_of_another_key_is_damaged_and_named_by_its_head(void **state)
+TEST(an_entry_of_another_key_is_damaged_and_named_by_its_head)
 {
     struct envelope envelope = row_envelope();
-    (void)state;
     envelope.key = "product:8";
     struct reading reading = entry_reading(&envelope, "*3\r\n$1\r\nH\r\n", 80000, "");
     assert_true(reading.reply.damaged);
@@ -269,7 +254,7 @@ static void an_entry_of_another_key_is_damaged_and_named_by_its_head(void **stat
     reading_clear(&reading);
 }
 
-static void what_no_script_of_ours_answers_is_refused(void **state)
+TEST(what_no_script_of_ours_answers_is_refused)
 {
     static const char *const NONSENSE[] = {
         "+OK\r\n",
@@ -288,16 +273,14 @@ static void what_no_script_of_ours_answers_is_refused(void **state)
         "*2\r\n$2\r\nLL\r\n:1\r\n",
         "*1\r\n*1\r\n:1\r\n",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof NONSENSE / sizeof *NONSENSE; i++)
         assert_int_equal(kind_of(CORE_ACQUIRE, NONSENSE[i]), REPLY_REFUSED);
     assert_int_equal(kind_of(CORE_RENEW, "*1\r\n:1\r\n"), REPLY_REFUSED);
     assert_int_equal(kind_of(CORE_INVALIDATE, "-READONLY You can't write\r\n"), REPLY_REFUSED);
 }
 
-static void spans_beyond_their_type_are_cut_not_wrapped(void **state)
+TEST(spans_beyond_their_type_are_cut_not_wrapped)
 {
-    (void)state;
     struct reading busy = text_reading(CORE_ACQUIRE, "*2\r\n$1\r\nB\r\n:99999999999\r\n");
     assert_int_equal(busy.reply.pttl_ms, UINT32_MAX);
     reading_clear(&busy);
@@ -308,7 +291,7 @@ static void spans_beyond_their_type_are_cut_not_wrapped(void **state)
 
 /* ---- messages ---- */
 
-static void messages_are_told_apart(void **state)
+TEST(messages_are_told_apart)
 {
     static const struct {
         const char *payload;
@@ -321,7 +304,6 @@ static void messages_are_told_apart(void **state)
         {"c 11111111-1111-4111-8111-111111111111 5", MESSAGE_CANARY,
          "11111111-1111-4111-8111-111111111111 5"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
         struct message message = protocol_message(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
         assert_int_equal(message.kind, MESSAGES[i].kind);
@@ -330,11 +312,10 @@ static void messages_are_told_apart(void **state)
     }
 }
 
-static void anything_else_is_no_message(void **state)
+TEST(anything_else_is_no_message)
 {
     static const char *const OTHERS[] = {"",       "f",         "f ",       "fx",  "f x",
                                          "f tag ", "z tag key", "ftag key", "  x", "i -"};
-    (void)state;
     for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
         assert_int_equal(protocol_message(OTHERS[i], strlen(OTHERS[i])).kind, MESSAGE_NONE);
 }
@@ -367,9 +348,8 @@ static bool is_pushed(const char *payload, size_t bytes, struct core_pushed *out
     return protocol_pushed(&protocol, &message, &PRODUCT_7, out, value);
 }
 
-static void what_was_filled_may_follow_the_key(void **state)
+TEST(what_was_filled_may_follow_the_key)
 {
-    (void)state;
     for (int absent = 0; absent <= 1; absent++) {
         struct envelope envelope = row_envelope();
         struct core_pushed pushed;
@@ -394,13 +374,12 @@ static void what_was_filled_may_follow_the_key(void **state)
 }
 
 /* Cut at every length and with every byte changed: never believed, and still the message that it is. */
-static void an_entry_that_is_not_whole_and_of_that_key_is_not_believed(void **state)
+TEST(an_entry_that_is_not_whole_and_of_that_key_is_not_believed)
 {
     struct envelope envelope = row_envelope();
     struct core_pushed pushed;
     struct value *value = NULL;
     size_t bytes = 0, head_bytes = strlen(FILLED);
-    (void)state;
     char *payload = message_with(&envelope, FILLED, &bytes);
     for (size_t cut = head_bytes; cut < bytes; cut++)
         assert_false(is_pushed(payload, cut, &pushed, &value));
@@ -418,13 +397,12 @@ static void an_entry_that_is_not_whole_and_of_that_key_is_not_believed(void **st
     free(payload);
 }
 
-static void an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed(void **state)
+TEST(an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed)
 {
     struct envelope envelope = row_envelope();
     struct core_pushed pushed;
     struct value *value = NULL;
     size_t bytes = 0;
-    (void)state;
     envelope.px_ms = 90001;
     char *payload = message_with(&envelope, FILLED, &bytes);
     assert_false(is_pushed(payload, bytes, &pushed, &value));
@@ -432,7 +410,7 @@ static void an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed
     free(payload);
 }
 
-static void only_what_was_filled_travels_and_only_under_a_tag(void **state)
+TEST(only_what_was_filled_travels_and_only_under_a_tag)
 {
     static const struct {
         const char *payload;
@@ -447,7 +425,6 @@ static void only_what_was_filled_travels_and_only_under_a_tag(void **state)
         {"r 0123456789abcdef k entry", true, false, 7},
         {"i - k entry", false, false, 7},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
         struct message message = protocol_message(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
         assert_int_equal(message.lease_tag != NULL, MESSAGES[i].tag);
@@ -455,29 +432,4 @@ static void only_what_was_filled_travels_and_only_under_a_tag(void **state)
         assert_int_equal(message.subject_bytes, MESSAGES[i].subject_bytes);
     }
     assert_int_equal(protocol_message("f 0123456789abcdef  entry", 25).kind, MESSAGE_NONE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_token_has_uuid_tag_and_lease_where_the_scripts_look),
-        cmocka_unit_test(tokens_differ_in_uuid_and_tag),
-        cmocka_unit_test(a_command_that_was_not_answered_is_unsent_or_unknown),
-        cmocka_unit_test(replies_without_a_value_are_read),
-        cmocka_unit_test(a_lease_is_known_by_a_tag_of_sixteen_hex_digits),
-        cmocka_unit_test(a_remembered_failure_keeps_its_class),
-        cmocka_unit_test(a_fresh_entry_brings_its_value_age_and_rest),
-        cmocka_unit_test(a_stale_entry_says_whose_turn_it_is),
-        cmocka_unit_test(an_absent_entry_has_no_value),
-        cmocka_unit_test(an_entry_of_another_key_is_damaged_and_named_by_its_head),
-        cmocka_unit_test(what_no_script_of_ours_answers_is_refused),
-        cmocka_unit_test(spans_beyond_their_type_are_cut_not_wrapped),
-        cmocka_unit_test(messages_are_told_apart),
-        cmocka_unit_test(anything_else_is_no_message),
-        cmocka_unit_test(what_was_filled_may_follow_the_key),
-        cmocka_unit_test(an_entry_that_is_not_whole_and_of_that_key_is_not_believed),
-        cmocka_unit_test(an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed),
-        cmocka_unit_test(only_what_was_filled_travels_and_only_under_a_tag),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

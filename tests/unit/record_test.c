@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* record_test.c - records of several generators become one list. */
 #include "load/herd/record.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void records_of_several_generators_become_one_list_by_due_time(void **state)
+TEST(records_of_several_generators_become_one_list_by_due_time)
 {
-    (void)state;
     struct record first[] = {{.due_us = 1, .key = 1}, {.due_us = 4, .key = 4}, {.due_us = 4, .key = 5}};
     struct record second[] = {{.due_us = 2, .key = 2}, {.due_us = 3, .key = 3}, {.due_us = 9, .key = 6}};
     const struct records parts[] = {{first, 3}, {NULL, 0}, {second, 3}};
@@ -28,12 +22,4 @@ static void records_of_several_generators_become_one_list_by_due_time(void **sta
     assert_true(records_merge(parts, 0, &all));
     assert_int_equal(all.count, 0);
     records_clear(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_of_several_generators_become_one_list_by_due_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_address_test.c - Redis URLs: what they name, what is refused, and that no text repeats a password. */
-#include "guard/redis.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include "guard/redis/redis.h"
+#include "tests/support/test.h"
 #include <stdio.h>
 #include <string.h>
 /* cmocka needs the ones above. */
-#include <cmocka.h>
 
 struct good {
     const char *url, *host, *user, *password, *label;
@@ -33,9 +30,8 @@ static const struct good goods[] = {
     {"unix://me:pw@/a%20b:c@d?db=0", "/a b:c@d", "me", "pw", "/a b:c@d", 0, 0, true},
 };
 
-static void a_url_names_host_port_login_and_database(void **state)
+TEST(a_url_names_host_port_login_and_database)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof goods / sizeof goods[0]; i++) {
         struct redis_address address;
         struct guard_error error = {GUARD_OK, ""};
@@ -105,9 +101,8 @@ static const struct {
     {"unix:///run/a?db=1&x=2", "database"},
 };
 
-static void what_is_wrong_is_named_and_never_repeated(void **state)
+TEST(what_is_wrong_is_named_and_never_repeated)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bads / sizeof bads[0]; i++) {
         struct redis_address address, untouched;
         struct guard_error error = {GUARD_OK, ""};
@@ -124,12 +119,11 @@ static void what_is_wrong_is_named_and_never_repeated(void **state)
     }
 }
 
-static void a_missing_url_and_a_missing_error_are_no_crash(void **state)
+TEST(a_missing_url_and_a_missing_error_are_no_crash)
 {
     struct redis_address address;
     struct guard_error error;
 
-    (void)state;
     assert_false(redis_address_parse(NULL, &address, &error));
     assert_int_equal(error.status, GUARD_INVALID);
     assert_false(redis_address_parse(NULL, &address, NULL));
@@ -147,11 +141,10 @@ static bool parses(const char *before, size_t count, const char *after, struct r
     return redis_address_parse(url, address, NULL);
 }
 
-static void the_longest_parts_fit_and_one_byte_more_is_refused(void **state)
+TEST(the_longest_parts_fit_and_one_byte_more_is_refused)
 {
     struct redis_address address;
 
-    (void)state;
     assert_true(parses("redis://", 253, ":1", &address));
     assert_int_equal(strlen(address.host), 253);
     assert_false(parses("redis://", 254, ":1", &address));
@@ -166,26 +159,13 @@ static void the_longest_parts_fit_and_one_byte_more_is_refused(void **state)
     assert_false(parses("unix:///", 107, "?db=1", &address));
 }
 
-static void a_cleared_address_holds_no_secret(void **state)
+TEST(a_cleared_address_holds_no_secret)
 {
     static const struct redis_address empty;
     struct redis_address address;
 
-    (void)state;
     memset(&address, 0, sizeof address);
     assert_true(redis_address_parse("redis://me:hunter2@h", &address, NULL));
     redis_address_clear(&address);
     assert_memory_equal(&address, &empty, sizeof address);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_url_names_host_port_login_and_database),
-        cmocka_unit_test(what_is_wrong_is_named_and_never_repeated),
-        cmocka_unit_test(a_missing_url_and_a_missing_error_are_no_crash),
-        cmocka_unit_test(the_longest_parts_fit_and_one_byte_more_is_refused),
-        cmocka_unit_test(a_cleared_address_holds_no_secret),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_error_test.c - what error replies mean, in the words of Redis 5, 6 and 7. */
-#include "guard/redis.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include "guard/redis/redis.h"
+#include "tests/support/test.h"
 #include <string.h>
 /* cmocka needs the ones above. */
-#include <cmocka.h>
 
 struct sample {
     enum redis_error_class class;
@@ -82,27 +79,24 @@ static void check(const struct sample *list, size_t count)
     }
 }
 
-static void every_prefix_has_its_meaning(void **state)
+TEST(every_prefix_has_its_meaning)
 {
-    (void)state;
     check(samples, sizeof samples / sizeof samples[0]);
 }
 
-static void an_error_inside_a_script_means_what_it_means_outside(void **state)
+TEST(an_error_inside_a_script_means_what_it_means_outside)
 {
-    (void)state;
     check(scripted, sizeof scripted / sizeof scripted[0]);
 }
 
-static void bytes_after_the_text_are_not_looked_at(void **state)
+TEST(bytes_after_the_text_are_not_looked_at)
 {
-    (void)state;
     assert_int_equal(redis_error_classify("OOMxx", 3), REDIS_ERROR_FULL);
     assert_int_equal(redis_error_classify("OOM", 2), REDIS_ERROR_OTHER);
     assert_int_equal(redis_error_classify("ERR max number of clients", 20), REDIS_ERROR_OTHER);
 }
 
-static void what_an_operator_can_mend_is_told_with_what_to_do(void **state)
+TEST(what_an_operator_can_mend_is_told_with_what_to_do)
 {
     static const char *const told[][2] = {
         {"ERR Client sent AUTH, but no password is set",
@@ -122,7 +116,6 @@ static void what_an_operator_can_mend_is_told_with_what_to_do(void **state)
         {"ERR unknown command 'FOO'", ""},
         {"LOADING Redis is loading the dataset in memory", ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         const char *advice = redis_error_advice(told[i][0], strlen(told[i][0]));
         assert_non_null(strstr(advice, told[i][1]));
@@ -130,23 +123,10 @@ static void what_an_operator_can_mend_is_told_with_what_to_do(void **state)
     }
 }
 
-static void an_error_is_named_by_the_words_of_redis_alone(void **state)
+TEST(an_error_is_named_by_the_words_of_redis_alone)
 {
-    (void)state;
     assert_string_equal(redis_error_name("WRONGPASS hunter2", 17), "WRONGPASS");
     assert_string_equal(redis_error_name("ERR invalid password hunter2", 28), "invalid password");
     assert_string_equal(redis_error_name("hunter2 is wrong", 16), "");
     assert_string_equal(redis_error_name("ERR unknown command `AUTH`, with args: `hunter2`", 48), "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_prefix_has_its_meaning),
-        cmocka_unit_test(an_error_inside_a_script_means_what_it_means_outside),
-        cmocka_unit_test(bytes_after_the_text_are_not_looked_at),
-        cmocka_unit_test(what_an_operator_can_mend_is_told_with_what_to_do),
-        cmocka_unit_test(an_error_is_named_by_the_words_of_redis_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_fence_test.c - how a value is read, and when a connection that is silent asks something. */
-#include "guard/redis_fence.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "guard/redis/fence.h"
+#include "tests/support/test.h"
 
 enum { BEGIN_MS = 1000 };
 
@@ -18,7 +12,7 @@ static struct redis_fence fence_up(void)
     return fence;
 }
 
-static void what_getex_is_answered_decides_how_values_are_read(void **state)
+TEST(what_getex_is_answered_decides_how_values_are_read)
 {
     static const struct {
         enum redis_error_class class;
@@ -32,7 +26,6 @@ static void what_getex_is_answered_decides_how_values_are_read(void **state)
         {REDIS_ERROR_READONLY, REDIS_FENCE_WRITE, REDIS_FENCE_WRITE, false, false},
         {REDIS_ERROR_OTHER, REDIS_FENCE_WRITE, REDIS_FENCE_WRITE, false, false}, /* WRONGTYPE, of one key */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct redis_fence fence = fence_up();
         redis_fence_refused(&fence, rows[i].class);
@@ -47,19 +40,17 @@ static void what_getex_is_answered_decides_how_values_are_read(void **state)
     }
 }
 
-static void a_role_that_is_only_late_changes_nothing(void **state)
+TEST(a_role_that_is_only_late_changes_nothing)
 {
     struct redis_fence fence = fence_up();
-    (void)state;
     redis_fence_no_role(&fence, REDIS_ERROR_LOADING);
     assert_false(fence.no_role);
 }
 
-static void who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time(void **state)
+TEST(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time)
 {
     struct redis_fence fence = fence_up();
     unsigned write = 0, role = 0;
-    (void)state;
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 10 * REDIS_ROLE_MS; now++) {
         enum redis_beat beat = redis_fence_beat(&fence, now);
         write += beat == REDIS_BEAT_WRITE;
@@ -70,11 +61,10 @@ static void who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_ti
     assert_int_equal(role, 10);
 }
 
-static void who_is_busy_asks_for_the_role_only(void **state)
+TEST(who_is_busy_asks_for_the_role_only)
 {
     struct redis_fence fence = fence_up();
     unsigned role = 0;
-    (void)state;
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 10 * REDIS_ROLE_MS; now++) {
         if (now % 100 == 0)
             fence.sent_ms = now;
@@ -85,10 +75,9 @@ static void who_is_busy_asks_for_the_role_only(void **state)
     assert_int_equal(role, 10);
 }
 
-static void whoever_falls_silent_asks_half_a_second_later(void **state)
+TEST(whoever_falls_silent_asks_half_a_second_later)
 {
     struct redis_fence fence = fence_up();
-    (void)state;
     fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS - 1;
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_NONE);
     assert_int_equal(redis_fence_next_ms(&fence), BEGIN_MS + 2 * REDIS_BEAT_MS - 1);
@@ -96,21 +85,19 @@ static void whoever_falls_silent_asks_half_a_second_later(void **state)
 }
 
 /* However busy it is: only that opens the fence. */
-static void a_shut_fence_is_tried_every_half_second(void **state)
+TEST(a_shut_fence_is_tried_every_half_second)
 {
     struct redis_fence fence = fence_up();
-    (void)state;
     redis_fence_refused(&fence, REDIS_ERROR_FENCED);
     fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS;
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_WRITE);
 }
 
 /* Counted from the heartbeat that finds it so. */
-static void a_master_that_stays_without_replicas_is_looked_up_again(void **state)
+TEST(a_master_that_stays_without_replicas_is_looked_up_again)
 {
     struct redis_fence fence = fence_up();
     const uint64_t now = BEGIN_MS + REDIS_BEAT_MS;
-    (void)state;
     redis_fence_refused(&fence, REDIS_ERROR_FENCED);
     redis_fence_beat(&fence, now);
     assert_false(redis_fence_redials(&fence, now + REDIS_REDIAL_MS - 1));
@@ -119,10 +106,9 @@ static void a_master_that_stays_without_replicas_is_looked_up_again(void **state
     assert_false(redis_fence_redials(&fence, now + REDIS_REDIAL_MS));
 }
 
-static void what_the_login_may_not_ask_is_done_without(void **state)
+TEST(what_the_login_may_not_ask_is_done_without)
 {
     struct redis_fence fence = fence_up();
-    (void)state;
     redis_fence_refused(&fence, REDIS_ERROR_DENIED);
     fence.sent_ms = BEGIN_MS + REDIS_BEAT_MS; /* its ROLE tells nothing of replicas */
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_WRITE);
@@ -134,19 +120,4 @@ static void what_the_login_may_not_ask_is_done_without(void **state)
     redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 2 * REDIS_ROLE_MS; now++)
         assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_ROLE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_getex_is_answered_decides_how_values_are_read),
-        cmocka_unit_test(a_role_that_is_only_late_changes_nothing),
-        cmocka_unit_test(who_is_silent_asks_every_half_second_and_for_the_role_every_tenth_time),
-        cmocka_unit_test(who_is_busy_asks_for_the_role_only),
-        cmocka_unit_test(whoever_falls_silent_asks_half_a_second_later),
-        cmocka_unit_test(a_shut_fence_is_tried_every_half_second),
-        cmocka_unit_test(a_master_that_stays_without_replicas_is_looked_up_again),
-        cmocka_unit_test(what_the_login_may_not_ask_is_done_without),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

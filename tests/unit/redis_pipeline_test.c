@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_pipeline_test.c - the order, the places and the limits of pipelined commands, and their bytes. */
-#include "guard/redis_pipeline.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include "guard/redis/pipeline.h"
+#include "tests/support/test.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* cmocka needs the ones above. */
-#include <cmocka.h>
 
 static const size_t ping_bytes = 14;
 
@@ -36,27 +33,25 @@ static bool add_ping(struct redis_pipeline *pipeline, uint64_t deadline_ms, bool
     return redis_pipeline_add(pipeline, 1, argv, argv_bytes, &command);
 }
 
-static void a_command_is_spelled_as_redis_expects_it(void **state)
+TEST(a_command_is_spelled_as_redis_expects_it)
 {
     static const char expected[] = "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$12\r\na\r\n\0b\r\n$1\r\nx\r\n";
     const char *argv[] = {"SET", "", "a\r\n\0b\r\n$1\r\nx"};
     const size_t argv_bytes[] = {3, 0, 12};
     struct redis_buffer buffer = {.data = NULL};
 
-    (void)state;
     assert_true(redis_buffer_command(&buffer, 3, argv, argv_bytes));
     assert_int_equal(redis_buffer_bytes(&buffer), 4 + 9 + 6 + 5 + 12 + 2);
     assert_memory_equal(buffer.data + buffer.begin, expected, redis_buffer_bytes(&buffer));
     redis_buffer_clear(&buffer);
 }
 
-static void absurd_sizes_are_refused_and_leave_the_buffer_as_it_was(void **state)
+TEST(absurd_sizes_are_refused_and_leave_the_buffer_as_it_was)
 {
     const char *argv[] = {"SET", "a"};
     const size_t too_big[] = {SIZE_MAX, 1}, overflowing[] = {SIZE_MAX / 2, SIZE_MAX / 2};
     struct redis_buffer buffer = {.data = NULL};
 
-    (void)state;
     assert_false(redis_buffer_command(&buffer, 2, argv, too_big));
     assert_false(redis_buffer_command(&buffer, 2, argv, overflowing));
     assert_int_equal(redis_buffer_bytes(&buffer), 0);
@@ -64,7 +59,7 @@ static void absurd_sizes_are_refused_and_leave_the_buffer_as_it_was(void **state
 }
 
 /* Against a second copy of what was appended and not consumed. */
-static void a_buffer_keeps_its_bytes_while_it_is_filled_and_emptied(void **state)
+TEST(a_buffer_keeps_its_bytes_while_it_is_filled_and_emptied)
 {
     enum { ROUNDS = 5000, ALL = ROUNDS * 40 };
     struct redis_buffer buffer = {.data = NULL};
@@ -72,7 +67,6 @@ static void a_buffer_keeps_its_bytes_while_it_is_filled_and_emptied(void **state
     size_t consumed = 0, appended = 0;
     unsigned dice = 1;
 
-    (void)state;
     for (unsigned i = 0; i < ROUNDS; i++) {
         char text[16];
         const char *argv[] = {text};
@@ -94,13 +88,12 @@ static void a_buffer_keeps_its_bytes_while_it_is_filled_and_emptied(void **state
     free(all);
 }
 
-static void replies_belong_to_the_oldest_command_that_was_written_whole(void **state)
+TEST(replies_belong_to_the_oldest_command_that_was_written_whole)
 {
     struct redis_pipeline pipeline = {.count = 0};
     struct redis_command command;
     struct answer answers[2];
 
-    (void)state;
     assert_false(redis_pipeline_take_written(&pipeline, &command));
     assert_true(add_ping(&pipeline, 10, false, &answers[0]));
     assert_true(add_ping(&pipeline, 11, false, &answers[1]));
@@ -115,12 +108,11 @@ static void replies_belong_to_the_oldest_command_that_was_written_whole(void **s
     redis_pipeline_abandon(&pipeline);
 }
 
-static void what_was_not_written_whole_is_unsent(void **state)
+TEST(what_was_not_written_whole_is_unsent)
 {
     struct redis_pipeline pipeline = {.count = 0};
     struct answer answers[4];
 
-    (void)state;
     answered_count = 0;
     for (size_t i = 0; i < 4; i++)
         assert_true(add_ping(&pipeline, 10, false, &answers[i]));
@@ -136,13 +128,12 @@ static void what_was_not_written_whole_is_unsent(void **state)
     redis_pipeline_abandon(&pipeline);
 }
 
-static void only_what_has_not_begun_to_leave_is_taken_back(void **state)
+TEST(only_what_has_not_begun_to_leave_is_taken_back)
 {
     struct redis_pipeline pipeline = {.count = 0};
     struct redis_command command;
     struct answer answers[3];
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         assert_true(add_ping(&pipeline, 10 + i, false, &answers[i]));
     assert_false(redis_pipeline_take_back(&pipeline, 9, &command));
@@ -161,13 +152,12 @@ static void only_what_has_not_begun_to_leave_is_taken_back(void **state)
     redis_pipeline_abandon(&pipeline);
 }
 
-static void the_earliest_limit_is_found_also_among_commands_sent_again(void **state)
+TEST(the_earliest_limit_is_found_also_among_commands_sent_again)
 {
     struct redis_pipeline pipeline = {.count = 0};
     struct redis_command command;
     struct answer answers[3];
 
-    (void)state;
     assert_int_equal(redis_pipeline_deadline(&pipeline), UINT64_MAX);
     assert_true(add_ping(&pipeline, 20, false, &answers[0]));
     assert_true(add_ping(&pipeline, 5, true, &answers[1]));
@@ -182,7 +172,7 @@ static void the_earliest_limit_is_found_also_among_commands_sent_again(void **st
     redis_pipeline_abandon(&pipeline);
 }
 
-static void the_ring_grows_wherever_it_begins(void **state)
+TEST(the_ring_grows_wherever_it_begins)
 {
     enum { COUNT = 1000 };
     struct redis_pipeline pipeline = {.count = 0};
@@ -190,7 +180,6 @@ static void the_ring_grows_wherever_it_begins(void **state)
     struct answer *answers = calloc(COUNT, sizeof *answers);
     size_t added = 0, taken = 0;
 
-    (void)state;
     while (added < COUNT) {
         for (size_t i = added; i < added + 7 && i < COUNT; i++)
             assert_true(add_ping(&pipeline, i, false, &answers[i]));
@@ -207,19 +196,4 @@ static void the_ring_grows_wherever_it_begins(void **state)
         assert_int_equal(answers[i].place, i - taken + 1);
     assert_int_equal(answered_count, COUNT - taken);
     free(answers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_command_is_spelled_as_redis_expects_it),
-        cmocka_unit_test(absurd_sizes_are_refused_and_leave_the_buffer_as_it_was),
-        cmocka_unit_test(a_buffer_keeps_its_bytes_while_it_is_filled_and_emptied),
-        cmocka_unit_test(replies_belong_to_the_oldest_command_that_was_written_whole),
-        cmocka_unit_test(what_was_not_written_whole_is_unsent),
-        cmocka_unit_test(only_what_has_not_begun_to_leave_is_taken_back),
-        cmocka_unit_test(the_earliest_limit_is_found_also_among_commands_sent_again),
-        cmocka_unit_test(the_ring_grows_wherever_it_begins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

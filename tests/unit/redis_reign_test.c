@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_reign_test.c - which connections of a process still count. */
-#include "guard/redis_reign.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "guard/redis/reign.h"
+#include "tests/support/test.h"
 
 #define FIRST "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define SECOND "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -35,10 +29,9 @@ static uint64_t join(struct redis_reign *reign, const char *name)
     return generation;
 }
 
-static void connections_to_one_master_are_of_one_generation(void **state)
+TEST(connections_to_one_master_are_of_one_generation)
 {
     struct redis_reign reign;
-    (void)state;
     begin(&reign);
     assert_int_equal(join(&reign, FIRST), 0);
     assert_int_equal(join(&reign, FIRST), 0);
@@ -46,10 +39,9 @@ static void connections_to_one_master_are_of_one_generation(void **state)
     redis_reign_clear(&reign);
 }
 
-static void another_master_ends_all_that_was_there(void **state)
+TEST(another_master_ends_all_that_was_there)
 {
     struct redis_reign reign;
-    (void)state;
     begin(&reign);
     join(&reign, FIRST);
     assert_int_equal(join(&reign, SECOND), 1);
@@ -61,11 +53,10 @@ static void another_master_ends_all_that_was_there(void **state)
 }
 
 /* What it heard may be older than what another connection has found out meanwhile. */
-static void who_was_greeted_before_the_change_asks_again(void **state)
+TEST(who_was_greeted_before_the_change_asks_again)
 {
     struct redis_reign reign;
     uint64_t seen = 0, generation = 0;
-    (void)state;
     begin(&reign);
     join(&reign, FIRST);
     join(&reign, SECOND);
@@ -78,11 +69,10 @@ static void who_was_greeted_before_the_change_asks_again(void **state)
     redis_reign_clear(&reign);
 }
 
-static void a_reign_that_ended_is_followed_by_whichever_is_confirmed_first(void **state)
+TEST(a_reign_that_ended_is_followed_by_whichever_is_confirmed_first)
 {
     struct redis_reign reign;
     uint64_t first = 0, generation = 0;
-    (void)state;
     begin(&reign);
     first = join(&reign, FIRST);
     redis_reign_end(&reign, first);
@@ -95,26 +85,13 @@ static void a_reign_that_ended_is_followed_by_whichever_is_confirmed_first(void 
     redis_reign_clear(&reign);
 }
 
-static void without_names_only_a_demotion_ends_a_reign(void **state)
+TEST(without_names_only_a_demotion_ends_a_reign)
 {
     struct redis_reign reign;
-    (void)state;
     begin(&reign);
     assert_int_equal(join(&reign, ""), 0);
     assert_int_equal(join(&reign, ""), 0);
     redis_reign_end(&reign, 0);
     assert_int_equal(join(&reign, ""), 1);
     redis_reign_clear(&reign);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_to_one_master_are_of_one_generation),
-        cmocka_unit_test(another_master_ends_all_that_was_there),
-        cmocka_unit_test(who_was_greeted_before_the_change_asks_again),
-        cmocka_unit_test(a_reign_that_ended_is_followed_by_whichever_is_confirmed_first),
-        cmocka_unit_test(without_names_only_a_demotion_ends_a_reign),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

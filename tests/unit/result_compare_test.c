@@ -3,16 +3,11 @@
 #include "load/report/result.h"
 #include "load/report/result_noise.h"
 #include "tests/support/sample.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { PAIRS = 5 }; /* what is drawn again and again takes ten times as long */
@@ -90,9 +85,8 @@ static void drop(struct result *result)
 
 /* ---- counts ---- */
 
-static void one_load_too_many_is_worse_where_there_was_none(void **state)
+TEST(one_load_too_many_is_worse_where_there_was_none)
 {
-    (void)state;
     static const struct {
         uint64_t now, earlier;
         const char *verdict;
@@ -111,9 +105,8 @@ static void one_load_too_many_is_worse_where_there_was_none(void **state)
     }
 }
 
-static void loads_are_compared_per_expiry_however_long_the_runs_were(void **state)
+TEST(loads_are_compared_per_expiry_however_long_the_runs_were)
 {
-    (void)state;
     struct result *now = with_loads(300, 300), *earlier = with_loads(100, 100);
     assert_true(compare(now, earlier));
     assert_verdict("loads per expiry", "same");
@@ -121,9 +114,8 @@ static void loads_are_compared_per_expiry_however_long_the_runs_were(void **stat
     drop(earlier);
 }
 
-static void what_was_known_of_loads_and_is_not_any_more_is_worse(void **state)
+TEST(what_was_known_of_loads_and_is_not_any_more_is_worse)
 {
-    (void)state;
     struct result *now = with_loads(0, 1), *earlier = with_loads(100, 100);
     now->expiries = 0; /* no load was seen, or its key is not known */
     assert_false(compare(now, earlier));
@@ -138,9 +130,8 @@ static void what_was_known_of_loads_and_is_not_any_more_is_worse(void **state)
     drop(earlier);
 }
 
-static void the_first_failure_is_worse(void **state)
+TEST(the_first_failure_is_worse)
 {
-    (void)state;
     struct result *now = bare(), *earlier = bare();
     now->outcomes[RECORD_LEFT] = 500; /* as told */
     assert_true(compare(now, earlier));
@@ -157,9 +148,8 @@ static void the_first_failure_is_worse(void **state)
     drop(earlier);
 }
 
-static void a_stale_answer_is_worse_and_so_is_not_to_know_of_any(void **state)
+TEST(a_stale_answer_is_worse_and_so_is_not_to_know_of_any)
 {
-    (void)state;
     struct result *now = bare(), *earlier = bare();
     assert_true(compare(now, earlier));
     assert_null(strstr(text, "stale"));
@@ -175,9 +165,8 @@ static void a_stale_answer_is_worse_and_so_is_not_to_know_of_any(void **state)
     drop(earlier);
 }
 
-static void a_check_that_no_longer_holds_is_worse(void **state)
+TEST(a_check_that_no_longer_holds_is_worse)
 {
-    (void)state;
     struct result *now = bare(), *earlier = bare();
     now->check_count = 3;
     earlier->check_count = 2;
@@ -220,17 +209,15 @@ static void judge_rounds(uint32_t count, double slowness, const char *verdict)
     drop(earlier);
 }
 
-static void a_latency_beyond_the_noise_of_many_rounds_is_a_change(void **state)
+TEST(a_latency_beyond_the_noise_of_many_rounds_is_a_change)
 {
-    (void)state;
     judge_rounds(10, 1.5, "WORSE");
     judge_rounds(10, 1 / 1.5, "better");
     judge_rounds(10, 1.1, "noise"); /* their intervals are narrower than that; two runs differ by more */
 }
 
-static void of_few_rounds_only_a_factor_of_two_is_a_change(void **state)
+TEST(of_few_rounds_only_a_factor_of_two_is_a_change)
 {
-    (void)state;
     judge_rounds(1, 1.5, "noise");
     assert_non_null(strstr(text, "Fewer than 8 rounds"));
     judge_rounds(1, 2.5, "WORSE");
@@ -250,9 +237,8 @@ static struct result *rate(double slowness, uint64_t seed)
     return sample_result(&sample);
 }
 
-static void two_runs_of_the_same_are_not_called_different(void **state)
+TEST(two_runs_of_the_same_are_not_called_different)
 {
-    (void)state;
     size_t changes = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
         struct result *now = rate(1, 2 * i + 1), *earlier = rate(1, 2 * i + 2);
@@ -265,9 +251,8 @@ static void two_runs_of_the_same_are_not_called_different(void **state)
     assert_int_equal(changes, 0);
 }
 
-static void a_run_half_as_fast_is_always_found(void **state)
+TEST(a_run_half_as_fast_is_always_found)
 {
-    (void)state;
     size_t found = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
         struct result *now = rate(2, 2 * i + 1), *earlier = rate(1, 2 * i + 2);
@@ -280,9 +265,8 @@ static void a_run_half_as_fast_is_always_found(void **state)
 }
 
 /* One pause of the machine within a run happens to anybody. */
-static void one_bad_moment_is_noise(void **state)
+TEST(one_bad_moment_is_noise)
 {
-    (void)state;
     struct result *now = rate(1, 1), *earlier = rate(1, 2);
     uint32_t worst = noise_bucket(3000000);
     for (size_t i = 0; i < RESULT_BUCKETS; i++) {
@@ -300,9 +284,8 @@ static void one_bad_moment_is_noise(void **state)
     drop(earlier);
 }
 
-static void less_than_half_a_millisecond_is_no_change(void **state)
+TEST(less_than_half_a_millisecond_is_no_change)
 {
-    (void)state;
     struct result *now = rate(1.9, 1), *earlier = rate(1, 2);
     assert_false(compare(now, earlier));
     assert_verdict("latency p50", "noise"); /* 0.4 ms and 0.8 ms */
@@ -310,9 +293,8 @@ static void less_than_half_a_millisecond_is_no_change(void **state)
     drop(earlier);
 }
 
-static void a_percentile_with_few_answers_above_it_is_not_judged(void **state)
+TEST(a_percentile_with_few_answers_above_it_is_not_judged)
 {
-    (void)state;
     struct result *now = rate(1, 1), *earlier = rate(1, 2);
     compare(now, earlier);
     assert_verdict("latency p99.9", "not judged"); /* 6 of 6 000 */
@@ -327,9 +309,8 @@ static void a_percentile_with_few_answers_above_it_is_not_judged(void **state)
     drop(earlier);
 }
 
-static void times_are_not_judged_when_something_else_explains_them(void **state)
+TEST(times_are_not_judged_when_something_else_explains_them)
 {
-    (void)state;
     struct result *now = rounds(10, 3, 1), *earlier = rounds(10, 1, 2);
     now->is_partial = true;
     assert_true(compare(now, earlier));
@@ -349,9 +330,8 @@ static void times_are_not_judged_when_something_else_explains_them(void **state)
     drop(earlier);
 }
 
-static void throughput_is_judged_when_the_same_was_offered(void **state)
+TEST(throughput_is_judged_when_the_same_was_offered)
 {
-    (void)state;
     struct result *now = bare(), *earlier = bare();
     now->offered_per_s = earlier->offered_per_s = 2000;
     now->answered_per_s = 1500;
@@ -371,9 +351,8 @@ static void throughput_is_judged_when_the_same_was_offered(void **state)
 
 /* ---- noise ---- */
 
-static void buckets_cover_every_latency_within_two_percent(void **state)
+TEST(buckets_cover_every_latency_within_two_percent)
 {
-    (void)state;
     uint32_t last = 0;
     for (uint64_t us = 0; us <= UINT32_MAX; us += us / 200 + 1) {
         uint32_t bucket = noise_bucket((uint32_t)us);
@@ -385,9 +364,8 @@ static void buckets_cover_every_latency_within_two_percent(void **state)
     assert_int_equal(noise_bucket(UINT32_MAX), RESULT_BUCKETS - 1);
 }
 
-static void the_interval_is_the_same_each_time_and_holds_the_ratio(void **state)
+TEST(the_interval_is_the_same_each_time_and_holds_the_ratio)
 {
-    (void)state;
     struct result *now = rate(1.3, 1), *earlier = rate(1, 2);
     struct noise_interval first, second;
     assert_true(noise_of_percentile(now, earlier, 9900, &first));
@@ -404,9 +382,8 @@ static void the_interval_is_the_same_each_time_and_holds_the_ratio(void **state)
 
 /* ---- reports ---- */
 
-static void results_are_matched_by_name(void **state)
+TEST(results_are_matched_by_name)
 {
-    (void)state;
     struct report now, earlier;
     sample_burst_report(&now);
     sample_burst_report(&earlier);
@@ -424,9 +401,8 @@ static void results_are_matched_by_name(void **state)
     report_clear(&earlier);
 }
 
-static void a_comparison_of_nothing_is_no_success(void **state)
+TEST(a_comparison_of_nothing_is_no_success)
 {
-    (void)state;
     struct report now, none = {.result_count = 0};
     sample_burst_report(&now);
     assert_false(compare_reports(&now, &none));
@@ -434,9 +410,8 @@ static void a_comparison_of_nothing_is_no_success(void **state)
     report_clear(&now);
 }
 
-static void empty_results_can_be_compared(void **state)
+TEST(empty_results_can_be_compared)
 {
-    (void)state;
     struct result *now = calloc(1, sizeof *now), *earlier = calloc(1, sizeof *earlier);
     assert_non_null(now);
     assert_non_null(earlier);
@@ -445,29 +420,4 @@ static void empty_results_can_be_compared(void **state)
     drop(earlier);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_load_too_many_is_worse_where_there_was_none),
-        cmocka_unit_test(loads_are_compared_per_expiry_however_long_the_runs_were),
-        cmocka_unit_test(what_was_known_of_loads_and_is_not_any_more_is_worse),
-        cmocka_unit_test(the_first_failure_is_worse),
-        cmocka_unit_test(a_stale_answer_is_worse_and_so_is_not_to_know_of_any),
-        cmocka_unit_test(a_check_that_no_longer_holds_is_worse),
-        cmocka_unit_test(a_latency_beyond_the_noise_of_many_rounds_is_a_change),
-        cmocka_unit_test(of_few_rounds_only_a_factor_of_two_is_a_change),
-        cmocka_unit_test(two_runs_of_the_same_are_not_called_different),
-        cmocka_unit_test(a_run_half_as_fast_is_always_found),
-        cmocka_unit_test(one_bad_moment_is_noise),
-        cmocka_unit_test(less_than_half_a_millisecond_is_no_change),
-        cmocka_unit_test(a_percentile_with_few_answers_above_it_is_not_judged),
-        cmocka_unit_test(times_are_not_judged_when_something_else_explains_them),
-        cmocka_unit_test(throughput_is_judged_when_the_same_was_offered),
-        cmocka_unit_test(buckets_cover_every_latency_within_two_percent),
-        cmocka_unit_test(the_interval_is_the_same_each_time_and_holds_the_ratio),
-        cmocka_unit_test(results_are_matched_by_name),
-        cmocka_unit_test(a_comparison_of_nothing_is_no_success),
-        cmocka_unit_test(empty_results_can_be_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, clear_text);
-}
+TEST_GROUP(.down = clear_text);

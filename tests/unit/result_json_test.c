@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* result_json_test.c - reports into JSON and back, what is no report, and the terminal's table. */
+#include "load/base/dice.h"
 #include "load/report/result.h"
 #include "tests/support/sample.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +13,6 @@
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- files in a folder of the test's own ---- */
 
@@ -189,9 +185,8 @@ static void assert_same_result(struct result *read, const struct result *written
     free(copy);
 }
 
-static void nothing_is_lost_on_the_way_to_a_file_and_back(void **state)
+TEST(nothing_is_lost_on_the_way_to_a_file_and_back)
 {
-    (void)state;
     struct report report = {.result_count = 0}, read;
     char why[RESULT_WHY_BYTES] = "";
     fill_text(report.title, sizeof report.title, 'T');
@@ -212,9 +207,8 @@ static void nothing_is_lost_on_the_way_to_a_file_and_back(void **state)
     report_clear(&report);
 }
 
-static void a_run_looks_the_same_from_its_file(void **state)
+TEST(a_run_looks_the_same_from_its_file)
 {
-    (void)state;
     struct report report, read;
     char why[RESULT_WHY_BYTES] = "", *tables[2];
     sample_rate_report(&report);
@@ -236,9 +230,8 @@ static void a_run_looks_the_same_from_its_file(void **state)
     report_clear(&report);
 }
 
-static void text_that_is_cut_within_a_character_is_still_written(void **state)
+TEST(text_that_is_cut_within_a_character_is_still_written)
 {
-    (void)state;
     struct report report = {.title = "Wei\xc3"}, read;
     char why[RESULT_WHY_BYTES] = "";
     struct result *result = calloc(1, sizeof *result);
@@ -268,9 +261,8 @@ static void assert_refused(const char *path, const char *expected)
     assert_int_equal(read.result_count, 0);
 }
 
-static void what_is_no_report_is_refused_with_its_reason(void **state)
+TEST(what_is_no_report_is_refused_with_its_reason)
 {
-    (void)state;
     static const char *const foreign[][2] = {
         {"", "line 1, column 0: is not JSON"},
         {"{\"a\": 1,\n \"b\" 2}", "line 2, column 6: is not JSON"},
@@ -299,9 +291,8 @@ static void what_is_no_report_is_refused_with_its_reason(void **state)
 }
 
 /* One thing is changed in a good file. */
-static void one_wrong_value_is_named_with_its_place(void **state)
+TEST(one_wrong_value_is_named_with_its_place)
 {
-    (void)state;
     static const char *const changes[][3] = {
         {"\"at_ms\": 4000", "\"at_ms\": -1", "results[0].marks["},
         {"\"at_ms\": 4000", "\"at_ms\": -1", "].at_ms must be a whole number, not negative"},
@@ -340,9 +331,8 @@ static void one_wrong_value_is_named_with_its_place(void **state)
     free(good);
 }
 
-static void lists_longer_than_their_room_are_refused(void **state)
+TEST(lists_longer_than_their_room_are_refused)
 {
-    (void)state;
     struct report report = {.result_count = 0};
     char why[RESULT_WHY_BYTES] = "";
     struct result *result = calloc(1, sizeof *result);
@@ -362,13 +352,12 @@ static void lists_longer_than_their_room_are_refused(void **state)
 }
 
 /* Whatever a damaged file says, reading it ends without harm: it is cut, and bytes of it are changed. */
-static void a_damaged_file_does_no_harm(void **state)
+TEST(a_damaged_file_does_no_harm)
 {
-    (void)state;
     struct report report, read;
     char why[RESULT_WHY_BYTES] = "";
     size_t taken = 0;
-    uint64_t random = 1;
+    uint64_t seed = 1;
     sample_burst_report(&report);
     result_clear(report.results[2]);
     free(report.results[2]);
@@ -380,7 +369,7 @@ static void a_damaged_file_does_no_harm(void **state)
     for (size_t i = 0; i < 60; i++) {
         char *damaged = strdup(whole);
         assert_non_null(damaged);
-        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const uint64_t random = dice_next(&seed);
         if (i % 3 == 0)
             damaged[(random >> 20) % bytes] = '\0';
         for (size_t j = 0; j < 1 + i % 4; j++)
@@ -399,9 +388,8 @@ static void a_damaged_file_does_no_harm(void **state)
 
 /* ---- files ---- */
 
-static void a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else(void **state)
+TEST(a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else)
 {
-    (void)state;
     struct report report = {.title = "second"}, read;
     char why[RESULT_WHY_BYTES] = "";
     files_in_folder(true);
@@ -413,9 +401,8 @@ static void a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else(v
     report_clear(&read);
 }
 
-static void a_place_that_cannot_be_written_is_named(void **state)
+TEST(a_place_that_cannot_be_written_is_named)
 {
-    (void)state;
     struct report report = {.title = "nowhere"};
     char why[RESULT_WHY_BYTES] = "", path[8192];
     assert_false(report_write(&report, "/nonexistent/r.json", why));
@@ -431,9 +418,8 @@ static void a_place_that_cannot_be_written_is_named(void **state)
     assert_non_null(strstr(why, "the path is too long"));
 }
 
-static void what_is_no_file_is_written_to_and_not_replaced(void **state)
+TEST(what_is_no_file_is_written_to_and_not_replaced)
 {
-    (void)state;
     struct report report = {.title = "to nobody"};
     char why[RESULT_WHY_BYTES] = "";
     char path[128];
@@ -444,19 +430,4 @@ static void what_is_no_file_is_written_to_and_not_replaced(void **state)
     assert_true(S_ISLNK(stat_of.st_mode));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost_on_the_way_to_a_file_and_back),
-        cmocka_unit_test(a_run_looks_the_same_from_its_file),
-        cmocka_unit_test(text_that_is_cut_within_a_character_is_still_written),
-        cmocka_unit_test(what_is_no_report_is_refused_with_its_reason),
-        cmocka_unit_test(one_wrong_value_is_named_with_its_place),
-        cmocka_unit_test(lists_longer_than_their_room_are_refused),
-        cmocka_unit_test(a_damaged_file_does_no_harm),
-        cmocka_unit_test(a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else),
-        cmocka_unit_test(a_place_that_cannot_be_written_is_named),
-        cmocka_unit_test(what_is_no_file_is_written_to_and_not_replaced),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(.up = make_folder, .down = remove_folder);

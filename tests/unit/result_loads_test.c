@@ -2,16 +2,11 @@
 /* result_loads_test.c - which loads belong to which expiry, and which answers are stale. */
 #include "load/report/result.h"
 #include "tests/support/made_run.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_near(double number, double expected)
 {
@@ -56,9 +51,8 @@ static void make_loads(struct made_run *run, const struct load_at *loads, size_t
 #define MAKE_LOADS(run, loads, ttl_ms, jitter)                                                               \
     make_loads(run, loads, sizeof(loads) / sizeof *(loads), ttl_ms, jitter)
 
-static void loads_of_a_key_within_its_life_are_one_expiry(void **state)
+TEST(loads_of_a_key_within_its_life_are_one_expiry)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 0},    {"9", 5},    {"7", 10},   {"7", 999},
                                            {"7", 1000}, {"7", 1001}, {"7", 1999}, {"7", 2000}};
     struct made_run run;
@@ -77,9 +71,8 @@ static void loads_of_a_key_within_its_life_are_one_expiry(void **state)
     made_run_end(&run);
 }
 
-static void jitter_lets_a_value_expire_earlier(void **state)
+TEST(jitter_lets_a_value_expire_earlier)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 0}, {"7", 899}, {"7", 900}, {"7", 1700}, {"7", 1800}};
     struct made_run run;
     begin(&run);
@@ -88,9 +81,8 @@ static void jitter_lets_a_value_expire_earlier(void **state)
     made_run_end(&run);
 }
 
-static void a_key_without_a_known_life_is_one_expiry(void **state)
+TEST(a_key_without_a_known_life_is_one_expiry)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 0}, {"7", 5000}, {"8", 1}, {"", 2}, {"", 9000}};
     struct made_run run;
     begin(&run);
@@ -100,9 +92,8 @@ static void a_key_without_a_known_life_is_one_expiry(void **state)
     made_run_end(&run);
 }
 
-static void a_write_explains_one_load_of_its_key(void **state)
+TEST(a_write_explains_one_load_of_its_key)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 0},      {"7", 120},  {"7", 130},  {"8", 5}, {"8", 125},
                                            {"7, 1", 125}, {"7, 1", 5}, {"7x", 125}, {"7x", 5}};
     static const struct result_write writes[] = {{.key = 7,
@@ -120,9 +111,8 @@ static void a_write_explains_one_load_of_its_key(void **state)
     made_run_end(&run);
 }
 
-static void a_write_that_was_over_before_the_load_explains_nothing_more(void **state)
+TEST(a_write_that_was_over_before_the_load_explains_nothing_more)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 200}, {"7", 210}};
     static const struct result_write writes[] = {{.key = 7, .version = 2, .over_us = MADE_BEGIN_US + 100000}};
     struct made_run run;
@@ -158,9 +148,8 @@ static void assert_withheld(const struct result *result, uint64_t loads, const c
         fail_msg("%s", result->caveat);
 }
 
-static void a_way_of_counting_without_keys_has_no_loads_per_expiry(void **state)
+TEST(a_way_of_counting_without_keys_has_no_loads_per_expiry)
 {
-    (void)state;
     for (uint32_t ttl_ms = 0; ttl_ms <= 10; ttl_ms += 10) {
         struct made_run run;
         count_without_keys(&run, 12, ttl_ms);
@@ -170,9 +159,8 @@ static void a_way_of_counting_without_keys_has_no_loads_per_expiry(void **state)
     }
 }
 
-static void where_the_log_lacks_parameters_there_are_no_loads_per_expiry(void **state)
+TEST(where_the_log_lacks_parameters_there_are_no_loads_per_expiry)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 0}, {"", 5}, {"", 10}};
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 9);
@@ -183,9 +171,8 @@ static void where_the_log_lacks_parameters_there_are_no_loads_per_expiry(void **
 }
 
 /* Each load is another "7, 12:00:01.234": every one of them would be an expiry of its own. */
-static void more_keys_than_urls_are_no_keys(void **state)
+TEST(more_keys_than_urls_are_no_keys)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}, {"8, c", 2}};
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 50);
@@ -204,9 +191,8 @@ static void more_keys_than_urls_are_no_keys(void **state)
 }
 
 /* Most of what is asked for is in the cache: then many URLs allow for many keys, but not for many of one number. */
-static void more_keys_with_a_number_than_urls_with_it_are_no_keys(void **state)
+TEST(more_keys_with_a_number_than_urls_with_it_are_no_keys)
 {
-    (void)state;
     static const struct load_at noisy[] = {{"1, 7, a", 0}, {"1, 7, b", 1}, {"1, 8, c", 2}, {"1, 9, d", 3}};
     static const struct load_at derived[] = {{"1, 7, a", 0}, {"1, 8, b", 1}, {"1, 8, b", 2}, {"1, 9, a", 3}};
     static const struct load_at prefixed[] = {
@@ -246,9 +232,8 @@ static void more_keys_with_a_number_than_urls_with_it_are_no_keys(void **state)
     made_run_end(&run);
 }
 
-static void where_loads_may_be_missing_there_are_no_loads_per_expiry(void **state)
+TEST(where_loads_may_be_missing_there_are_no_loads_per_expiry)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7", 0}, {"8", 5}};
     struct made_run run;
     begin(&run);
@@ -259,9 +244,8 @@ static void where_loads_may_be_missing_there_are_no_loads_per_expiry(void **stat
 }
 
 /* Two processes of a service, named by URLs of their own, have the same rows. */
-static void the_same_path_at_two_targets_is_one_url(void **state)
+TEST(the_same_path_at_two_targets_is_one_url)
 {
-    (void)state;
     static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}};
     struct made_run run;
     for (int same = 0; same < 2; same++) {
@@ -277,18 +261,16 @@ static void the_same_path_at_two_targets_is_one_url(void **state)
     }
 }
 
-static void that_not_one_query_was_seen_is_said(void **state)
+TEST(that_not_one_query_was_seen_is_said)
 {
-    (void)state;
     struct made_run run;
     count_without_keys(&run, 0, 0);
     assert_non_null(strstr(run.result->caveat, "no failed ones; no query was seen"));
     made_run_end(&run);
 }
 
-static void the_hottest_keys_are_kept_in_order(void **state)
+TEST(the_hottest_keys_are_kept_in_order)
 {
-    (void)state;
     struct load_at loads[400];
     char keys[40][8];
     size_t count = 0;
@@ -307,9 +289,8 @@ static void the_hottest_keys_are_kept_in_order(void **state)
     made_run_end(&run);
 }
 
-static void too_many_expiries_are_counted_and_not_marked(void **state)
+TEST(too_many_expiries_are_counted_and_not_marked)
 {
-    (void)state;
     struct load_at loads[RESULT_MARKS_MAX / 2 + 1];
     char keys[RESULT_MARKS_MAX / 2 + 1][8];
     struct made_run run;
@@ -324,9 +305,8 @@ static void too_many_expiries_are_counted_and_not_marked(void **state)
     made_run_end(&run);
 }
 
-static void foreign_keys_become_text_that_anybody_can_read(void **state)
+TEST(foreign_keys_become_text_that_anybody_can_read)
 {
-    (void)state;
     static const struct load_at loads[] = {{"a\033[31m\xff\xe2\x80\xae", 0}, {"\xe7\xa9\xbf", 1}};
     struct made_run run;
     begin(&run);
@@ -339,9 +319,8 @@ static void foreign_keys_become_text_that_anybody_can_read(void **state)
 
 /* ---- writes ---- */
 
-static void an_answer_older_than_a_finished_write_is_stale(void **state)
+TEST(an_answer_older_than_a_finished_write_is_stale)
 {
-    (void)state;
     static const struct result_write writes[] = {
         {.key = 7, .version = 4, .over_us = MADE_BEGIN_US + 300},
         {.key = 7, .version = 2, .over_us = MADE_BEGIN_US + 100},
@@ -380,27 +359,4 @@ static void an_answer_older_than_a_finished_write_is_stale(void **state)
     made_run_finish(&run);
     assert_false(run.result->has_writes); /* no version, no figure */
     made_run_end(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_of_a_key_within_its_life_are_one_expiry),
-        cmocka_unit_test(jitter_lets_a_value_expire_earlier),
-        cmocka_unit_test(a_key_without_a_known_life_is_one_expiry),
-        cmocka_unit_test(a_write_explains_one_load_of_its_key),
-        cmocka_unit_test(a_write_that_was_over_before_the_load_explains_nothing_more),
-        cmocka_unit_test(a_way_of_counting_without_keys_has_no_loads_per_expiry),
-        cmocka_unit_test(where_the_log_lacks_parameters_there_are_no_loads_per_expiry),
-        cmocka_unit_test(more_keys_than_urls_are_no_keys),
-        cmocka_unit_test(more_keys_with_a_number_than_urls_with_it_are_no_keys),
-        cmocka_unit_test(where_loads_may_be_missing_there_are_no_loads_per_expiry),
-        cmocka_unit_test(the_same_path_at_two_targets_is_one_url),
-        cmocka_unit_test(that_not_one_query_was_seen_is_said),
-        cmocka_unit_test(the_hottest_keys_are_kept_in_order),
-        cmocka_unit_test(too_many_expiries_are_counted_and_not_marked),
-        cmocka_unit_test(foreign_keys_become_text_that_anybody_can_read),
-        cmocka_unit_test(an_answer_older_than_a_finished_write_is_stale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

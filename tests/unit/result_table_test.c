@@ -3,16 +3,11 @@
 #include "load/report/result.h"
 #include "load/report/result_text.h"
 #include "tests/support/sample.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PAGE_COLUMNS = 100 };
 
@@ -75,9 +70,8 @@ static void assert_narrow(const char *table)
     free(copy);
 }
 
-static void several_results_stand_side_by_side(void **state)
+TEST(several_results_stand_side_by_side)
 {
-    (void)state;
     struct report report;
     sample_burst_report(&report);
     char *table = table_of(&report, false);
@@ -97,9 +91,8 @@ static void several_results_stand_side_by_side(void **state)
     report_clear(&report);
 }
 
-static void a_percentile_that_too_few_answers_support_is_a_dash(void **state)
+TEST(a_percentile_that_too_few_answers_support_is_a_dash)
 {
-    (void)state;
     struct report report = {.title = "few"};
     struct sample sample = {
         .name = "few", .seed = 1, .round_count = 1, .connection_count = 100, .ttl_ms = 1000};
@@ -117,9 +110,8 @@ static void a_percentile_that_too_few_answers_support_is_a_dash(void **state)
     report_clear(&report);
 }
 
-static void rows_that_nobody_has_are_left_out(void **state)
+TEST(rows_that_nobody_has_are_left_out)
 {
-    (void)state;
     struct report report = {.title = "bare"};
     struct result *result = calloc(1, sizeof *result);
     assert_non_null(result);
@@ -136,9 +128,8 @@ static void rows_that_nobody_has_are_left_out(void **state)
     report_clear(&report);
 }
 
-static void what_one_result_has_and_another_has_not_is_a_dash(void **state)
+TEST(what_one_result_has_and_another_has_not_is_a_dash)
 {
-    (void)state;
     struct report report = {.title = "mixed"};
     for (size_t i = 0; i < 2; i++) {
         struct result *result = calloc(1, sizeof *result);
@@ -158,9 +149,8 @@ static void what_one_result_has_and_another_has_not_is_a_dash(void **state)
     report_clear(&report);
 }
 
-static void sixteen_results_with_long_names_stay_within_the_page(void **state)
+TEST(sixteen_results_with_long_names_stay_within_the_page)
 {
-    (void)state;
     struct report report = {.title = "wide"};
     memset(report.about, 'a', sizeof report.about - 1); /* a word without an end */
     for (size_t i = 0; i < REPORT_RESULTS_MAX; i++) {
@@ -183,9 +173,8 @@ static void sixteen_results_with_long_names_stay_within_the_page(void **state)
     report_clear(&report);
 }
 
-static void foreign_text_cannot_command_the_terminal(void **state)
+TEST(foreign_text_cannot_command_the_terminal)
 {
-    (void)state;
     struct report report = {.title = "\033[2Jtitle\r\n",
                             .about = "\xc2\x9b"
                                      "31m about \xe2\x80\xae"};
@@ -205,9 +194,8 @@ static void foreign_text_cannot_command_the_terminal(void **state)
     report_clear(&report);
 }
 
-static void a_terminal_gets_colours(void **state)
+TEST(a_terminal_gets_colours)
 {
-    (void)state;
     struct report report;
     sample_rate_report(&report);
     char *table = table_of(&report, true);
@@ -217,9 +205,8 @@ static void a_terminal_gets_colours(void **state)
     report_clear(&report);
 }
 
-static void a_report_without_results_is_its_title(void **state)
+TEST(a_report_without_results_is_its_title)
 {
-    (void)state;
     struct report report = {.title = "nothing yet"};
     char *table = table_of(&report, false);
     assert_string_equal(table, "nothing yet\n\n");
@@ -228,9 +215,8 @@ static void a_report_without_results_is_its_title(void **state)
 
 /* ---- texts and numbers ---- */
 
-static void text_is_cut_between_characters(void **state)
+TEST(text_is_cut_between_characters)
 {
-    (void)state;
     char out[8];
     text_clean(out, sizeof out, "abcdef\xc3\xa4z", SIZE_MAX, false);
     assert_string_equal(out, "abcdef");
@@ -245,9 +231,8 @@ static void text_is_cut_between_characters(void **state)
     assert_int_equal(text_fit("a\xe7\xa9\xbfz", 3), 4);
 }
 
-static void numbers_are_grouped_and_rounded(void **state)
+TEST(numbers_are_grouped_and_rounded)
 {
-    (void)state;
     char text[TEXT_NUMBER_BYTES];
     assert_string_equal(text_count(text, 0), "0");
     assert_string_equal(text_count(text, 1000), "1000");
@@ -257,21 +242,4 @@ static void numbers_are_grouped_and_rounded(void **state)
     assert_string_equal(text_ms(text, 10000), "10.0");
     assert_string_equal(text_ms(text, 12345678), "12 345.7");
     assert_string_equal(text_decimal(text, 0.0 / 0.0, 2) + (text[0] == '-'), "nan");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_results_stand_side_by_side),
-        cmocka_unit_test(a_percentile_that_too_few_answers_support_is_a_dash),
-        cmocka_unit_test(rows_that_nobody_has_are_left_out),
-        cmocka_unit_test(what_one_result_has_and_another_has_not_is_a_dash),
-        cmocka_unit_test(sixteen_results_with_long_names_stay_within_the_page),
-        cmocka_unit_test(foreign_text_cannot_command_the_terminal),
-        cmocka_unit_test(a_terminal_gets_colours),
-        cmocka_unit_test(a_report_without_results_is_its_title),
-        cmocka_unit_test(text_is_cut_between_characters),
-        cmocka_unit_test(numbers_are_grouped_and_rounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

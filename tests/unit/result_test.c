@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* result_test.c - a result against slow, obvious computations, and at its edges. */
+#include "load/base/dice.h"
 #include "load/report/result.h"
 #include "tests/support/made_run.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MANY = 25000 };
 
@@ -25,13 +21,11 @@ static uint64_t random_state;
 
 static uint32_t random_below(uint32_t limit)
 {
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((random_state >> 33) % limit);
+    return (uint32_t)dice_below(&random_state, limit);
 }
 
-static void a_result_says_who_when_and_what(void **state)
+TEST(a_result_says_who_when_and_what)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 1);
     run.source.ttl_ms = 1500;
@@ -78,9 +72,8 @@ static void check_percentiles(const struct made_run *run)
     assert_int_equal(all->max_us, obvious_percentile(run, 10000));
 }
 
-static void percentiles_are_those_that_counting_gives(void **state)
+TEST(percentiles_are_those_that_counting_gives)
 {
-    (void)state;
     static const size_t sizes[] = {1, 2, 3, 7, 10, 99, 100, 101, 999, 1000, 1001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct made_run run;
@@ -94,9 +87,8 @@ static void percentiles_are_those_that_counting_gives(void **state)
     }
 }
 
-static void p9999_and_max_of_many_are_exact(void **state)
+TEST(p9999_and_max_of_many_are_exact)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, MANY);
     for (size_t i = 0; i < MANY; i++) /* every number from 1 to MANY, in disorder */
@@ -113,9 +105,8 @@ static void p9999_and_max_of_many_are_exact(void **state)
     made_run_end(&run);
 }
 
-static void a_percentile_is_supported_when_something_is_above_it(void **state)
+TEST(a_percentile_is_supported_when_something_is_above_it)
 {
-    (void)state;
     assert_false(result_supports(0, 5000));
     assert_false(result_supports(1, 5000));
     assert_true(result_supports(2, 5000));
@@ -126,9 +117,8 @@ static void a_percentile_is_supported_when_something_is_above_it(void **state)
     assert_int_equal(result_rank(UINT64_C(1000000000000), 9999), UINT64_C(999900000000));
 }
 
-static void the_curve_rises_to_the_maximum_through_exact_points(void **state)
+TEST(the_curve_rises_to_the_maximum_through_exact_points)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, MANY);
     for (size_t i = 0; i < MANY; i++)
@@ -151,9 +141,8 @@ static void the_curve_rises_to_the_maximum_through_exact_points(void **state)
 
 /* ---- counts ---- */
 
-static void answers_failures_and_caches_are_counted_by_kind(void **state)
+TEST(answers_failures_and_caches_are_counted_by_kind)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 10);
     run.at[0].status = 500;
@@ -186,9 +175,8 @@ static void answers_failures_and_caches_are_counted_by_kind(void **state)
     made_run_end(&run);
 }
 
-static void an_empty_run_has_no_figures(void **state)
+TEST(an_empty_run_has_no_figures)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_RATE, 0);
     made_run_finish(&run);
@@ -202,9 +190,8 @@ static void an_empty_run_has_no_figures(void **state)
     made_run_end(&run);
 }
 
-static void a_run_that_failed_altogether_has_time_but_no_latency(void **state)
+TEST(a_run_that_failed_altogether_has_time_but_no_latency)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_RATE, 300);
     for (size_t i = 0; i < run.count; i++) {
@@ -220,9 +207,8 @@ static void a_run_that_failed_altogether_has_time_but_no_latency(void **state)
     made_run_end(&run);
 }
 
-static void a_run_lasts_until_its_last_answer_whatever_fails_later(void **state)
+TEST(a_run_lasts_until_its_last_answer_whatever_fails_later)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 2);
     run.at[0].end_us = 40000;
@@ -232,9 +218,8 @@ static void a_run_lasts_until_its_last_answer_whatever_fails_later(void **state)
     made_run_end(&run);
 }
 
-static void one_request_is_its_own_distribution(void **state)
+TEST(one_request_is_its_own_distribution)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 1);
     run.at[0].end_us = 1234567;
@@ -248,9 +233,8 @@ static void one_request_is_its_own_distribution(void **state)
     made_run_end(&run);
 }
 
-static void an_interrupted_rate_offered_what_it_did_until_then(void **state)
+TEST(an_interrupted_rate_offered_what_it_did_until_then)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_RATE, 101);
     for (size_t i = 0; i < run.count; i++)
@@ -263,9 +247,8 @@ static void an_interrupted_rate_offered_what_it_did_until_then(void **state)
 
 /* ---- slices ---- */
 
-static void slices_add_up_to_the_run(void **state)
+TEST(slices_add_up_to_the_run)
 {
-    (void)state;
     struct made_run run;
     uint64_t due = 0, answered = 0, failed = 0, loads = 0;
     made_run_begin(&run, WORK_RATE, 20000);
@@ -300,9 +283,8 @@ static void slices_add_up_to_the_run(void **state)
     made_run_end(&run);
 }
 
-static void a_slice_has_the_latencies_of_those_due_in_it(void **state)
+TEST(a_slice_has_the_latencies_of_those_due_in_it)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_RATE, 4000);
     for (size_t i = 0; i < run.count; i++) {
@@ -321,9 +303,8 @@ static void a_slice_has_the_latencies_of_those_due_in_it(void **state)
     made_run_end(&run);
 }
 
-static void there_are_never_too_many_slices(void **state)
+TEST(there_are_never_too_many_slices)
 {
-    (void)state;
     static const uint32_t spans_ms[] = {1, 39, 40, 299, 300, 301, 7777, 100000, 4000000};
     for (size_t i = 0; i < sizeof spans_ms / sizeof *spans_ms; i++) {
         struct made_run run;
@@ -338,9 +319,8 @@ static void there_are_never_too_many_slices(void **state)
 
 /* ---- marks, blocks, reports ---- */
 
-static void marks_are_kept_in_order_and_faults_push_expiries_out(void **state)
+TEST(marks_are_kept_in_order_and_faults_push_expiries_out)
 {
-    (void)state;
     struct result *result = calloc(1, sizeof *result);
     size_t faults = 0;
     assert_non_null(result);
@@ -368,9 +348,8 @@ static uint64_t block_sum(const struct result *result, size_t block)
     return sum;
 }
 
-static void blocks_are_the_rounds_of_a_burst(void **state)
+TEST(blocks_are_the_rounds_of_a_burst)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_BURST, 3000);
     run.work.connection_count = 100;
@@ -388,9 +367,8 @@ static void blocks_are_the_rounds_of_a_burst(void **state)
     made_run_end(&run);
 }
 
-static void blocks_are_equal_spans_of_a_rate(void **state)
+TEST(blocks_are_equal_spans_of_a_rate)
 {
-    (void)state;
     struct made_run run;
     made_run_begin(&run, WORK_RATE, 2000);
     for (size_t i = 0; i < run.count; i++)
@@ -402,9 +380,8 @@ static void blocks_are_equal_spans_of_a_rate(void **state)
     made_run_end(&run);
 }
 
-static void a_report_holds_when_all_checks_do_and_takes_so_many_results(void **state)
+TEST(a_report_holds_when_all_checks_do_and_takes_so_many_results)
 {
-    (void)state;
     struct report report = {0};
     struct result *more = calloc(1, sizeof *more);
     assert_non_null(more);
@@ -422,29 +399,4 @@ static void a_report_holds_when_all_checks_do_and_takes_so_many_results(void **s
     report_clear(&report);
     assert_int_equal(report.result_count, 0);
     free(more);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_result_says_who_when_and_what),
-        cmocka_unit_test(percentiles_are_those_that_counting_gives),
-        cmocka_unit_test(p9999_and_max_of_many_are_exact),
-        cmocka_unit_test(a_percentile_is_supported_when_something_is_above_it),
-        cmocka_unit_test(the_curve_rises_to_the_maximum_through_exact_points),
-        cmocka_unit_test(answers_failures_and_caches_are_counted_by_kind),
-        cmocka_unit_test(an_empty_run_has_no_figures),
-        cmocka_unit_test(a_run_that_failed_altogether_has_time_but_no_latency),
-        cmocka_unit_test(a_run_lasts_until_its_last_answer_whatever_fails_later),
-        cmocka_unit_test(one_request_is_its_own_distribution),
-        cmocka_unit_test(an_interrupted_rate_offered_what_it_did_until_then),
-        cmocka_unit_test(slices_add_up_to_the_run),
-        cmocka_unit_test(a_slice_has_the_latencies_of_those_due_in_it),
-        cmocka_unit_test(there_are_never_too_many_slices),
-        cmocka_unit_test(marks_are_kept_in_order_and_faults_push_expiries_out),
-        cmocka_unit_test(blocks_are_the_rounds_of_a_burst),
-        cmocka_unit_test(blocks_are_equal_spans_of_a_rate),
-        cmocka_unit_test(a_report_holds_when_all_checks_do_and_takes_so_many_results),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* rows_test.c - rows as texts within a byte limit. */
 #include "app/rows.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void texts_and_nulls_come_back_as_they_went_in(void **state)
+TEST(texts_and_nulls_come_back_as_they_went_in)
 {
     struct rows rows;
-    (void)state;
     rows_init(&rows, 1 << 20);
     rows_reset(&rows, 3);
     for (unsigned i = 0; i < 1000; i++) {
@@ -31,10 +26,9 @@ static void texts_and_nulls_come_back_as_they_went_in(void **state)
     rows_clear(&rows);
 }
 
-static void the_limit_holds_to_the_byte_and_after_a_reset_anew(void **state)
+TEST(the_limit_holds_to_the_byte_and_after_a_reset_anew)
 {
     struct rows rows;
-    (void)state;
     rows_init(&rows, 8);
     for (unsigned round = 0; round < 2; round++) {
         rows_reset(&rows, 1);
@@ -48,10 +42,9 @@ static void the_limit_holds_to_the_byte_and_after_a_reset_anew(void **state)
     rows_clear(&rows);
 }
 
-static void a_row_is_counted_when_it_is_whole(void **state)
+TEST(a_row_is_counted_when_it_is_whole)
 {
     struct rows rows;
-    (void)state;
     rows_init(&rows, 100);
     rows_reset(&rows, 2);
     assert_true(rows_add(&rows, "a", 1));
@@ -59,14 +52,4 @@ static void a_row_is_counted_when_it_is_whole(void **state)
     assert_true(rows_add(&rows, "b", 1));
     assert_int_equal(rows.row_count, 1);
     rows_clear(&rows);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_and_nulls_come_back_as_they_went_in),
-        cmocka_unit_test(the_limit_holds_to_the_byte_and_after_a_reset_anew),
-        cmocka_unit_test(a_row_is_counted_when_it_is_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

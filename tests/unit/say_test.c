@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* say_test.c - what the guard says, how often, and where. */
-#include "guard/clock.h"
-#include "guard/say.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "guard/base/clock.h"
+#include "guard/base/say.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,11 +35,10 @@ static void say_to(struct say *teller, guard_log *log, void *context)
     say_init(teller, &config);
 }
 
-static void of_each_subject_a_burst_passes_and_the_last_of_the_rest_later(void **state)
+TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later)
 {
     static struct say teller;
     static struct ear ear;
-    (void)state;
     say_to(&teller, hear, &ear);
     for (int i = 0; i < 1000; i++)
         say(&teller, SAY_LOADER, SAY_BAD, "line %d", i);
@@ -62,11 +55,10 @@ static void of_each_subject_a_burst_passes_and_the_last_of_the_rest_later(void *
     say_clear(&teller);
 }
 
-static void no_line_is_said_twice_in_a_row(void **state)
+TEST(no_line_is_said_twice_in_a_row)
 {
     static struct say teller;
     static struct ear ear;
-    (void)state;
     say_to(&teller, hear, &ear);
     for (int i = 0; i < 100; i++)
         say(&teller, SAY_REDIS, SAY_GOOD, "up");
@@ -78,11 +70,10 @@ static void no_line_is_said_twice_in_a_row(void **state)
     say_clear(&teller);
 }
 
-static void a_key_can_forge_no_line(void **state)
+TEST(a_key_can_forge_no_line)
 {
     static struct say teller;
     static struct ear ear;
-    (void)state;
     say_to(&teller, hear, &ear);
     say(&teller, SAY_LOADER, SAY_BAD, "%s", "a\nb\r\x1b[2J\xc3\xa9\\x0a~");
     assert_string_equal(ear.lines[0], "a\\x0ab\\x0d\\x1b[2J\\xc3\\xa9\\x5cx0a~");
@@ -128,11 +119,10 @@ static const char *read_all(int fd)
     return text;
 }
 
-static void stderr_hears_who_speaks_and_good_news_only_after_bad(void **state)
+TEST(stderr_hears_who_speaks_and_good_news_only_after_bad)
 {
     static struct say teller;
     int before, fd = redirect_stderr(&before);
-    (void)state;
     say_to(&teller, NULL, NULL);
     say(&teller, SAY_REDIS, SAY_GOOD, "up");
     say(&teller, SAY_REDIS, SAY_BAD, "down");
@@ -144,11 +134,10 @@ static void stderr_hears_who_speaks_and_good_news_only_after_bad(void **state)
     say_clear(&teller);
 }
 
-static void it_can_be_switched_off(void **state)
+TEST(it_can_be_switched_off)
 {
     static struct say teller;
     int before, fd = redirect_stderr(&before);
-    (void)state;
     say_to(&teller, guard_log_none, NULL);
     say(&teller, SAY_REDIS, SAY_BAD, "down");
     say_in_child(&teller, "in a child");
@@ -159,12 +148,11 @@ static void it_can_be_switched_off(void **state)
 }
 
 /* A test that waits here for ever fails by its limit. */
-static void nobody_waits_or_dies_for_a_stderr_that_nobody_reads(void **state)
+TEST(nobody_waits_or_dies_for_a_stderr_that_nobody_reads)
 {
     static struct say teller;
     static char page[4096];
     int before, fd = redirect_stderr(&before);
-    (void)state;
     signal(SIGPIPE, SIG_DFL);
     say_to(&teller, NULL, NULL);
     fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
@@ -179,17 +167,4 @@ static void nobody_waits_or_dies_for_a_stderr_that_nobody_reads(void **state)
     assert_int_equal(errno, 7);
     restore_stderr(before);
     say_clear(&teller);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later),
-        cmocka_unit_test(no_line_is_said_twice_in_a_row),
-        cmocka_unit_test(a_key_can_forge_no_line),
-        cmocka_unit_test(stderr_hears_who_speaks_and_good_news_only_after_bad),
-        cmocka_unit_test(it_can_be_switched_off),
-        cmocka_unit_test(nobody_waits_or_dies_for_a_stderr_that_nobody_reads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

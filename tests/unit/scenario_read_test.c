@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
 #include "load/play/scenario.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <glob.h>
 
@@ -76,9 +71,8 @@ static void expect_complaints(const char *text, const char *expected)
 
 /* ---- what is read ---- */
 
-static void a_whole_scenario_is_read_as_it_is_written(void **state)
+TEST(a_whole_scenario_is_read_as_it_is_written)
 {
-    (void)state;
     struct outcome outcome;
     read_good("# SPDX-License-Identifier: MIT\n"
               "# About this,\n# in two lines.\n#\n# And a paragraph.\n\n"
@@ -144,9 +138,8 @@ static void a_whole_scenario_is_read_as_it_is_written(void **state)
     scenario_free(&outcome.scenario);
 }
 
-static void ones_own_service_is_named_with_its_servers(void **state)
+TEST(ones_own_service_is_named_with_its_servers)
 {
-    (void)state;
     struct outcome outcome;
     read_good(
         "target 127.0.0.1:8080 127.0.0.1:8082\ndatabase postgresql:///shop\nredis redis://127.0.0.1:6379/0\n"
@@ -172,9 +165,8 @@ static const char with_names[] = "let DELAY 200\nlet PATH /products/7\n"
                                  "stack 2 LOAD_DELAY_MS=${DELAY} FRESH_MS=1000\nvary GUARD_MODE off fleet\n"
                                  "ask ${PATH}\nexpect loads = 1 in fleet\n";
 
-static void names_stand_for_their_values(void **state)
+TEST(names_stand_for_their_values)
 {
-    (void)state;
     struct outcome outcome;
     read_good(with_names, &outcome);
     assert_string_equal(scenario_setting(outcome.scenario, "LOAD_DELAY_MS"), "200");
@@ -182,9 +174,8 @@ static void names_stand_for_their_values(void **state)
     scenario_free(&outcome.scenario);
 }
 
-static void a_value_can_be_set_from_outside(void **state)
+TEST(a_value_can_be_set_from_outside)
 {
-    (void)state;
     const struct scenario_set sets[] = {{"DELAY", "5"}, {"FRESH_MS", "7"}, {"GUARD_MODE", "local"}};
     const struct scenario_set wrong[] = {{"DELY", "5"}};
     struct outcome outcome;
@@ -201,9 +192,8 @@ static void a_value_can_be_set_from_outside(void **state)
                            "--set DELY: the scenario has no such name; it has: DELAY PATH LOAD_DELAY_MS"));
 }
 
-static void all_scenarios_of_ours_can_be_read(void **state)
+TEST(all_scenarios_of_ours_can_be_read)
 {
-    (void)state;
     glob_t found;
     assert_int_equal(glob("load/scenarios/*.scenario", 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -232,9 +222,8 @@ static void expect_expects(const char *lines, const char *const *wanted)
 
 #define EXPECTS(lines, ...) expect_expects(lines, (const char *const[]){__VA_ARGS__, NULL})
 
-static void that_nobody_fails_is_expected_unless_a_line_is_about_it(void **state)
+TEST(that_nobody_fails_is_expected_unless_a_line_is_about_it)
 {
-    (void)state;
     struct outcome outcome;
     EXPECTS("", "failed = 0");
     EXPECTS("expect p99 <= 1s\nexpect answered = 100%\n", "p99 <= 1s", "answered = 100%", "failed = 0");
@@ -263,9 +252,8 @@ static void that_nobody_fails_is_expected_unless_a_line_is_about_it(void **state
     }
 }
 
-static void there_is_room_for_what_nobody_wrote(void **state)
+TEST(there_is_room_for_what_nobody_wrote)
 {
-    (void)state;
     char text[4096] = "stack 1\nask /x\n";
     struct outcome outcome;
     for (int i = 0; i < SCENARIO_EXPECTS_MAX; i++)
@@ -279,9 +267,8 @@ static void there_is_room_for_what_nobody_wrote(void **state)
 
 /* ---- mistakes ---- */
 
-static void every_mistake_is_told_with_its_line(void **state)
+TEST(every_mistake_is_told_with_its_line)
 {
-    (void)state;
     expect_complaints("# head\n"
                       "stack two\n"
                       "askk /products/7\n"
@@ -315,9 +302,8 @@ static void every_mistake_is_told_with_its_line(void **state)
                       ":17: at: after \"as\" stands what it shall be called; write: at TIME ACTION\n");
 }
 
-static void a_directive_that_was_told_twice_or_too_much_is_refused(void **state)
+TEST(a_directive_that_was_told_twice_or_too_much_is_refused)
 {
-    (void)state;
     expect_complaints(
         "stack 2\nstack 2\nask /a b\nlimit 1s 2s\nburst\nleave 50%\nheader \"no colon\"\n"
         "stack 2 LISTEN=1\nmethod get\nvary X\ncount maybe\nwrite every 0s key 1 sql x\nwarm /{1-5}\n",
@@ -335,9 +321,8 @@ static void a_directive_that_was_told_twice_or_too_much_is_refused(void **state)
         ":13: warm: to warm up, each key is asked for once\n");
 }
 
-static void what_contradicts_itself_is_told_with_the_line_where_there_is_one(void **state)
+TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
 {
-    (void)state;
     expect_complaints("ask /\n", ": nobody is asked");
     expect_complaints("stack 2\n", ": nothing is asked");
     expect_complaints("stack 2\ntarget 127.0.0.1:1\nask /\n", ": either a stack");
@@ -387,9 +372,8 @@ static void what_contradicts_itself_is_told_with_the_line_where_there_is_one(voi
                       ":6: \"loads per expiry <= 1\": only the statement log knows keys and instants");
 }
 
-static void no_file_and_no_text_are_mistakes_and_no_crash(void **state)
+TEST(no_file_and_no_text_are_mistakes_and_no_crash)
 {
-    (void)state;
     char complaints[256] = "";
     struct scenario *scenario = NULL;
     FILE *stream = fmemopen(complaints, sizeof complaints, "w");
@@ -400,9 +384,8 @@ static void no_file_and_no_text_are_mistakes_and_no_crash(void **state)
     expect_complaints("\\", ": nobody is asked\n: nothing is asked");
 }
 
-static void overlong_lines_are_refused_and_the_next_one_is_read(void **state)
+TEST(overlong_lines_are_refused_and_the_next_one_is_read)
 {
-    (void)state;
     static char text[30000];
     struct outcome outcome;
     memset(text, 'x', 20000);
@@ -410,23 +393,4 @@ static void overlong_lines_are_refused_and_the_next_one_is_read(void **state)
     read_text(text, NULL, 0, &outcome);
     assert_int_equal(strncmp(outcome.complaints, ":1: the line is too long\n", 25), 0);
     assert_non_null(strstr(outcome.complaints, "\n:4: limit:"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_scenario_is_read_as_it_is_written),
-        cmocka_unit_test(ones_own_service_is_named_with_its_servers),
-        cmocka_unit_test(names_stand_for_their_values),
-        cmocka_unit_test(a_value_can_be_set_from_outside),
-        cmocka_unit_test(that_nobody_fails_is_expected_unless_a_line_is_about_it),
-        cmocka_unit_test(there_is_room_for_what_nobody_wrote),
-        cmocka_unit_test(all_scenarios_of_ours_can_be_read),
-        cmocka_unit_test(every_mistake_is_told_with_its_line),
-        cmocka_unit_test(a_directive_that_was_told_twice_or_too_much_is_refused),
-        cmocka_unit_test(what_contradicts_itself_is_told_with_the_line_where_there_is_one),
-        cmocka_unit_test(no_file_and_no_text_are_mistakes_and_no_crash),
-        cmocka_unit_test(overlong_lines_are_refused_and_the_next_one_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
 #include "app/settings.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MESSAGE_BYTES = 32768, ARGUMENTS_MAX = 12 };
 
@@ -68,10 +65,9 @@ static size_t line_count(const char *text)
     return count;
 }
 
-static void without_any_setting_the_defaults_are_right(void **state)
+TEST(without_any_setting_the_defaults_are_right)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, nothing, nothing);
     assert_string_equal(reading.messages, "");
     assert_int_equal(reading.verdict, SETTINGS_OK);
@@ -112,10 +108,9 @@ static void without_any_setting_the_defaults_are_right(void **state)
     }
 }
 
-static void a_flag_wins_over_the_environment_in_both_spellings(void **state)
+TEST(a_flag_wins_over_the_environment_in_both_spellings)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, LIST("--fresh-ms", "5", "--stale-ms=7"),
               LIST("FRESH_MS=6", "STALE_MS=8", "ABSENT_MS=9"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
@@ -124,18 +119,16 @@ static void a_flag_wins_over_the_environment_in_both_spellings(void **state)
     assert_int_equal(reading.settings.absent_ms, 9);
 }
 
-static void a_wrong_environment_under_a_right_flag_does_not_matter(void **state)
+TEST(a_wrong_environment_under_a_right_flag_does_not_matter)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, LIST("--fresh-ms", "5"), LIST("FRESH_MS=soon"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
 }
 
-static void zero_means_zero(void **state)
+TEST(zero_means_zero)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, nothing, LIST("JITTER_PERCENT=0", "DRAIN_MS=0", "LOAD_QUEUE=0"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
     assert_int_equal(reading.settings.jitter_percent, 0);
@@ -219,9 +212,8 @@ static const char *const wrong[] = {
     "LEASE_MS=4294967296",
 };
 
-static void every_setting_is_refused_by_name_when_wrong(void **state)
+TEST(every_setting_is_refused_by_name_when_wrong)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct reading reading;
         char name[32];
@@ -236,10 +228,9 @@ static void every_setting_is_refused_by_name_when_wrong(void **state)
     }
 }
 
-static void all_wrong_settings_are_reported_at_once(void **state)
+TEST(all_wrong_settings_are_reported_at_once)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, LIST("--fresh-ms", "soon", "--lease-ms=1"), LIST("GUARD_MODE=maybe", "PREPARE=1"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
     assert_int_equal(line_count(reading.messages), 4);
@@ -249,7 +240,7 @@ static void all_wrong_settings_are_reported_at_once(void **state)
     assert_says(&reading, "PREPARE (environment): \"1\" is wrong; must be on or off");
 }
 
-static void settings_that_contradict_each_other_are_refused(void **state)
+TEST(settings_that_contradict_each_other_are_refused)
 {
     static const struct {
         const char *first, *second, *says;
@@ -279,7 +270,6 @@ static void settings_that_contradict_each_other_are_refused(void **state)
         {"OPS_LISTEN=127.example.org:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
         {"OPS_LISTEN=localhost.example.org:9", "DRAIN_MS=1", "OPS_LISTEN (environment)"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct reading reading;
         read_into(&reading, nothing, LIST(cases[i].first, cases[i].second));
@@ -288,7 +278,7 @@ static void settings_that_contradict_each_other_are_refused(void **state)
     }
 }
 
-static void settings_at_their_common_limit_are_accepted(void **state)
+TEST(settings_at_their_common_limit_are_accepted)
 {
     static const char *const cases[][2] = {
         {"REDIS_LIMIT_MS=1000", "LEASE_MS=3000"},
@@ -310,7 +300,6 @@ static void settings_at_their_common_limit_are_accepted(void **state)
         {"REDIS_URL=unix:///run/redis.sock?db=2", "DATABASE_URL=host=/run dbname=x options='-c a=b'"},
         {"DATABASE_URL=postgres://u:p@h1,h2:5433/db?sslmode=require", "LISTEN=[::1]:80"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct reading reading;
         read_into(&reading, nothing, LIST(cases[i][0], cases[i][1]));
@@ -319,20 +308,18 @@ static void settings_at_their_common_limit_are_accepted(void **state)
     }
 }
 
-static void a_wrong_setting_is_not_blamed_twice_by_a_rule(void **state)
+TEST(a_wrong_setting_is_not_blamed_twice_by_a_rule)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, nothing, LIST("LEASE_MS=x", "REDIS_LIMIT_MS=20000"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
     assert_says(&reading, "LEASE_MS (environment): \"x\"");
     assert_says_not(&reading, "third of LEASE_MS");
 }
 
-static void a_password_is_never_printed(void **state)
+TEST(a_password_is_never_printed)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, LIST("--database-ul=postgresql://u:hush@h/db", "postgresql://u:hush@h/db"),
               LIST("REDIS_URL=redis ://:hush@h", "DATABASE_URL=host=h password='hush", "FRESH_MS=x"));
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
@@ -344,10 +331,9 @@ static void a_password_is_never_printed(void **state)
     assert_says_not(&reading, "hush");
 }
 
-static void an_unknown_flag_is_named_with_its_nearest_match(void **state)
+TEST(an_unknown_flag_is_named_with_its_nearest_match)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading,
               LIST("--fresh_ms=5", "--load-worker", "3", "--completely-different", "--", "--drain-ms"),
               nothing);
@@ -360,30 +346,27 @@ static void an_unknown_flag_is_named_with_its_nearest_match(void **state)
     assert_int_equal(line_count(reading.messages), 5);
 }
 
-static void a_hostile_flag_of_any_length_is_survived(void **state)
+TEST(a_hostile_flag_of_any_length_is_survived)
 {
     static char flag[MESSAGE_BYTES / 2];
     struct reading reading;
-    (void)state;
     memset(flag, 'x', sizeof flag - 1);
     memcpy(flag, "--", 2);
     read_into(&reading, LIST(flag), nothing);
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
 }
 
-static void control_characters_of_a_value_are_not_printed(void **state)
+TEST(control_characters_of_a_value_are_not_printed)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, nothing, LIST("NAMESPACE=a\n\x1b[2J"));
     assert_says(&reading, "\"a??[2J\"");
     assert_int_equal(line_count(reading.messages), 1);
 }
 
-static void help_prints_every_setting_with_its_default(void **state)
+TEST(help_prints_every_setting_with_its_default)
 {
     struct reading reading;
-    (void)state;
     read_into(&reading, LIST("--fresh-ms=x", "--help"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_HELP);
     assert_says(&reading, "--fresh-ms\n");
@@ -395,10 +378,9 @@ static void help_prints_every_setting_with_its_default(void **state)
     assert_int_equal(reading.verdict, SETTINGS_HELP);
 }
 
-static void an_address_is_taken_apart(void **state)
+TEST(an_address_is_taken_apart)
 {
     struct settings_address address;
-    (void)state;
     assert_true(settings_address_parse("[::1]:8080", &address));
     assert_string_equal(address.host, "::1");
     assert_int_equal(address.port, 8080);
@@ -415,26 +397,4 @@ static void an_address_is_taken_apart(void **state)
     assert_true(settings_address_parse(path, &address));
     path[5 + 107] = 'x';
     assert_false(settings_address_parse(path, &address));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_any_setting_the_defaults_are_right),
-        cmocka_unit_test(a_flag_wins_over_the_environment_in_both_spellings),
-        cmocka_unit_test(a_wrong_environment_under_a_right_flag_does_not_matter),
-        cmocka_unit_test(zero_means_zero),
-        cmocka_unit_test(every_setting_is_refused_by_name_when_wrong),
-        cmocka_unit_test(all_wrong_settings_are_reported_at_once),
-        cmocka_unit_test(settings_that_contradict_each_other_are_refused),
-        cmocka_unit_test(settings_at_their_common_limit_are_accepted),
-        cmocka_unit_test(a_wrong_setting_is_not_blamed_twice_by_a_rule),
-        cmocka_unit_test(a_password_is_never_printed),
-        cmocka_unit_test(an_unknown_flag_is_named_with_its_nearest_match),
-        cmocka_unit_test(a_hostile_flag_of_any_length_is_survived),
-        cmocka_unit_test(control_characters_of_a_value_are_not_printed),
-        cmocka_unit_test(help_prints_every_setting_with_its_default),
-        cmocka_unit_test(an_address_is_taken_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* strain_test.c - exact ranks, and when a generator is to blame. */
 #include "load/herd/strain.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void ranks_are_exact_over_several_lists_and_leave_out_zeros(void **state)
+TEST(ranks_are_exact_over_several_lists_and_leave_out_zeros)
 {
-    (void)state;
     static uint32_t low[5000], high[5000];
     const uint32_t *const lists[] = {low, high};
     const uint32_t counts[] = {5000, 5000}, none[] = {0, 0};
@@ -30,9 +24,8 @@ static void ranks_are_exact_over_several_lists_and_leave_out_zeros(void **state)
     assert_int_equal(strain_rank(lists, none, 2, 99), 0);
 }
 
-static void a_generator_that_keeps_up_is_not_blamed(void **state)
+TEST(a_generator_that_keeps_up_is_not_blamed)
 {
-    (void)state;
     const struct work work = {.shape = WORK_RATE, .connection_count = 100};
     struct herd_strain strain = {.generator_count = 2, .busiest = 0.4, .late_p99_us = 300};
     strain_judge(&work, 1000, 2000, &strain);
@@ -45,9 +38,8 @@ static void a_generator_that_keeps_up_is_not_blamed(void **state)
     assert_false(strain.is_bottleneck);
 }
 
-static void a_generator_that_lags_is_blamed_with_what_was_measured(void **state)
+TEST(a_generator_that_lags_is_blamed_with_what_was_measured)
 {
-    (void)state;
     const struct work work = {.shape = WORK_RATE, .connection_count = 100};
     struct herd_strain strain = {
         .generator_count = 2, .busiest = 0.4, .starved = 0.3, .late_p99_us = 5000, .waited_count = 7};
@@ -63,9 +55,8 @@ static void a_generator_that_lags_is_blamed_with_what_was_measured(void **state)
     assert_true(strain.is_bottleneck);
 }
 
-static void a_burst_that_is_no_instant_next_to_its_answers_is_blamed(void **state)
+TEST(a_burst_that_is_no_instant_next_to_its_answers_is_blamed)
 {
-    (void)state;
     const struct work work = {.shape = WORK_BURST, .connection_count = 1000};
     struct herd_strain strain = {.generator_count = 2, .busiest = 1, .spread_us = 60000};
     strain_judge(&work, 200000, 300000, &strain);
@@ -76,15 +67,4 @@ static void a_burst_that_is_no_instant_next_to_its_answers_is_blamed(void **stat
     strain.spread_us = 10000; /* no longer than a switch of a core takes, whatever the answers took */
     strain_judge(&work, 1000, 3000, &strain);
     assert_false(strain.is_bottleneck);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_exact_over_several_lists_and_leave_out_zeros),
-        cmocka_unit_test(a_generator_that_keeps_up_is_not_blamed),
-        cmocka_unit_test(a_generator_that_lags_is_blamed_with_what_was_measured),
-        cmocka_unit_test(a_burst_that_is_no_instant_next_to_its_answers_is_blamed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

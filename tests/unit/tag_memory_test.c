@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* tag_memory_test.c - which tags a key had: a hint, but one that holds for thousands of keys in turn. */
-#include "guard/chance.h"
-#include "guard/tag_memory.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
+#include "guard/base/chance.h"
+#include "guard/run/tag_memory.h"
+#include "tests/support/test.h"
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { IN_TURN = TAG_MEMORY_KEYS / 4 };
 
@@ -19,14 +15,13 @@ static bool is_remembered(struct tag_memory *memory, uint64_t key_hash, const ch
     return bytes == strlen(tags) && memcmp(found, tags, bytes) == 0;
 }
 
-static void thousands_of_keys_are_remembered_at_a_time(void **state)
+TEST(thousands_of_keys_are_remembered_at_a_time)
 {
     static uint64_t hashes[IN_TURN];
     struct chance chance = {.state = 1};
     struct tag_memory *memory = tag_memory_new();
     char tags[32];
     unsigned remembered = 0;
-    (void)state;
     for (unsigned i = 0; i < IN_TURN; i++) {
         hashes[i] = chance_next(&chance);
         snprintf(tags, sizeof tags, "category:%u", i);
@@ -41,12 +36,11 @@ static void thousands_of_keys_are_remembered_at_a_time(void **state)
     assert_null(memory);
 }
 
-static void the_last_ones_of_a_key_hold_and_none_is_none(void **state)
+TEST(the_last_ones_of_a_key_hold_and_none_is_none)
 {
     const char *tags = NULL;
     char longest[TAG_MEMORY_TEXT_MAX + 2];
     struct tag_memory *memory = tag_memory_new();
-    (void)state;
     memset(longest, 'x', sizeof longest);
     longest[TAG_MEMORY_TEXT_MAX] = '\0';
     tag_memory_put(memory, 7, "a b", 3);
@@ -62,20 +56,9 @@ static void the_last_ones_of_a_key_hold_and_none_is_none(void **state)
     tag_memory_free(&memory);
 }
 
-static void without_memory_nothing_is_known(void **state)
+TEST(without_memory_nothing_is_known)
 {
     const char *tags = NULL;
-    (void)state;
     tag_memory_put(NULL, 7, "a", 1);
     assert_int_equal(tag_memory_get(NULL, 7, &tags), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thousands_of_keys_are_remembered_at_a_time),
-        cmocka_unit_test(the_last_ones_of_a_key_hold_and_none_is_none),
-        cmocka_unit_test(without_memory_nothing_is_known),
-    };
-    return cmocka_run_group_tests_name("tag_memory", tests, NULL, NULL);
 }

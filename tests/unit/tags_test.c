@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/tags.h"
+#include "guard/base/tags.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 static const struct tags_clock born = {7, 5};
@@ -19,17 +14,15 @@ static enum tags_verdict judged(size_t tag_count, struct tags_clock first, struc
 
 /* ---- epochs ---- */
 
-static void an_entry_is_good_unless_one_of_its_tags_was_invalidated_after_it_was_born(void **state)
+TEST(an_entry_is_good_unless_one_of_its_tags_was_invalidated_after_it_was_born)
 {
-    (void)state;
     assert_int_equal(judged(2, (struct tags_clock){7, 5}, (struct tags_clock){7, 1}), TAGS_GOOD);
     assert_int_equal(judged(2, (struct tags_clock){7, 6}, (struct tags_clock){7, 1}), TAGS_OUTDATED);
     assert_int_equal(judged(2, (struct tags_clock){7, 1}, (struct tags_clock){7, 6}), TAGS_OUTDATED);
 }
 
-static void a_tag_without_an_epoch_or_of_another_era_is_not_good(void **state)
+TEST(a_tag_without_an_epoch_or_of_another_era_is_not_good)
 {
-    (void)state;
     assert_int_equal(judged(2, (struct tags_clock){7, 5}, (struct tags_clock){0, 0}), TAGS_OUTDATED);
     assert_int_equal(judged(2, (struct tags_clock){6, 1}, (struct tags_clock){7, 5}), TAGS_OUTDATED);
     assert_int_equal(judged(2, (struct tags_clock){8, 1}, (struct tags_clock){7, 5}), TAGS_OUTDATED);
@@ -37,18 +30,16 @@ static void a_tag_without_an_epoch_or_of_another_era_is_not_good(void **state)
     assert_int_equal(tags_judge(&lost, 1, &(struct tags_clock){0, 0}), TAGS_OUTDATED);
 }
 
-static void an_answer_that_does_not_fit_is_not_good_and_none_is_no_verdict(void **state)
+TEST(an_answer_that_does_not_fit_is_not_good_and_none_is_no_verdict)
 {
-    (void)state;
     assert_int_equal(judged(1, born, born), TAGS_OUTDATED);
     assert_int_equal(judged(3, born, born), TAGS_OUTDATED);
     const struct tags_epochs none = {.answered = false};
     assert_int_equal(tags_judge(&none, 2, &born), TAGS_UNANSWERED);
 }
 
-static void a_clock_is_read_as_it_was_written(void **state)
+TEST(a_clock_is_read_as_it_was_written)
 {
-    (void)state;
     const struct tags_clock clock = {1763777777000000, 42};
     struct tags_clock read;
     char text[TAGS_CLOCK_BYTES + 1];
@@ -58,7 +49,7 @@ static void a_clock_is_read_as_it_was_written(void **state)
     assert_true(read.era == clock.era && read.count == clock.count);
 }
 
-static void what_is_no_clock_is_not_known(void **state)
+TEST(what_is_no_clock_is_not_known)
 {
     static const char *const wrong[] = {"",
                                         "1763777777000000.00000000004",
@@ -67,7 +58,6 @@ static void what_is_no_clock_is_not_known(void **state)
                                         "176377777700000x.000000000042",
                                         "1763777777000000.00000000004-",
                                         "0000000000000000.000000000042"};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct tags_clock clock = {1, 1};
         assert_false(tags_clock_read(wrong[i], strlen(wrong[i]), &clock));
@@ -77,12 +67,11 @@ static void what_is_no_clock_is_not_known(void **state)
 
 /* ---- the tags of one entry ---- */
 
-static void tags_are_encoded_and_each_is_there_once(void **state)
+TEST(tags_are_encoded_and_each_is_there_once)
 {
     char text[TAGS_TEXT_MAX + 1] = "";
     size_t bytes = 0;
     struct tag tags[GUARD_TAGS_MAX];
-    (void)state;
     assert_true(tags_add(text, &bytes, "category:7"));
     assert_true(tags_add(text, &bytes, "a b{c}"));
     assert_true(tags_add(text, &bytes, "category:7"));
@@ -95,12 +84,11 @@ static void tags_are_encoded_and_each_is_there_once(void **state)
     assert_int_equal(tags_count("", 0), 0);
 }
 
-static void there_is_room_for_the_longest_tags_and_for_no_more(void **state)
+TEST(there_is_room_for_the_longest_tags_and_for_no_more)
 {
     char text[TAGS_TEXT_MAX + 1] = "", tag[GUARD_TAG_BYTES_MAX + 2];
     size_t bytes = 0;
     struct tag tags[GUARD_TAGS_MAX];
-    (void)state;
     memset(tag, ' ', sizeof tag);
     tag[GUARD_TAG_BYTES_MAX + 1] = '\0';
     assert_false(tags_add(text, &bytes, tag));
@@ -117,30 +105,14 @@ static void there_is_room_for_the_longest_tags_and_for_no_more(void **state)
     assert_int_equal(bytes, TAGS_TEXT_MAX);
 }
 
-static void a_text_that_nobody_wrote_is_none(void **state)
+TEST(a_text_that_nobody_wrote_is_none)
 {
     static const char *const wrong[] = {" ", "a ", " a", "a  b", "a b c d e f g h i", "a\n", "{a}"};
     struct tag tags[GUARD_TAGS_MAX];
     char long_tag[TAGS_ENCODED_MAX + 1];
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(tags_split(wrong[i], strlen(wrong[i]), tags), -1);
     memset(long_tag, 'a', sizeof long_tag);
     assert_int_equal(tags_split(long_tag, sizeof long_tag, tags), -1);
     assert_int_equal(tags_split(long_tag, sizeof long_tag - 1, tags), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_entry_is_good_unless_one_of_its_tags_was_invalidated_after_it_was_born),
-        cmocka_unit_test(a_tag_without_an_epoch_or_of_another_era_is_not_good),
-        cmocka_unit_test(an_answer_that_does_not_fit_is_not_good_and_none_is_no_verdict),
-        cmocka_unit_test(a_clock_is_read_as_it_was_written),
-        cmocka_unit_test(what_is_no_clock_is_not_known),
-        cmocka_unit_test(tags_are_encoded_and_each_is_there_once),
-        cmocka_unit_test(there_is_room_for_the_longest_tags_and_for_no_more),
-        cmocka_unit_test(a_text_that_nobody_wrote_is_none),
-    };
-    return cmocka_run_group_tests_name("tags", tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard/tickets.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "guard/base/tickets.h"
+#include "tests/support/test.h"
 
 enum { MANY = 10000 };
 
 static char things[MANY];
 
-static void a_ticket_names_what_it_was_given_for(void **state)
+TEST(a_ticket_names_what_it_was_given_for)
 {
     static guard_ticket names[MANY];
     struct tickets tickets = {.mark = 7};
-    (void)state;
     for (size_t i = 0; i < MANY; i++) {
         names[i] = tickets_add(&tickets, &things[i]);
         assert_true(names[i] != 0);
@@ -27,11 +20,10 @@ static void a_ticket_names_what_it_was_given_for(void **state)
     assert_null(tickets_find(&tickets, names[0]));
 }
 
-static void an_old_ticket_never_names_what_came_into_its_slot(void **state)
+TEST(an_old_ticket_never_names_what_came_into_its_slot)
 {
     struct tickets tickets = {.mark = 0};
     guard_ticket seen[50];
-    (void)state;
     for (size_t i = 0; i < 50; i++) {
         seen[i] = tickets_add(&tickets, &things[i]);
         for (size_t j = 0; j < i; j++) {
@@ -45,10 +37,9 @@ static void an_old_ticket_never_names_what_came_into_its_slot(void **state)
     tickets_clear(&tickets);
 }
 
-static void a_ticket_of_another_table_names_nothing(void **state)
+TEST(a_ticket_of_another_table_names_nothing)
 {
     struct tickets first = {.mark = 1}, second = {.mark = 2};
-    (void)state;
     guard_ticket here = tickets_add(&first, &things[0]);
     guard_ticket there = tickets_add(&second, &things[1]);
     assert_true(here != there);
@@ -58,10 +49,9 @@ static void a_ticket_of_another_table_names_nothing(void **state)
     tickets_clear(&second);
 }
 
-static void nonsense_names_nothing(void **state)
+TEST(nonsense_names_nothing)
 {
     struct tickets tickets = {.mark = 255};
-    (void)state;
     assert_null(tickets_find(&tickets, 1));
     guard_ticket real = tickets_add(&tickets, &things[0]);
     const guard_ticket wrong[] = {
@@ -71,10 +61,9 @@ static void nonsense_names_nothing(void **state)
     tickets_clear(&tickets);
 }
 
-static void a_slot_whose_uses_are_used_up_is_given_up(void **state)
+TEST(a_slot_whose_uses_are_used_up_is_given_up)
 {
     struct tickets tickets = {.mark = 0};
-    (void)state;
     guard_ticket first = tickets_add(&tickets, &things[0]);
     tickets_remove(&tickets, first);
     tickets.slots[0].use = UINT32_MAX - 1;
@@ -84,16 +73,4 @@ static void a_slot_whose_uses_are_used_up_is_given_up(void **state)
     for (size_t i = 0; i < 200; i++)
         assert_true((tickets_add(&tickets, &things[2]) & 0xffffff) != (last & 0xffffff));
     tickets_clear(&tickets);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ticket_names_what_it_was_given_for),
-        cmocka_unit_test(an_old_ticket_never_names_what_came_into_its_slot),
-        cmocka_unit_test(a_ticket_of_another_table_names_nothing),
-        cmocka_unit_test(nonsense_names_nothing),
-        cmocka_unit_test(a_slot_whose_uses_are_used_up_is_given_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

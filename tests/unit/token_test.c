@@ -3,17 +3,13 @@
  * token_test.c - which files hold a token, and who has shown it.
  */
 #include "app/token.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char SECRET[] = "0123456789abcdef";
 
@@ -48,11 +44,10 @@ static bool read_from(const char *text, mode_t mode, struct token *token)
     return token_read(path, token);
 }
 
-static void the_first_line_is_the_token(void **state)
+TEST(the_first_line_is_the_token)
 {
     struct token token;
 
-    (void)state;
     assert_true(read_from("0123456789abcdef\nand a comment\n", 0600, &token));
     assert_int_equal(token.bytes, 16);
     assert_true(token_matches(&token, SECRET));
@@ -62,14 +57,13 @@ static void the_first_line_is_the_token(void **state)
     assert_true(token_matches(&token, SECRET));
 }
 
-static void nothing_but_the_token_matches(void **state)
+TEST(nothing_but_the_token_matches)
 {
     static const char *const others[] = {
         "", "0", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0", "X123456789abcdef"};
     struct token token;
     char endless[4 * TOKEN_BYTES_MAX];
 
-    (void)state;
     assert_true(read_from(SECRET, 0600, &token));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_false(token_matches(&token, others[i]));
@@ -78,12 +72,11 @@ static void nothing_but_the_token_matches(void **state)
     assert_false(token_matches(&token, endless));
 }
 
-static void the_longest_token_is_compared_to_its_end(void **state)
+TEST(the_longest_token_is_compared_to_its_end)
 {
     char text[TOKEN_BYTES_MAX + 2];
     struct token token;
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     text[TOKEN_BYTES_MAX] = '\0';
     assert_true(read_from(text, 0600, &token));
@@ -95,17 +88,16 @@ static void the_longest_token_is_compared_to_its_end(void **state)
     assert_false(read_from(text, 0600, &token));
 }
 
-static void a_file_that_others_can_open_is_refused(void **state)
+TEST(a_file_that_others_can_open_is_refused)
 {
     struct token token;
 
-    (void)state;
     assert_false(read_from(SECRET, 0644, &token));
     assert_false(read_from(SECRET, 0660, &token));
     assert_false(read_from(SECRET, 0602, &token));
 }
 
-static void what_is_no_token_is_refused(void **state)
+TEST(what_is_no_token_is_refused)
 {
     static const char *const texts[] = {"",
                                         "\n",
@@ -117,32 +109,18 @@ static void what_is_no_token_is_refused(void **state)
                                         "0123456789\tabcdef"};
     struct token token;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         assert_false(read_from(texts[i], 0600, &token));
     assert_false(token_read(folder, &token));
     assert_false(token_read("/nonexistent/token", &token));
 }
 
-static void without_a_file_none_is_asked_for(void **state)
+TEST(without_a_file_none_is_asked_for)
 {
     struct token token;
 
-    (void)state;
     assert_true(token_read("", &token));
     assert_int_equal(token.bytes, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_line_is_the_token),
-        cmocka_unit_test(nothing_but_the_token_matches),
-        cmocka_unit_test(the_longest_token_is_compared_to_its_end),
-        cmocka_unit_test(a_file_that_others_can_open_is_refused),
-        cmocka_unit_test(what_is_no_token_is_refused),
-        cmocka_unit_test(without_a_file_none_is_asked_for),
-    };
-
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(.up = make_folder, .down = remove_folder);

@@ -2,20 +2,14 @@
 /*
  * value_test.c - shared immutable values: copies, ends, references.
  */
-#include "guard/value.h"
+#include "guard/base/value.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
 
-static void a_value_is_a_copy_with_a_zero_behind_it(void **state)
+TEST(a_value_is_a_copy_with_a_zero_behind_it)
 {
-    (void)state;
     char body[] = {'a', '\0', '\r', '\n', '}', (char)0xff};
     char validator[] = "\"v7\"";
     struct value *value = value_new(body, sizeof body, validator, 4);
@@ -31,9 +25,8 @@ static void a_value_is_a_copy_with_a_zero_behind_it(void **state)
     value_unref(&value);
 }
 
-static void an_empty_value_is_a_value(void **state)
+TEST(an_empty_value_is_a_value)
 {
-    (void)state;
     struct value *value = value_new(NULL, 0, NULL, 0);
     assert_non_null(value);
     assert_int_equal(value->public.body_bytes, 0);
@@ -42,16 +35,14 @@ static void an_empty_value_is_a_value(void **state)
     value_unref(&value);
 }
 
-static void a_size_that_overflows_is_refused(void **state)
+TEST(a_size_that_overflows_is_refused)
 {
-    (void)state;
     assert_null(value_new("", SIZE_MAX, "", 1));
     assert_null(value_new("", SIZE_MAX - 8, "", 0));
 }
 
-static void the_public_pointer_keeps_it_alive(void **state)
+TEST(the_public_pointer_keeps_it_alive)
 {
-    (void)state;
     struct value *value = value_new("body", 4, "", 0);
     const struct guard_value *kept = guard_value_ref(&value->public);
     assert_ptr_equal(kept, &value->public);
@@ -71,9 +62,8 @@ static void *use(void *shared)
     return NULL;
 }
 
-static void references_are_counted_across_threads(void **state)
+TEST(references_are_counted_across_threads)
 {
-    (void)state;
     struct value *value = value_new("body", 4, "", 0);
     pthread_t thread[4];
     for (int i = 0; i < 4; i++)
@@ -82,16 +72,4 @@ static void references_are_counted_across_threads(void **state)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     assert_int_equal(atomic_load(&value->refs), 1);
     value_unref(&value);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_value_is_a_copy_with_a_zero_behind_it),
-        cmocka_unit_test(an_empty_value_is_a_value),
-        cmocka_unit_test(a_size_that_overflows_is_refused),
-        cmocka_unit_test(the_public_pointer_keeps_it_alive),
-        cmocka_unit_test(references_are_counted_across_threads),
-    };
-    return cmocka_run_group_tests_name("value", tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* version_seek_test.c - the number behind a text, in a body that comes in pieces. */
 #include "load/herd/version_seek.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct body {
     const char *text, *body;
@@ -36,9 +31,8 @@ static const struct body bodies[] = {
     {"v", "vv3", 3},
 };
 
-static void a_version_is_found_wherever_the_body_is_cut(void **state)
+TEST(a_version_is_found_wherever_the_body_is_cut)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         struct version_text text;
         size_t count = strlen(bodies[i].body);
@@ -53,9 +47,8 @@ static void a_version_is_found_wherever_the_body_is_cut(void **state)
     }
 }
 
-static void the_longest_text_before_a_version_is_found(void **state)
+TEST(the_longest_text_before_a_version_is_found)
 {
-    (void)state;
     char body[VERSION_SEEK_TEXT_MAX + 8];
     struct version_text text;
     struct version_seek seek = {.matched = 0};
@@ -69,13 +62,4 @@ static void the_longest_text_before_a_version_is_found(void **state)
     version_seek_feed(&seek, &text, body, VERSION_SEEK_TEXT_MAX);
     version_seek_feed(&seek, &text, "6", 1);
     assert_int_equal(seek.version, 6);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_version_is_found_wherever_the_body_is_cut),
-        cmocka_unit_test(the_longest_text_before_a_version_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

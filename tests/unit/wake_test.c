@@ -2,14 +2,9 @@
 /*
  * wake_test.c - when a subscription counts as dead. The test is the clock.
  */
-#include "guard/wake.h"
+#include "guard/wire/wake.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 static const char ME[] = "11111111-1111-4111-8111-111111111111";
@@ -29,35 +24,31 @@ static bool mine_back(struct canary *canary)
     return canary_back(canary, SUBJECT, sizeof SUBJECT - 1);
 }
 
-static void nothing_is_dead_before_a_canary_was_sent(void **state)
+TEST(nothing_is_dead_before_a_canary_was_sent)
 {
     struct canary canary = canary_of_mine();
-    (void)state;
     assert_false(canary_dead(&canary, UINT64_MAX));
 }
 
-static void a_canary_that_does_not_come_back_in_time_is_dead(void **state)
+TEST(a_canary_that_does_not_come_back_in_time_is_dead)
 {
     struct canary canary = canary_of_mine();
-    (void)state;
     canary_sent(&canary, 1000);
     assert_false(canary_dead(&canary, 1000 + LIMIT_US - 1));
     assert_true(canary_dead(&canary, 1000 + LIMIT_US));
 }
 
-static void a_later_canary_does_not_excuse_the_first(void **state)
+TEST(a_later_canary_does_not_excuse_the_first)
 {
     struct canary canary = canary_of_mine();
-    (void)state;
     canary_sent(&canary, 1000);
     canary_sent(&canary, 1000 + LIMIT_US / 2);
     assert_true(canary_dead(&canary, 1000 + LIMIT_US));
 }
 
-static void a_canary_that_came_back_is_alive_and_the_next_one_counts_anew(void **state)
+TEST(a_canary_that_came_back_is_alive_and_the_next_one_counts_anew)
 {
     struct canary canary = canary_of_mine();
-    (void)state;
     canary_sent(&canary, 1000);
     assert_true(mine_back(&canary));
     assert_false(canary_dead(&canary, 1000 + LIMIT_US));
@@ -66,10 +57,9 @@ static void a_canary_that_came_back_is_alive_and_the_next_one_counts_anew(void *
     assert_true(canary_dead(&canary, 5000 + LIMIT_US));
 }
 
-static void the_canary_of_another_process_says_nothing(void **state)
+TEST(the_canary_of_another_process_says_nothing)
 {
     struct canary canary = canary_of_mine();
-    (void)state;
     canary_sent(&canary, 1000);
     assert_false(canary_back(&canary, OTHER, sizeof OTHER - 1));
     assert_false(canary_back(&canary, "", 0));
@@ -77,24 +67,10 @@ static void the_canary_of_another_process_says_nothing(void **state)
     assert_true(canary_dead(&canary, 1000 + LIMIT_US));
 }
 
-static void a_canary_that_never_flew_is_forgotten(void **state)
+TEST(a_canary_that_never_flew_is_forgotten)
 {
     struct canary canary = canary_of_mine();
-    (void)state;
     canary_sent(&canary, 1000);
     canary_forget(&canary);
     assert_false(canary_dead(&canary, UINT64_MAX));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_dead_before_a_canary_was_sent),
-        cmocka_unit_test(a_canary_that_does_not_come_back_in_time_is_dead),
-        cmocka_unit_test(a_later_canary_does_not_excuse_the_first),
-        cmocka_unit_test(a_canary_that_came_back_is_alive_and_the_next_one_counts_anew),
-        cmocka_unit_test(the_canary_of_another_process_says_nothing),
-        cmocka_unit_test(a_canary_that_never_flew_is_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

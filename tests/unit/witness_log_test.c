@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* witness_log_test.c - lines of PostgreSQL's log of every kind, whole, torn and no lines at all. */
 #include "load/witness/witness_log.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* 2025-11-20 12:34:56.789 UTC; it is read 5 ms later. */
 #define STAMP_US UINT64_C(1763642096789000)
@@ -42,9 +37,8 @@ static void assert_dated(const char *text, uint64_t wall_us)
                  (unsigned long)line.stamp_us);
 }
 
-static void prefixes_with_a_time_and_a_process_are_understood_in_any_order(void **state)
+TEST(prefixes_with_a_time_and_a_process_are_understood_in_any_order)
 {
-    (void)state;
     static const char *const prefixes[] = {
         "2025-11-20 12:34:56.789 UTC [4711] ",
         "2025-11-20 12:34:56.789 GMT [4711] shop@catalog ",
@@ -73,9 +67,8 @@ static void prefixes_with_a_time_and_a_process_are_understood_in_any_order(void 
 }
 
 /* Only where it is not written must the zone be found by when the line is read. */
-static void times_in_utc_need_no_reading_soon(void **state)
+TEST(times_in_utc_need_no_reading_soon)
 {
-    (void)state;
     struct witness_line line = line_of(UTC "LOG:  x");
     assert_true(witness_line_wall_us(&line, STAMP_US + UINT64_C(3600000000)) == STAMP_US);
     line = line_of("2025-11-20 12:34:56.789 CET [4711] LOG:  x");
@@ -83,9 +76,8 @@ static void times_in_utc_need_no_reading_soon(void **state)
                 STAMP_US - UINT64_C(3600000000));
 }
 
-static void dates_are_what_the_calendar_says(void **state)
+TEST(dates_are_what_the_calendar_says)
 {
-    (void)state;
     static const struct {
         const char *stamp;
         uint64_t seconds;
@@ -101,9 +93,8 @@ static void dates_are_what_the_calendar_says(void **state)
     }
 }
 
-static void a_prefix_without_milliseconds_or_process_is_refused_in_words(void **state)
+TEST(a_prefix_without_milliseconds_or_process_is_refused_in_words)
 {
-    (void)state;
     static const char *const prefixes[] = {"",
                                            "2025-11-20 12:34:56 UTC [4711] ",
                                            "2025-11-20 12:34:56.789 UTC ",
@@ -127,9 +118,8 @@ static void a_prefix_without_milliseconds_or_process_is_refused_in_words(void **
     }
 }
 
-static void logs_in_other_formats_and_languages_are_refused_in_words(void **state)
+TEST(logs_in_other_formats_and_languages_are_refused_in_words)
 {
-    (void)state;
     static const char *const lines[] = {
         "2025-11-20 12:34:56.789 "
         "UTC,\"shop\",\"catalog\",4711,\"127.0.0.1:5\",691f.1,3,\"SELECT\",LOG,00000,\"x\"\n",
@@ -159,9 +149,8 @@ static struct witness_key key_of(const char *text)
     return key;
 }
 
-static void values_are_the_key(void **state)
+TEST(values_are_the_key)
 {
-    (void)state;
     static const char *const keys[][2] = {
         /* parameters */
         {"$1 = '7'", "7"},
@@ -202,9 +191,8 @@ static void values_are_the_key(void **state)
         assert_string_equal(key_of(keys[i][0]).text, keys[i][1]);
 }
 
-static void a_statement_without_its_values_is_its_form(void **state)
+TEST(a_statement_without_its_values_is_its_form)
 {
-    (void)state;
     struct witness_key key =
         key_of("\n/* 7 */  SELECT *\n\t FROM items -- x\n WHERE id=-7 AND n = E'\\'' ; -- end");
     assert_string_equal(key.form, "SELECT * FROM items WHERE id=? AND n = ? ;");
@@ -218,9 +206,8 @@ static void a_statement_without_its_values_is_its_form(void **state)
     assert_int_equal(strlen(key.form), WITNESS_FORM_BYTES - 1);
 }
 
-static void long_keys_are_cut_and_still_differ(void **state)
+TEST(long_keys_are_cut_and_still_differ)
 {
-    (void)state;
     char text[200];
     struct witness_key keys[2];
     for (int i = 0; i < 2; i++) {
@@ -304,9 +291,8 @@ static void assert_loads(const struct witness_log *log, const struct expected *e
     assert_true(log->loads[0].at_us == stamp_now_us);
 }
 
-static void what_runs_is_a_load_and_nothing_else_is(void **state)
+TEST(what_runs_is_a_load_and_nothing_else_is)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct witness_log log;
         witness_log_init(&log, "/* load */");
@@ -316,9 +302,8 @@ static void what_runs_is_a_load_and_nothing_else_is(void **state)
     }
 }
 
-static void messages_torn_at_every_byte_are_the_same_messages(void **state)
+TEST(messages_torn_at_every_byte_are_the_same_messages)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t bytes = strlen(kinds[i].text);
         for (size_t cut = 0; cut <= bytes; cut++) {
@@ -332,9 +317,8 @@ static void messages_torn_at_every_byte_are_the_same_messages(void **state)
     }
 }
 
-static void a_load_counts_as_soon_as_its_line_is_whole(void **state)
+TEST(a_load_counts_as_soon_as_its_line_is_whole)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "load");
     feed(&log, UTC "LOG:  execute p1: SELECT /* load");
@@ -348,9 +332,8 @@ static void a_load_counts_as_soon_as_its_line_is_whole(void **state)
     witness_log_clear(&log);
 }
 
-static void parameters_that_do_not_come_are_noticed(void **state)
+TEST(parameters_that_do_not_come_are_noticed)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "load");
     feed(&log, UTC "LOG:  execute p1: SELECT /* load */ $1\n");
@@ -364,9 +347,8 @@ static void parameters_that_do_not_come_are_noticed(void **state)
     witness_log_clear(&log);
 }
 
-static void what_is_asked_instead_of_a_load_is_counted_until_there_is_one(void **state)
+TEST(what_is_asked_instead_of_a_load_is_counted_until_there_is_one)
 {
-    (void)state;
     char line[200];
     struct witness_log log;
     witness_log_init(&log, "FROM itmes");
@@ -390,9 +372,8 @@ static void what_is_asked_instead_of_a_load_is_counted_until_there_is_one(void *
     witness_log_clear(&log);
 }
 
-static void parameters_find_their_statement_by_process(void **state)
+TEST(parameters_find_their_statement_by_process)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "load");
     feed(&log, "11 1763642096.789 LOG:  execute p1: SELECT /* load */ $1\n"
@@ -411,9 +392,8 @@ static void parameters_find_their_statement_by_process(void **state)
     witness_log_clear(&log);
 }
 
-static void what_follows_a_break_does_not_continue_what_came_before(void **state)
+TEST(what_follows_a_break_does_not_continue_what_came_before)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "load");
     feed(&log, UTC "LOG:  statement: SELECT 1\n");
@@ -427,9 +407,8 @@ static void what_follows_a_break_does_not_continue_what_came_before(void **state
     witness_log_clear(&log);
 }
 
-static void statements_that_are_logged_at_their_end_only_are_noticed(void **state)
+TEST(statements_that_are_logged_at_their_end_only_are_noticed)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "load");
     feed(&log,
@@ -442,9 +421,8 @@ static void statements_that_are_logged_at_their_end_only_are_noticed(void **stat
     witness_log_clear(&log);
 }
 
-static void the_awaited_statement_of_ours_is_found_and_is_no_load(void **state)
+TEST(the_awaited_statement_of_ours_is_found_and_is_no_load)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, NULL);
     log.awaited = 81;
@@ -464,9 +442,8 @@ static void the_awaited_statement_of_ours_is_found_and_is_no_load(void **state)
 #define BEGINS(process) AT(process) "LOG:  execute p1: SELECT /* load */ $1\n"
 #define ENDS(process) AT(process) "LOG:  duration: 20.5 ms\n"
 
-static void the_most_loads_at_once_is_counted_between_begins_and_ends(void **state)
+TEST(the_most_loads_at_once_is_counted_between_begins_and_ends)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "/* load */");
     feed(&log, BEGINS("11") AT("11") "DETAIL:  parameters: $1 = '7'\n" BEGINS("22") ENDS("33"));
@@ -483,9 +460,8 @@ static void the_most_loads_at_once_is_counted_between_begins_and_ends(void **sta
 
 #define KILLED(process) AT("1") "LOG:  server process (PID " process ") was terminated by signal 9: Killed\n"
 
-static void the_load_of_a_killed_process_ends_with_the_postmasters_line(void **state)
+TEST(the_load_of_a_killed_process_ends_with_the_postmasters_line)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "/* load */");
     feed(&log,
@@ -500,9 +476,8 @@ static void the_load_of_a_killed_process_ends_with_the_postmasters_line(void **s
 }
 
 /* The postmaster ends all others without a line of theirs; killed itself it leaves none when it is started again. */
-static void no_load_outlasts_the_server(void **state)
+TEST(no_load_outlasts_the_server)
 {
-    (void)state;
     static const char *const lines[] = {
         AT("1") "LOG:  all server processes terminated; reinitializing\n",
         AT("2") "LOG:  starting PostgreSQL 15.18 on x86_64-pc-linux-gnu, 64-bit\n"};
@@ -519,9 +494,8 @@ static void no_load_outlasts_the_server(void **state)
 }
 
 /* Otherwise the log would seem to have the ends. */
-static void a_duration_of_another_statement_is_no_end_of_a_load(void **state)
+TEST(a_duration_of_another_statement_is_no_end_of_a_load)
 {
-    (void)state;
     struct witness_log log;
     witness_log_init(&log, "/* load */");
     feed(&log, ENDS("11") AT("11") "LOG:  statement: SELECT 1\n" ENDS("11"));
@@ -532,9 +506,8 @@ static void a_duration_of_another_statement_is_no_end_of_a_load(void **state)
     witness_log_clear(&log);
 }
 
-static void more_loads_than_there_is_room_for_are_noticed(void **state)
+TEST(more_loads_than_there_is_room_for_are_noticed)
 {
-    (void)state;
     static struct witness_running running;
     for (uint64_t process = 1; process <= WITNESS_RUNNING_MAX; process++)
         witness_running_begin(&running, process);
@@ -554,9 +527,8 @@ static uint32_t chance(uint32_t *state)
 }
 
 /* Real lines with bytes changed, in pieces of any size. */
-static void rubbish_crashes_nothing(void **state)
+TEST(rubbish_crashes_nothing)
 {
-    (void)state;
     uint32_t seed = 1;
     for (int round = 0; round < 20000; round++) {
         struct witness_log log;
@@ -584,9 +556,8 @@ static void rubbish_crashes_nothing(void **state)
     }
 }
 
-static void a_line_without_end_takes_bounded_memory(void **state)
+TEST(a_line_without_end_takes_bounded_memory)
 {
-    (void)state;
     static char much[65536];
     struct witness_log log;
     memset(much, 'x', sizeof much);
@@ -598,35 +569,4 @@ static void a_line_without_end_takes_bounded_memory(void **state)
     feed(&log, "'\n" UTC "LOG:  statement: SELECT /* load */ 1\n");
     assert_int_equal(log.load_count, 2);
     witness_log_clear(&log);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prefixes_with_a_time_and_a_process_are_understood_in_any_order),
-        cmocka_unit_test(times_in_utc_need_no_reading_soon),
-        cmocka_unit_test(dates_are_what_the_calendar_says),
-        cmocka_unit_test(a_prefix_without_milliseconds_or_process_is_refused_in_words),
-        cmocka_unit_test(logs_in_other_formats_and_languages_are_refused_in_words),
-        cmocka_unit_test(values_are_the_key),
-        cmocka_unit_test(a_statement_without_its_values_is_its_form),
-        cmocka_unit_test(long_keys_are_cut_and_still_differ),
-        cmocka_unit_test(what_runs_is_a_load_and_nothing_else_is),
-        cmocka_unit_test(messages_torn_at_every_byte_are_the_same_messages),
-        cmocka_unit_test(a_load_counts_as_soon_as_its_line_is_whole),
-        cmocka_unit_test(parameters_that_do_not_come_are_noticed),
-        cmocka_unit_test(what_is_asked_instead_of_a_load_is_counted_until_there_is_one),
-        cmocka_unit_test(parameters_find_their_statement_by_process),
-        cmocka_unit_test(what_follows_a_break_does_not_continue_what_came_before),
-        cmocka_unit_test(statements_that_are_logged_at_their_end_only_are_noticed),
-        cmocka_unit_test(the_awaited_statement_of_ours_is_found_and_is_no_load),
-        cmocka_unit_test(the_most_loads_at_once_is_counted_between_begins_and_ends),
-        cmocka_unit_test(the_load_of_a_killed_process_ends_with_the_postmasters_line),
-        cmocka_unit_test(no_load_outlasts_the_server),
-        cmocka_unit_test(a_duration_of_another_statement_is_no_end_of_a_load),
-        cmocka_unit_test(more_loads_than_there_is_room_for_are_noticed),
-        cmocka_unit_test(rubbish_crashes_nothing),
-        cmocka_unit_test(a_line_without_end_takes_bounded_memory),
-    };
-    return cmocka_run_group_tests_name("witness_log", tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* witness_tally_test.c - Redis's counters: read, compared, sorted, reset, and rubbish. */
 #include "load/witness/witness_tally.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void calls_are_read_by_command(void **state)
+TEST(calls_are_read_by_command)
 {
-    (void)state;
     static struct witness_tally tally;
     witness_tally_read(
         &tally, "# Commandstats\r\ncmdstat_get:calls=31,usec=90,usec_per_call=2.90,rejected_calls=0\r\n"
@@ -29,9 +23,8 @@ static void calls_are_read_by_command(void **state)
     assert_int_equal(tally.count, 0);
 }
 
-static void what_was_added_between_two_readings_is_summed_up(void **state)
+TEST(what_was_added_between_two_readings_is_summed_up)
 {
-    (void)state;
     static struct witness_tally sum, before, now;
     witness_tally_read(&before, "cmdstat_get:calls=5,\ncmdstat_set:calls=5,\n");
     witness_tally_read(&now, "cmdstat_get:calls=9,\ncmdstat_set:calls=5,\ncmdstat_del:calls=2,\n");
@@ -42,9 +35,8 @@ static void what_was_added_between_two_readings_is_summed_up(void **state)
     assert_int_equal(witness_tally_get(&sum, "del"), 2);
 }
 
-static void counters_that_were_reset_count_from_nothing(void **state)
+TEST(counters_that_were_reset_count_from_nothing)
 {
-    (void)state;
     static struct witness_tally sum, before, now;
     witness_tally_read(&before, "cmdstat_get:calls=5,\ncmdstat_set:calls=5,\n");
     witness_tally_read(&now, "cmdstat_get:calls=6,\n"); /* no set any more */
@@ -54,9 +46,8 @@ static void counters_that_were_reset_count_from_nothing(void **state)
     assert_int_equal(witness_tally_get(&sum, "set"), 0);
 }
 
-static void the_view_has_the_most_frequent_first_and_the_sum_of_all(void **state)
+TEST(the_view_has_the_most_frequent_first_and_the_sum_of_all)
 {
-    (void)state;
     static struct witness_tally tally;
     struct witness_view view = {.way = WITNESS_NONE};
     char name[16];
@@ -75,15 +66,4 @@ static void the_view_has_the_most_frequent_first_and_the_sum_of_all(void **state
     assert_int_equal(view.commands[1].calls, 510);
     for (size_t i = 1; i < view.command_count; i++)
         assert_true(view.commands[i].calls <= view.commands[i - 1].calls);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_are_read_by_command),
-        cmocka_unit_test(what_was_added_between_two_readings_is_summed_up),
-        cmocka_unit_test(counters_that_were_reset_count_from_nothing),
-        cmocka_unit_test(the_view_has_the_most_frequent_first_and_the_sum_of_all),
-    };
-    return cmocka_run_group_tests_name("witness_tally", tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* words_test.c - lines cut into words, and words put together again. */
 #include "load/play/words.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct words words;
 
@@ -23,9 +18,8 @@ static void expect_words(const char *line, const char *joined)
     assert_string_equal(text, joined);
 }
 
-static void quotes_keep_words_together(void **state)
+TEST(quotes_keep_words_together)
 {
-    (void)state;
     expect_words("at 2s  run\t\"a  b\"", "[at][2s][run][a  b]");
     expect_words("version \"\\\"version\\\":\"", "[version][\"version\":]");
     expect_words("run 'echo \"x\" \\n'", "[run][echo \"x\" \\n]");
@@ -36,9 +30,8 @@ static void quotes_keep_words_together(void **state)
     expect_words("", "");
 }
 
-static void what_cannot_be_cut_is_refused(void **state)
+TEST(what_cannot_be_cut_is_refused)
 {
-    (void)state;
     static char line[WORDS_LINE_BYTES + 2];
     assert_string_equal(words_split(&words, "run \"echo"), "a quote is not closed");
     memset(line, 'x', sizeof line - 1);
@@ -49,9 +42,8 @@ static void what_cannot_be_cut_is_refused(void **state)
     assert_string_equal(words_split(&words, line), "too many words");
 }
 
-static void words_are_written_as_they_would_be_read_again(void **state)
+TEST(words_are_written_as_they_would_be_read_again)
 {
-    (void)state;
     static const char line[] = "a \"b c\" \"\" \"x\\\"y\\\\z\" d";
     char text[64], small[8];
     assert_null(words_split(&words, line));
@@ -62,9 +54,8 @@ static void words_are_written_as_they_would_be_read_again(void **state)
     assert_string_equal(small, "a \"b c\"");
 }
 
-static void words_can_be_added_one_by_one(void **state)
+TEST(words_can_be_added_one_by_one)
 {
-    (void)state;
     memset(&words, 0, sizeof words);
     assert_true(words_add(&words, "queries"));
     assert_true(words_add(&words, "# not a comment"));
@@ -75,15 +66,4 @@ static void words_can_be_added_one_by_one(void **state)
     for (size_t i = 2; i < WORDS_MAX; i++)
         assert_true(words_add(&words, "x"));
     assert_false(words_add(&words, "x"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quotes_keep_words_together),
-        cmocka_unit_test(what_cannot_be_cut_is_refused),
-        cmocka_unit_test(words_are_written_as_they_would_be_read_again),
-        cmocka_unit_test(words_can_be_added_one_by_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

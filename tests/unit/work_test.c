@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* work_test.c - what a run asks: texts, checks, and chance with a seed. */
 #include "load/herd/work.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +10,6 @@
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>
-
-#include <cmocka.h>
 
 enum { DRAWS = 400000, RANKS_MAX = 5000 };
 
@@ -42,9 +37,8 @@ static uint16_t port_of(const struct net_address *address)
     return ntohs(((const struct sockaddr_in *)&address->storage)->sin_port);
 }
 
-static void a_target_is_a_host_and_a_port(void **state)
+TEST(a_target_is_a_host_and_a_port)
 {
-    (void)state;
     char why[WORK_WHY_BYTES];
     for (size_t i = 0; i < sizeof good_targets / sizeof *good_targets; i++) {
         struct work_target target;
@@ -82,9 +76,8 @@ static const struct bad_text bad_targets[] = {
     {"no-such-host.invalid:80", "is not found"},
 };
 
-static void a_wrong_target_is_refused_with_the_reason(void **state)
+TEST(a_wrong_target_is_refused_with_the_reason)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_targets / sizeof *bad_targets; i++) {
         char why[WORK_WHY_BYTES] = "";
         struct work_target target;
@@ -94,9 +87,8 @@ static void a_wrong_target_is_refused_with_the_reason(void **state)
     }
 }
 
-static void a_text_of_any_length_is_refused_within_its_line(void **state)
+TEST(a_text_of_any_length_is_refused_within_its_line)
 {
-    (void)state;
     char text[2000], why[WORK_WHY_BYTES];
     struct work work;
     struct work_target target;
@@ -153,9 +145,8 @@ static void add_url(struct work *work, const char *text)
         fail_msg("%s: %s", text, why);
 }
 
-static void a_url_has_a_path_perhaps_a_key_a_target_and_a_weight(void **state)
+TEST(a_url_has_a_path_perhaps_a_key_a_target_and_a_weight)
 {
-    (void)state;
     struct work work;
     work_start(&work);
     for (size_t i = 0; i < sizeof good_urls / sizeof *good_urls; i++) {
@@ -218,9 +209,8 @@ static const struct bad_text bad_urls[] = {
     {"http://127.0.0.1:77 weight x", "a weight is a number"},
 };
 
-static void a_wrong_url_is_refused_and_changes_nothing(void **state)
+TEST(a_wrong_url_is_refused_and_changes_nothing)
 {
-    (void)state;
     struct work work;
     work_start(&work);
     for (size_t i = 0; i < sizeof bad_urls / sizeof *bad_urls; i++) {
@@ -234,9 +224,8 @@ static void a_wrong_url_is_refused_and_changes_nothing(void **state)
     }
 }
 
-static void the_longest_path_still_has_room_for_its_number(void **state)
+TEST(the_longest_path_still_has_room_for_its_number)
 {
-    (void)state;
     struct work work;
     char text[WORK_PATH_BYTES + 1], path[WORK_PATH_BYTES], why[WORK_WHY_BYTES];
     work_start(&work);
@@ -251,9 +240,8 @@ static void the_longest_path_still_has_room_for_its_number(void **state)
     assert_false(work_url_add(&work, text, why));
 }
 
-static void no_more_urls_and_targets_are_taken_than_there_is_room_for(void **state)
+TEST(no_more_urls_and_targets_are_taken_than_there_is_room_for)
 {
-    (void)state;
     struct work work;
     char text[64], why[WORK_WHY_BYTES];
     work_start(&work);
@@ -269,9 +257,8 @@ static void no_more_urls_and_targets_are_taken_than_there_is_room_for(void **sta
     assert_non_null(strstr(why, "one URL too many"));
 }
 
-static void the_number_takes_the_place_of_the_braces(void **state)
+TEST(the_number_takes_the_place_of_the_braces)
 {
-    (void)state;
     struct work work;
     char path[WORK_PATH_BYTES];
     work_start(&work);
@@ -306,9 +293,8 @@ static void refused(const struct work *work, const char *reason)
         refused(&work, reason);                                                                              \
     } while (0)
 
-static void work_that_makes_no_sense_is_refused_with_the_reason(void **state)
+TEST(work_that_makes_no_sense_is_refused_with_the_reason)
 {
-    (void)state;
     struct work work;
     char headers[WORK_HEADERS_BYTES + 10];
     memset(headers, 'x', sizeof headers);
@@ -350,9 +336,8 @@ static void work_that_makes_no_sense_is_refused_with_the_reason(void **state)
     REFUSED(work.version_after = headers, "before a version");
 }
 
-static void the_requests_of_a_run_are_counted_beforehand_and_shared_out(void **state)
+TEST(the_requests_of_a_run_are_counted_beforehand_and_shared_out)
 {
-    (void)state;
     char why[WORK_WHY_BYTES];
     struct work work;
     work_right(&work);
@@ -374,9 +359,8 @@ static void the_requests_of_a_run_are_counted_beforehand_and_shared_out(void **s
 
 /* ---- choosing ---- */
 
-static void the_same_seed_chooses_the_same_and_another_one_differently(void **state)
+TEST(the_same_seed_chooses_the_same_and_another_one_differently)
 {
-    (void)state;
     struct work work;
     work_start(&work);
     add_url(&work, "/{zipf:1-50000}");
@@ -418,9 +402,8 @@ static void assert_fits(const uint32_t *seen, const double *part, size_t count, 
         fail_msg("chi-square %.1f with %.0f degrees of freedom", chi_square, freedom);
 }
 
-static void urls_are_asked_by_their_weights(void **state)
+TEST(urls_are_asked_by_their_weights)
 {
-    (void)state;
     struct work work;
     struct work_chooser chooser;
     const double part[] = {0.5, 0.375, 0.125};
@@ -436,9 +419,8 @@ static void urls_are_asked_by_their_weights(void **state)
     assert_true(fabs(work_target_share(&work, 0) - 1) < 1e-12);
 }
 
-static void targets_take_turns_but_for_urls_that_name_theirs(void **state)
+TEST(targets_take_turns_but_for_urls_that_name_theirs)
 {
-    (void)state;
     struct work work;
     struct work_chooser chooser;
     uint32_t seen[3] = {0}, named = 0;
@@ -460,9 +442,8 @@ static void targets_take_turns_but_for_urls_that_name_theirs(void **state)
     assert_true(fabs(work_target_share(&work, 2) - 1.0 / 12 - 0.5) < 1e-12);
 }
 
-static void each_number_is_asked_once_by_all_generators_together(void **state)
+TEST(each_number_is_asked_once_by_all_generators_together)
 {
-    (void)state;
     struct work work;
     uint8_t seen[2001] = {0};
     work_start(&work);
@@ -477,9 +458,8 @@ static void each_number_is_asked_once_by_all_generators_together(void **state)
         assert_int_equal(seen[key], 1);
 }
 
-static void uniform_keys_are_all_as_likely(void **state)
+TEST(uniform_keys_are_all_as_likely)
 {
-    (void)state;
     struct work work;
     struct work_chooser chooser;
     uint32_t seen[101] = {0};
@@ -497,9 +477,8 @@ static void uniform_keys_are_all_as_likely(void **state)
     assert_fits(seen, part, 101, DRAWS);
 }
 
-static void random_keys_hardly_ever_repeat(void **state)
+TEST(random_keys_hardly_ever_repeat)
 {
-    (void)state;
     struct work work;
     struct work_chooser chooser;
     work_start(&work);
@@ -536,9 +515,8 @@ static void check_zipf(uint32_t ranks, double exponent)
     assert_fits(seen, part, ranks, DRAWS);
 }
 
-static void zipf_keys_have_the_shape_of_the_law(void **state)
+TEST(zipf_keys_have_the_shape_of_the_law)
 {
-    (void)state;
     const uint32_t ranks[] = {1, 2, 3, 10, 1000, RANKS_MAX};
     const double exponents[] = {0.01, 0.5, 0.99, 1, 1.0000000001, 1.2, 2, 3.5, 20};
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
@@ -547,9 +525,8 @@ static void zipf_keys_have_the_shape_of_the_law(void **state)
     }
 }
 
-static void zipf_over_all_numbers_of_32_bits_needs_no_table(void **state)
+TEST(zipf_over_all_numbers_of_32_bits_needs_no_table)
 {
-    (void)state;
     struct dice_zipf zipf;
     uint64_t random = 7;
     uint32_t low = 0;
@@ -562,29 +539,4 @@ static void zipf_over_all_numbers_of_32_bits_needs_no_table(void **state)
     /* The sum of 1/r over the first 2^16 of 2^32 ranks: (16 ln 2 + Euler's constant) of (32 ln 2 + ...). */
     double expected = (16 * log(2) + 0.5772157) / (32 * log(2) + 0.5772157) * DRAWS;
     assert_true(fabs(low - expected) < 4 * sqrt(expected));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_target_is_a_host_and_a_port),
-        cmocka_unit_test(a_wrong_target_is_refused_with_the_reason),
-        cmocka_unit_test(a_text_of_any_length_is_refused_within_its_line),
-        cmocka_unit_test(a_url_has_a_path_perhaps_a_key_a_target_and_a_weight),
-        cmocka_unit_test(a_wrong_url_is_refused_and_changes_nothing),
-        cmocka_unit_test(the_longest_path_still_has_room_for_its_number),
-        cmocka_unit_test(no_more_urls_and_targets_are_taken_than_there_is_room_for),
-        cmocka_unit_test(the_number_takes_the_place_of_the_braces),
-        cmocka_unit_test(work_that_makes_no_sense_is_refused_with_the_reason),
-        cmocka_unit_test(the_requests_of_a_run_are_counted_beforehand_and_shared_out),
-        cmocka_unit_test(the_same_seed_chooses_the_same_and_another_one_differently),
-        cmocka_unit_test(urls_are_asked_by_their_weights),
-        cmocka_unit_test(targets_take_turns_but_for_urls_that_name_theirs),
-        cmocka_unit_test(each_number_is_asked_once_by_all_generators_together),
-        cmocka_unit_test(uniform_keys_are_all_as_likely),
-        cmocka_unit_test(random_keys_hardly_ever_repeat),
-        cmocka_unit_test(zipf_keys_have_the_shape_of_the_law),
-        cmocka_unit_test(zipf_over_all_numbers_of_32_bits_needs_no_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

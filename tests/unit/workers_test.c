@@ -4,15 +4,10 @@
  *
  * Loaders stand at a gate; what the workers report is collected under a mutex and waited for.
  */
-#include "guard/clock.h"
-#include "guard/workers.h"
+#include "guard/base/clock.h"
+#include "guard/run/workers.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -194,10 +189,9 @@ static void load_if_changed(struct guard_load *load, void *context)
 
 /* ---- the tests ---- */
 
-static void a_job_is_run_with_its_key_and_reported_once(void **state)
+TEST(a_job_is_run_with_its_key_and_reported_once)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 2, load_at_the_gate);
     eventfd_write(bench.gate, 1);
     bench_start(&bench, 11, "a");
@@ -210,10 +204,9 @@ static void a_job_is_run_with_its_key_and_reported_once(void **state)
     bench_close(&bench);
 }
 
-static void no_more_jobs_run_at_a_time_than_there_are_workers(void **state)
+TEST(no_more_jobs_run_at_a_time_than_there_are_workers)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 3, load_at_the_gate);
     for (uint64_t i = 1; i <= 10; i++)
         bench_start(&bench, i, "k");
@@ -224,10 +217,9 @@ static void no_more_jobs_run_at_a_time_than_there_are_workers(void **state)
     assert_int_equal(bench.over, 10);
 }
 
-static void a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not(void **state)
+TEST(a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, load_at_the_gate);
     for (uint64_t i = 1; i <= 3; i++) {
         bench_start(&bench, i, "k");
@@ -246,10 +238,9 @@ static void a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_n
     bench_close(&bench);
 }
 
-static void a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins(void **state)
+TEST(a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, load_at_the_gate);
     bench_start(&bench, 1, "first");
     wait_for(&bench.begun, 1);
@@ -293,10 +284,9 @@ static void start_batch(struct bench *bench)
     wait_for(&bench->begun, 3);
 }
 
-static void a_batch_is_one_call_and_a_verdict_for_each(void **state)
+TEST(a_batch_is_one_call_and_a_verdict_for_each)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, load_at_the_gate);
     start_batch(&bench);
     workers_cancel(bench.workers, 2);
@@ -311,10 +301,9 @@ static void a_batch_is_one_call_and_a_verdict_for_each(void **state)
     bench_close(&bench);
 }
 
-static void a_batch_that_nobody_wants_is_told_so(void **state)
+TEST(a_batch_that_nobody_wants_is_told_so)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, load_at_the_gate);
     start_batch(&bench);
     for (uint64_t load = 1; load <= 3; load++)
@@ -325,10 +314,9 @@ static void a_batch_that_nobody_wants_is_told_so(void **state)
     bench_close(&bench);
 }
 
-static void batches_do_not_mix_and_one_of_one_is_a_load(void **state)
+TEST(batches_do_not_mix_and_one_of_one_is_a_load)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, load_at_the_gate);
     eventfd_write(bench.gate, 1);
     for (uint64_t load = 1; load <= 3; load++) {
@@ -341,12 +329,11 @@ static void batches_do_not_mix_and_one_of_one_is_a_load(void **state)
     bench_close(&bench);
 }
 
-static void a_broken_contract_is_an_internal_failure_and_costs_no_worker(void **state)
+TEST(a_broken_contract_is_an_internal_failure_and_costs_no_worker)
 {
     static const char *const WRONG[] = {"exits", "validator", "failure", "nothing"};
     struct bench bench;
     uint64_t id = 0;
-    (void)state;
     bench_open(&bench, 1, load_wrongly);
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
@@ -372,10 +359,9 @@ static void look_at_the_time(struct guard_load *load, void *context)
     guard_load_absent(load);
 }
 
-static void what_is_left_follows_the_deadline_and_ends_at_zero(void **state)
+TEST(what_is_left_follows_the_deadline_and_ends_at_zero)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, look_at_the_time);
     bench_start(&bench, 1, "k");
     wait_finished(&bench, 1);
@@ -386,10 +372,9 @@ static void what_is_left_follows_the_deadline_and_ends_at_zero(void **state)
     bench_close(&bench);
 }
 
-static void a_load_is_unchanged_only_if_there_was_something_to_compare_with(void **state)
+TEST(a_load_is_unchanged_only_if_there_was_something_to_compare_with)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, 1, load_if_changed);
     bench_start(&bench, 1, "k");
     bench.previous_validator = "7";
@@ -405,9 +390,8 @@ static void a_load_is_unchanged_only_if_there_was_something_to_compare_with(void
     bench_close(&bench);
 }
 
-static void closing_waits_for_idle_workers_however_slow_they_are(void **state)
+TEST(closing_waits_for_idle_workers_however_slow_they_are)
 {
-    (void)state;
     for (int i = 0; i < 50; i++) {
         struct bench bench;
         bench_open(&bench, 8, load_at_the_gate);
@@ -421,10 +405,9 @@ static void closing_waits_for_idle_workers_however_slow_they_are(void **state)
 
 static struct workers *abandoned; /* reachable, as a leak checker sees it */
 
-static void closing_leaves_a_running_loader_alone_and_does_not_report_it(void **state)
+TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
 {
     static struct bench bench; /* outlives the test, as the loader does */
-    (void)state;
     bench_open(&bench, 2, load_stubbornly);
     bench_start(&bench, 1, "k");
     wait_for(&bench.begun, 1);
@@ -436,29 +419,8 @@ static void closing_leaves_a_running_loader_alone_and_does_not_report_it(void **
     assert_int_equal(bench.count, 0);
 }
 
-static void no_workers_are_closed_without_harm(void **state)
+TEST(no_workers_are_closed_without_harm)
 {
     struct workers *none = NULL;
-    (void)state;
     assert_true(workers_close(&none));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_run_with_its_key_and_reported_once),
-        cmocka_unit_test(no_more_jobs_run_at_a_time_than_there_are_workers),
-        cmocka_unit_test(a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not),
-        cmocka_unit_test(a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins),
-        cmocka_unit_test(a_batch_is_one_call_and_a_verdict_for_each),
-        cmocka_unit_test(a_batch_that_nobody_wants_is_told_so),
-        cmocka_unit_test(batches_do_not_mix_and_one_of_one_is_a_load),
-        cmocka_unit_test(a_broken_contract_is_an_internal_failure_and_costs_no_worker),
-        cmocka_unit_test(a_load_is_unchanged_only_if_there_was_something_to_compare_with),
-        cmocka_unit_test(what_is_left_follows_the_deadline_and_ends_at_zero),
-        cmocka_unit_test(closing_waits_for_idle_workers_however_slow_they_are),
-        cmocka_unit_test(closing_leaves_a_running_loader_alone_and_does_not_report_it),
-        cmocka_unit_test(no_workers_are_closed_without_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

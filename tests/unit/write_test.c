@@ -3,16 +3,13 @@
  * write_test.c - what a client may send to change something, and what he is told.
  */
 #include "app/write.h"
+#include "tests/support/test.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---- If-Match ---- */
 
@@ -28,7 +25,7 @@ static const char *versions_of(const char *line)
     return versions.any ? "*" : text;
 }
 
-static void if_match_is_a_list_of_versions_or_a_star(void **state)
+TEST(if_match_is_a_list_of_versions_or_a_star)
 {
     static const struct {
         const char *line, *versions;
@@ -63,20 +60,18 @@ static void if_match_is_a_list_of_versions_or_a_star(void **state)
         {"W/7", "wrong"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (strcmp(versions_of(cases[i].line), cases[i].versions) != 0)
             fail_msg("%s: %s, not %s", cases[i].line, versions_of(cases[i].line), cases[i].versions);
     }
 }
 
-static void lines_of_if_match_add_up_to_sixteen_versions(void **state)
+TEST(lines_of_if_match_add_up_to_sixteen_versions)
 {
     enum { LONGEST = CATALOG_VALIDATOR_SIZE - 1 };
     struct write_versions versions = {.any = false};
     char text[WRITE_VERSIONS_BYTES], line[CATALOG_VALIDATOR_SIZE + 3];
 
-    (void)state;
     snprintf(line, sizeof(line), "\"%0*d\"", LONGEST + 1, 7);
     assert_true(write_if_match(line, &versions)); /* longer than any: matches nothing */
     snprintf(line, sizeof(line), "\"%0*d\"", LONGEST, 7);
@@ -90,12 +85,11 @@ static void lines_of_if_match_add_up_to_sixteen_versions(void **state)
 
 /* ---- other headers ---- */
 
-static void a_key_is_a_bare_or_quoted_word_of_64_characters_at_most(void **state)
+TEST(a_key_is_a_bare_or_quoted_word_of_64_characters_at_most)
 {
     static const char longest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF";
     char key[WRITE_KEY_SIZE], longer[WRITE_KEY_SIZE + 1];
 
-    (void)state;
     snprintf(longer, sizeof(longer), "%sx", longest);
     assert_true(write_key_parse("order-7.a_b:c", key));
     assert_string_equal(key, "order-7.a_b:c");
@@ -109,7 +103,7 @@ static void a_key_is_a_bare_or_quoted_word_of_64_characters_at_most(void **state
     assert_false(write_key_parse(longer, key));
 }
 
-static void only_json_in_utf_8_is_taken(void **state)
+TEST(only_json_in_utf_8_is_taken)
 {
     static const char *const right[] = {"application/json", "Application/JSON",
                                         "application/json;charset=UTF-8",
@@ -122,7 +116,6 @@ static void only_json_in_utf_8_is_taken(void **state)
                                         "application/json, text/plain",
                                         "application/x-www-form-urlencoded"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)
         assert_true(write_type_is_json(right[i]));
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
@@ -137,12 +130,11 @@ static enum write_outcome parse(enum write_kind kind, const char *body, struct w
     return write_fields_parse(kind, body, strlen(body), fields, errors);
 }
 
-static void a_whole_product_is_taken(void **state)
+TEST(a_whole_product_is_taken)
 {
     struct write_fields fields;
     char errors[WRITE_ERRORS_BYTES];
 
-    (void)state;
     assert_int_equal(parse(WRITE_PRODUCT,
                            "{\"name\":\"T\u00e9a\",\"description\":\"\",\"price_cents\":100000000000,"
                            "\"stock\":2147483647,\"category_id\":999999999999999999}",
@@ -165,7 +157,7 @@ static void a_whole_product_is_taken(void **state)
 #define REST ",\"description\":\"\",\"price_cents\":1,\"stock\":1"
 #define PRODUCT "\"name\":\"n\"" REST
 
-static void every_wrong_field_is_named(void **state)
+TEST(every_wrong_field_is_named)
 {
     static const struct {
         enum write_kind kind;
@@ -197,7 +189,6 @@ static void every_wrong_field_is_named(void **state)
         {WRITE_PURCHASE, "{\"quantity\":1,\"price_cents\":1}", "price_cents "},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct write_fields fields;
         char errors[WRITE_ERRORS_BYTES], list[WRITE_ERRORS_BYTES + 2], named[256] = "";
@@ -216,7 +207,7 @@ static void every_wrong_field_is_named(void **state)
     }
 }
 
-static void what_is_no_object_in_json_is_no_body(void **state)
+TEST(what_is_no_object_in_json_is_no_body)
 {
     static const char *const bodies[] = {
         "",
@@ -237,7 +228,6 @@ static void what_is_no_object_in_json_is_no_body(void **state)
         "\xef\xbb\xbf{}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         struct write_fields fields;
         char errors[WRITE_ERRORS_BYTES];
@@ -248,13 +238,12 @@ static void what_is_no_object_in_json_is_no_body(void **state)
 }
 
 /* jansson goes down as far as it is led; it gives up before the stack does. */
-static void a_body_of_nothing_but_brackets_is_refused(void **state)
+TEST(a_body_of_nothing_but_brackets_is_refused)
 {
     struct write_fields fields;
     char errors[WRITE_ERRORS_BYTES];
     char *body = malloc(WRITE_BODY_BYTES_MAX);
 
-    (void)state;
     assert_non_null(body);
     memset(body, '[', WRITE_BODY_BYTES_MAX);
     assert_int_equal(write_fields_parse(WRITE_PRODUCT, body, WRITE_BODY_BYTES_MAX, &fields, errors),
@@ -263,7 +252,7 @@ static void a_body_of_nothing_but_brackets_is_refused(void **state)
 }
 
 /* Texts are as long as PostgreSQL finds them, and the longest fits the limit of a body however it is written. */
-static void texts_are_measured_in_characters(void **state)
+TEST(texts_are_measured_in_characters)
 {
     enum { NAME = 200, DESCRIPTION = 20000 };
     static const char letter[] = "\\u00e9";
@@ -271,7 +260,6 @@ static void texts_are_measured_in_characters(void **state)
     char errors[WRITE_ERRORS_BYTES];
     char *body = malloc(WRITE_BODY_BYTES_MAX);
 
-    (void)state;
     assert_non_null(body);
     for (int more = 0; more <= 1; more++) {
         size_t used = (size_t)sprintf(body, "{\"price_cents\":1,\"stock\":1,\"name\":\"");
@@ -291,12 +279,11 @@ static void texts_are_measured_in_characters(void **state)
     free(body);
 }
 
-static void more_wrong_fields_than_fit_are_left_out_whole(void **state)
+TEST(more_wrong_fields_than_fit_are_left_out_whole)
 {
     struct write_fields fields;
     char errors[WRITE_ERRORS_BYTES], list[WRITE_ERRORS_BYTES + 2], body[4096] = "{";
 
-    (void)state;
     for (size_t i = 0; i < 100; i++)
         snprintf(body + strlen(body), sizeof(body) - strlen(body), "\"unknown_field_%zu\":1,", i);
     strcpy(body + strlen(body) - 1, "}");
@@ -321,7 +308,7 @@ static struct answer answer_to(enum write_outcome outcome)
     return answer;
 }
 
-static void every_outcome_has_its_status(void **state)
+TEST(every_outcome_has_its_status)
 {
     static const unsigned statuses[WRITE_OUTCOME_COUNT] = {
         [WRITE_DONE] = 200,     [WRITE_REPEATED] = 200,   [WRITE_ABSENT] = 404,   [WRITE_CONFLICT] = 412,
@@ -330,7 +317,6 @@ static void every_outcome_has_its_status(void **state)
         [WRITE_UNKNOWN] = 502,  [WRITE_CLOSING] = 503,
     };
 
-    (void)state;
     for (size_t i = 0; i < WRITE_OUTCOME_COUNT; i++) {
         const struct answer answer = answer_to((enum write_outcome)i);
         json_t *json = json_loads(answer.text, 0, NULL);
@@ -350,34 +336,14 @@ static void every_outcome_has_its_status(void **state)
     assert_non_null(strstr(answer_to(WRITE_BAD_FIELDS).text, "\"errors\":[{\"field\":\"stock\""));
 }
 
-static void a_changed_product_is_answered_with_the_tag_that_get_will_give(void **state)
+TEST(a_changed_product_is_answered_with_the_tag_that_get_will_give)
 {
     const struct write_result result = {.outcome = WRITE_DONE, .version = 8, .validator = "8-a.b.c.d"};
     struct answer answer;
 
-    (void)state;
     write_answer(&result, WRITE_PRODUCT, 7, "/products/7", &answer);
     assert_string_equal(answer.etag, "\"8-a.b.c.d\"");
     assert_string_equal(answer.text, "{\"id\":7,\"version\":8,\"repeated\":false,\"visible\":false}\n");
     assert_string_equal(answer.cache_control, "no-store");
     assert_string_equal(answer_to(WRITE_DONE).etag, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(if_match_is_a_list_of_versions_or_a_star),
-        cmocka_unit_test(lines_of_if_match_add_up_to_sixteen_versions),
-        cmocka_unit_test(a_key_is_a_bare_or_quoted_word_of_64_characters_at_most),
-        cmocka_unit_test(only_json_in_utf_8_is_taken),
-        cmocka_unit_test(a_whole_product_is_taken),
-        cmocka_unit_test(every_wrong_field_is_named),
-        cmocka_unit_test(what_is_no_object_in_json_is_no_body),
-        cmocka_unit_test(a_body_of_nothing_but_brackets_is_refused),
-        cmocka_unit_test(texts_are_measured_in_characters),
-        cmocka_unit_test(more_wrong_fields_than_fit_are_left_out_whole),
-        cmocka_unit_test(every_outcome_has_its_status),
-        cmocka_unit_test(a_changed_product_is_answered_with_the_tag_that_get_will_give),
-    };
-    return cmocka_run_group_tests_name("writes as data", tests, NULL, NULL);
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.h - refuses settings and arguments that cannot work, naming what is wrong and what would be right. Pure.
+ */
+#ifndef GUARD_CHECK_H
+#define GUARD_CHECK_H
+
+#include "../guard.h"
+
+/* No process of any namespace fills a larger body, so every one can read what another has filled. */
+enum { CHECK_VALUE_MAX_BYTES = 64 << 20 };
+
+/* Fills `error` (may be NULL) and returns `status`. */
+enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+enum guard_status check_config(const struct guard_config *config, struct guard_error *error);
+enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
+                               struct guard_error *error);
+/* What is wrong with it; NULL: nothing. */
+const char *check_key(const char *key);
+const char *check_tag(const char *tag);
+
+#endif

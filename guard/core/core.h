@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core.h - everything that decides. A pure state machine: events in, actions out.
+ *
+ * Events are calls of the functions below; each takes the time. Between two events the owner (the shell of
+ * this process, or a simulator) drains core_next_action() and performs what it finds, and core_next_answer()
+ * and tells whom it finds. Every action that carries an `op` is answered by exactly one core_replied(),
+ * every CORE_LOAD by exactly one core_loaded(), whatever happens; never from inside the draining.
+ *
+ * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
+ * a get or an invalidation is accepted, and both can be refused.
+ *
+ * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
+ * Threads  none: one owner.
+ */
+#ifndef GUARD_CORE_H
+#define GUARD_CORE_H
+
+#include "../base/alarm.h"
+#include "../base/key.h"
+#include "../base/table.h"
+#include "../base/tags.h"
+#include "../base/value.h"
+#include "../guard.h"
+
+enum {
+    /* "<uuid 36> <tag 16> <lease_ms 7>" and up to 66 bytes for people; compared whole */
+    TOKEN_SIZE = 128,
+    TOKEN_UUID_BYTES = 36,
+    TOKEN_TAG_AT = 37,
+    TOKEN_TAG_BYTES = 16,
+    /* a process that does not ask again for so long has left the queue for permits */
+    PERMIT_WAIT_MS = 2000,
+};
+
+/* Names the permits of a namespace as an application key names its entry: csg1:{namespace:sem:load}:p */
+#define PERMIT_KEY "sem:load"
+
+struct core;
+struct flight;
+
+struct core_config {
+    enum guard_mode mode; /* not SHADOW: that is two cores */
+    bool without_redis;   /* every get loads at once, no command is sent */
+    uint32_t load_workers, load_queue, max_waiters;
+    uint32_t max_value_bytes;
+    uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
+    uint8_t hash_key[16];
+    uint64_t seed;
+    /* A new unguessable token for one acquire attempt or one permit, in the layout above. Must not fail. */
+    void (*make_token)(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
+    void *token_context;
+};
+
+/* NULL: no memory. */
+struct core *core_new(const struct core_config *config);
+/* Only when core_idle(). Accepts NULL in *core. */
+void core_free(struct core **core);
+
+/* ---- waiters ---- */
+
+/* A key as the core needs it; both strings live as long as the call. */
+struct core_key {
+    const char *plain; /* the application's */
+    size_t plain_bytes;
+    const char *encoded; /* key_encode() of it */
+    size_t encoded_bytes;
+};
+
+/* One accepted get; embedded in the owner's request and the core's until it is answered. */
+struct core_waiter {
+    struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
+    struct flight *flight;           /* NULL once answered */
+    struct alarm deadline;
+    uint64_t joined;        /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t start_us;      /* set by the owner, on the core's clock: when the caller asked */
+    bool looked_up_in_vain; /* by the owner: Redis did not answer a lookup of this get within its limit */
+    uint64_t parent_load;   /* set by the owner: the load whose loader asks, nested; 0: none */
+    uint64_t alone_us;      /* a nested one's: from here on it does not wait for other processes */
+    uint64_t deadline_us;   /* the hard one; the alarm rings at the soft one first */
+    bool impatient;         /* past its soft limit */
+    bool of_many;           /* set by the owner: asked with others, may be loaded in a batch with them */
+    uint32_t first_round;   /* of the flight when it joined */
+    /* by the owner: head of an entry that a lookup of this get found out of date; "": none */
+    char refused[TOKEN_UUID_BYTES + 1];
+    struct guard_result result; /* once answered; one reference to result.value is the owner's then */
+};
+
+/* OK, SHED (max_waiters), CLOSING, NO_MEMORY. `policy` and `kind` live as long as the core. */
+enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
+                           const struct guard_policy *policy, struct core_waiter *waiter,
+                           uint64_t deadline_us);
+/* Answers it with CANCELLED unless it is answered already. */
+void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter);
+/* The next answered waiter, oldest first; it is the owner's again. */
+struct core_waiter *core_next_answer(struct core *core);
+
+/*
+ * A hit was answered that asks for a refresh behind it: of a stale value (filler NULL), or an early one of the
+ * fresh value that this filler stored (TOKEN_UUID_BYTES long). Nobody waits for it, nothing comes of it if the key
+ * has a flight already, the loads have no place, or Redis is away. `policy` as above.
+ */
+void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                  const struct guard_policy *policy, const char *filler);
+/* The same for a key that was asked for with others. */
+void core_refresh_many(struct core *core, uint64_t now_us, const struct core_key *key,
+                       const struct guard_policy *policy, const char *filler);
+
+/* ---- invalidations ---- */
+
+struct core_invalidation {
+    struct core_invalidation *prev, *next;
+    UT_hash_handle by_id;
+    bool unlisted; /* no memory for the table */
+    uint64_t id;
+    struct core_key key;      /* lent until it is answered */
+    bool of_tag;              /* set by the owner: the key is a tag */
+    struct alarm retry;       /* the next attempt, or the deadline while one is under way */
+    uint64_t op, deadline_us; /* op 0: none under way */
+    uint16_t attempts;
+    struct guard_invalidated result; /* once answered */
+};
+
+/* OK, CLOSING, NO_MEMORY. */
+enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct core_invalidation *invalidation);
+struct core_invalidation *core_next_invalidated(struct core *core);
+
+/* ---- actions ---- */
+
+enum core_action_kind {
+    CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
+                     waits */
+    CORE_RENEW,   /* script renew: key, token, lease_ms */
+    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
+    CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
+    CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
+    CORE_INVALIDATE,     /* script invalidate, hard: key; of_tag: script tag_invalidate */
+    CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, behind, more */
+    CORE_PERMIT_RENEW,   /* script permit_renew: token */
+    CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
+    CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous */
+    CORE_CANCEL,         /* tell the loader that its result is no longer wanted: load */
+};
+
+enum core_lookup {
+    LOOKUP_NORMAL = 'n',
+    LOOKUP_NO_STALE = 'x',
+    LOOKUP_EARLY = 'r', /* take the lease over the fresh value `wanted` */
+    LOOKUP_PEEK = 'p',  /* look, but never take the lease */
+};
+
+/* What its sender will wait for if another process has the lease: whoever fills learns of it. */
+enum core_wait {
+    WAIT_NOT = 0,
+    WAIT_BUSY = 'b',    /* a missing value */
+    WAIT_REFRESH = 's', /* that, or the refresh of a stale one */
+};
+
+/* What it points to lives until the next event. */
+struct core_action {
+    enum core_action_kind kind;
+    uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
+    struct core_key key;
+    const char *token, *prev, *refused;
+    const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    enum core_lookup lookup;
+    enum core_wait waits; /* ACQUIRE */
+    uint32_t lease_ms;
+    const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
+    bool absent;
+    struct tags_clock born; /* FILL, TOUCH: known if value has tags */
+    bool of_tag;
+    const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
+    uint64_t load_us;
+    uint32_t fresh_ms, stale_ms; /* FILL: jittered already */
+    enum guard_failure failure;
+    uint32_t failure_ms;
+    bool too_big;
+    const struct guard_policy *policy;
+    uint64_t load, deadline_us;
+    uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
+    uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
+    const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
+    const char *waiter; /* PERMIT_ACQUIRE, PERMIT_RELEASE: this process in the queue */
+    bool background;    /* PERMIT_ACQUIRE: only refreshes that nobody waits for are queued */
+    bool more;          /* PERMIT_ACQUIRE: not the last one that is wanted now */
+};
+
+bool core_next_action(struct core *core, struct core_action *out);
+/* This one could not be performed. Needs no memory, for that may be why. */
+void core_unperformed(struct core *core, const struct core_action *action);
+/* One event: such a command is answered UNSENT, such a load has failed. Once no action is left to take, because
+ * what they point to lives until the next event. False: there is none to tell. */
+bool core_tell_unperformed(struct core *core, uint64_t now_us);
+
+/* ---- what came back ---- */
+
+enum core_reply_kind {
+    /* to ACQUIRE */
+    REPLY_FRESH,  /* value or absent, age_ms, left_ms */
+    REPLY_STALE,  /* likewise, and turn */
+    REPLY_LEASE,  /* granted */
+    REPLY_BUSY,   /* pttl_ms and lease_tag of somebody else's lease */
+    REPLY_FAILED, /* failure or too_big, pttl_ms */
+    REPLY_FREE,   /* to a peek: nothing there and nobody loads */
+    /* to the others */
+    REPLY_CODE, /* code, as the script returned it */
+    /* to any */
+    REPLY_REFUSED, /* Redis answered with an error: nothing ran */
+    REPLY_UNSENT,  /* it never left: nothing ran */
+    REPLY_UNKNOWN, /* it may have run, or may still run later */
+};
+
+enum core_turn { TURN_COOLING = -1, TURN_OTHERS = 0, TURN_OURS = 1 };
+
+struct core_reply {
+    enum core_reply_kind kind;
+    int64_t code;
+    struct value *value; /* lent */
+    bool absent;
+    bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
+    /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
+     * invalidated before it was sent, or nobody knows. The owner has looked: the core never sees a value unchecked. */
+    bool outdated;
+    struct tags_clock
+        clock;        /* to ACQUIRE, tagged: what the tags' clock showed, read before it was answered */
+    const char *tags; /* for the owner: what is to be checked, lent; when that was born */
+    size_t tags_bytes;
+    struct tags_clock born;
+    const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
+    enum core_turn turn;
+    const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
+    uint32_t age_ms, left_ms;
+    uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
+    uint32_t cool_ms; /* STALE and COOLING: for how long */
+    uint64_t load_us; /* FRESH: how long its load took */
+    enum guard_failure failure;
+    bool too_big;
+};
+
+void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
+
+/* UNCHANGED: what the action's `previous` says; only if there was one. */
+enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED };
+
+struct core_loaded {
+    enum core_load_outcome outcome;
+    struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
+    enum guard_failure failure;
+    uint64_t load_us;
+    bool unstored; /* answered to all who wait for it, and not stored */
+};
+
+/* A load whose thread is lent comes back after the one that it is lent to. */
+void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
+
+/*
+ * ---- batches ----
+ *
+ * Keys that were asked for together, of a policy with a batch loader, are loaded together if they get their leases
+ * together. A load of theirs does not start before the turn of the owner's loop is over in which it was queued, nor while
+ * the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write, so the answers
+ * are about to come. That is all it waits for; never for a lease that another process holds, nor for a load. Nobody else
+ * waits for a turn to be over, nor do they once they have.
+ */
+/* Something happened in this turn that makes its end worth an event. */
+bool core_turn_due(const struct core *core);
+/* All that was to be read has been read. */
+void core_turn_over(struct core *core, uint64_t now_us);
+
+/* ---- hints and time ---- */
+
+/* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
+void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
+/*
+ * The same of a fill whose message brought what it has stored. A flight that waits, and whose last lookup found the
+ * lease with this tag, answers with it who joined before that lookup was sent; for everybody else it is a wake-up
+ * like any other.
+ */
+struct core_pushed {
+    const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
+    struct value *value;   /* lent; NULL when absent */
+    bool absent;
+    uint32_t fresh_ms; /* for how long it was fresh when it was stored */
+    const char *tags;  /* for the owner, who looks at them before: as in core_reply */
+    size_t tags_bytes;
+    struct tags_clock born;
+};
+void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
+                 const struct core_pushed *pushed);
+/* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: nobody does, and
+ * what its fill has brought need not be read. */
+const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
+                                   const char *lease_tag);
+/* A load permit is free for the process of this name (the `waiter` of its actions). */
+void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
+/* Messages may have been lost: everybody who waits for one looks again, spread over 100 ms. */
+void core_resync(struct core *core, uint64_t now_us);
+/* The command connection came up or went down. */
+void core_link(struct core *core, uint64_t now_us, bool up);
+
+/* When core_tick() is due next; UINT64_MAX: never. */
+uint64_t core_next_us(const struct core *core);
+void core_tick(struct core *core, uint64_t now_us);
+
+/* ---- the end ---- */
+
+/* Answers everybody with CLOSING, cancels every load and releases every lease. Loads and replies still come
+ * back; when they have, core_idle(). */
+void core_close(struct core *core, uint64_t now_us);
+bool core_has_waiters(const struct core *core);
+/* Nothing is left that others could be waiting for: no load, no lease, no command under way for one. */
+bool core_drained(const struct core *core);
+bool core_idle(const struct core *core);
+
+/* Copies the counters the core keeps; leaves the others alone. */
+void core_stats(const struct core *core, struct guard_stats *out);
+
+/* Of GUARD_HISTOGRAM_BOUNDS_US. Any thread. */
+size_t core_histogram_bucket(uint64_t span_us);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hit.h - what an entry that a lookup has found is good for. Pure; any thread with a chance of its own.
+ */
+#ifndef GUARD_HIT_H
+#define GUARD_HIT_H
+
+#include "../base/chance.h"
+#include "../guard.h"
+
+enum hit_verdict {
+    HIT_NONE,    /* the core decides */
+    HIT_ANSWER,  /* answer it */
+    HIT_REFRESH, /* answer it, and have it refreshed behind: it is stale */
+    HIT_EARLY,   /* likewise, before it is */
+};
+
+/* Draws the lot of XFetch: is the value to be refreshed although it is fresh for left_ms more? */
+bool hit_is_early(const struct guard_policy *policy, uint64_t load_us, uint32_t left_ms,
+                  struct chance *chance);
+
+/* load_us: how long the load of the entry took; left_ms: for how long it is fresh. */
+enum hit_verdict hit_judge(const struct guard_policy *policy, bool is_stale, uint64_t load_us,
+                           uint32_t left_ms, struct chance *chance);
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/* permits.c - see permits.h. */
+#include "permits.h"
+#include "flight.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PERMITS_PER_WORKER = 2, /* one is given back while the next one is asked for */
+    PERMIT_ASKS_MAX = 2,    /* of one token; then the load starts without */
+    PERMIT_RETURNS_MAX = 3,
+    PERMIT_POLL_FIRST_MS = 20,
+    PERMIT_POLL_MOST_MS = 500, /* and half of that for jitter: well below PERMIT_WAIT_MS */
+    PERMIT_POLL_GRACE_MS = 6,  /* ask this long after one has run out, not just before */
+    PERMIT_RESYNC_MS = 100,
+};
+
+static const struct core_key PERMITS_KEY = {PERMIT_KEY, sizeof PERMIT_KEY - 1, PERMIT_KEY,
+                                            sizeof PERMIT_KEY - 1};
+
+/* ---- life ---- */
+
+static bool add_permit(struct core *core, struct permit *permit)
+{
+    if (!core_reserve_owner(core))
+        return false;
+    permit->id = ++core->last_id;
+    permit->alarm.owner = ALARM_PERMIT;
+    core->permits.count++;
+    core->permits.in_state[PERMIT_FREE]++;
+    return true;
+}
+
+bool permits_open(struct core *core)
+{
+    struct permits *permits = &core->permits;
+    char token[TOKEN_SIZE];
+    if (core->config.permits == 0 || core->config.mode != GUARD_MODE_FLEET || core->config.without_redis)
+        return true;
+    uint32_t count = core->config.load_workers * PERMITS_PER_WORKER;
+    permits->all = calloc(count, sizeof *permits->all);
+    bool complete = permits->all != NULL && alarms_reserve(&core->alarms);
+    while (complete && permits->count < count)
+        complete = add_permit(core, &permits->all[permits->count]);
+    if (!complete)
+        return false;
+    permits->poll.owner = ALARM_PERMITS;
+    core->config.make_token(core->config.token_context, core->config.permit_ms, token);
+    memcpy(permits->waiter, token, TOKEN_UUID_BYTES);
+    return true;
+}
+
+void permits_clear(struct core *core)
+{
+    free(core->permits.all);
+    core->permits.all = NULL;
+}
+
+bool permits_idle(const struct core *core)
+{
+    return core->permits.in_state[PERMIT_FREE] == core->permits.count;
+}
+
+/* ---- one permit ---- */
+
+static void move_permit(struct core *core, struct permit *permit, enum permit_state state)
+{
+    core->permits.in_state[permit->state]--;
+    core->permits.in_state[state]++;
+    permit->state = state;
+    core->stats.permits_held = core->permits.in_state[PERMIT_READY] + core->permits.in_state[PERMIT_USED];
+}
+
+static struct permit *permit_in(struct core *core, enum permit_state state)
+{
+    struct permits *permits = &core->permits;
+    uint32_t at = 0;
+    if (permits->in_state[state] == 0)
+        return NULL;
+    while (permits->all[at].state != state)
+        at++;
+    return &permits->all[at];
+}
+
+static struct core_action permit_action(const struct core *core, struct permit *permit,
+                                        enum core_action_kind kind)
+{
+    if (++permit->op_count == 0)
+        permit->op_count = 1;
+    return (struct core_action){
+        .kind = kind,
+        .op = permit->id << CORE_OP_BITS | permit->op_count,
+        .key = PERMITS_KEY,
+        .token = permit->token,
+        .waiter = core->permits.waiter,
+    };
+}
+
+static void send_permit_acquire(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    struct core_action action = permit_action(core, permit, CORE_PERMIT_ACQUIRE);
+    permit->op = action.op;
+    permit->attempts++;
+    permit->sent_us = now_us;
+    action.background = permit->background;
+    action.more = permit->more;
+    core_emit(core, &action);
+}
+
+static void send_permit_release(struct core *core, struct permit *permit)
+{
+    struct core_action action = permit_action(core, permit, CORE_PERMIT_RELEASE);
+    permit->op = action.op;
+    permit->attempts++;
+    core_emit(core, &action);
+}
+
+static void send_permit_renew(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    struct core_action action = permit_action(core, permit, CORE_PERMIT_RENEW);
+    permit->renew_op = action.op;
+    permit->renew_sent_us = now_us;
+    permit->renew_at_us = now_us + (uint64_t)core->config.permit_ms * 1000 / 3;
+    core_emit(core, &action);
+}
+
+static void set_permit_alarm(struct core *core, struct permit *permit)
+{
+    uint64_t at_us = permit->lost ? UINT64_MAX : permit->valid_until_us;
+    if (permit->renew_op == 0 && permit->renew_at_us < at_us)
+        at_us = permit->renew_at_us;
+    if (at_us != UINT64_MAX)
+        alarm_set(&core->alarms, &permit->alarm, at_us);
+}
+
+void permits_give_back(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    alarm_unset(&core->alarms, &permit->alarm);
+    move_permit(core, permit, PERMIT_RETURNING);
+    permit->renew_op = 0;
+    permit->attempts = 0;
+    permit->valid_until_us = now_us + (uint64_t)core->config.permit_ms * 1000;
+    core->permits.chances++;
+    send_permit_release(core, permit);
+}
+
+/* ---- asking ---- */
+
+static bool permits_apply(const struct core *core)
+{
+    return core->permits.all != NULL && core->breaker.state == BREAKER_CLOSED;
+}
+
+/* A grant may have taken long to come, or we were stopped since. */
+bool permits_allow(struct core *core, uint64_t now_us)
+{
+    if (!permits_apply(core))
+        return true;
+    struct permit *permit = permit_in(core, PERMIT_READY);
+    while (permit != NULL && now_us >= permit->valid_until_us) {
+        permits_give_back(core, now_us, permit);
+        permit = permit_in(core, PERMIT_READY);
+    }
+    return permit != NULL || core->permits.spared > 0;
+}
+
+struct permit *permits_use(struct core *core)
+{
+    struct permits *permits = &core->permits;
+    if (permits->all == NULL)
+        return NULL;
+    struct permit *permit = permit_in(core, PERMIT_READY);
+    if (permit != NULL) {
+        move_permit(core, permit, PERMIT_USED);
+        return permit;
+    }
+    permits->spared -= permits->spared > 0;
+    core->stats.permit_spared++;
+    return NULL;
+}
+
+static void ask_for_permit(struct core *core, uint64_t now_us, bool more)
+{
+    struct permit *permit = permit_in(core, PERMIT_FREE);
+    move_permit(core, permit, PERMIT_REQUESTED);
+    core->config.make_token(core->config.token_context, core->config.permit_ms, permit->token);
+    permit->background = core->permits.background;
+    permit->more = more;
+    permit->doubtful = permit->lost = false;
+    permit->attempts = 0;
+    send_permit_acquire(core, now_us, permit);
+}
+
+/* Nothing is wanted any more: nobody shall wait behind us. */
+static void leave_queue(struct core *core, uint64_t now_us)
+{
+    struct permit *permit = permit_in(core, PERMIT_FREE);
+    if (permit == NULL)
+        return; /* the next reply is the next occasion */
+    core->permits.in_queue = false;
+    permit->token[0] = '\0';
+    permits_give_back(core, now_us, permit);
+}
+
+static void rest_permits(struct core *core, uint64_t now_us)
+{
+    struct permits *permits = &core->permits;
+    permits->refused = false;
+    permits->polls = permits->spared = 0;
+    alarm_unset(&core->alarms, &permits->poll);
+    if (permits->in_queue && permits->in_state[PERMIT_REQUESTED] == 0)
+        leave_queue(core, now_us);
+    permits->chances = 0;
+}
+
+/* Who neither waits in the queue nor is about to is told of nothing: he asks for a place. */
+static bool may_ask(struct permits *permits)
+{
+    bool waits = permits->in_queue || permits->in_state[PERMIT_REQUESTED] > 0;
+    if (permits->in_state[PERMIT_FREE] == 0 || (permits->refused && waits && permits->chances == 0))
+        return false;
+    permits->chances -= permits->chances > 0;
+    return true;
+}
+
+static void set_permit_poll(struct core *core, uint64_t now_us)
+{
+    struct permits *permits = &core->permits;
+    uint32_t poll_ms =
+        chance_backoff(&core->chance, PERMIT_POLL_FIRST_MS, PERMIT_POLL_MOST_MS, permits->polls);
+    uint64_t at_us = now_us + (uint64_t)poll_ms * 1000;
+    if (permits->earliest_us > now_us && permits->earliest_us < at_us)
+        at_us = permits->earliest_us;
+    alarm_set(&core->alarms, &permits->poll, at_us);
+}
+
+static uint32_t users_asks(const struct permits *permits)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < permits->count && permits->in_state[PERMIT_REQUESTED] > 0; i++)
+        count += permits->all[i].state == PERMIT_REQUESTED && !permits->all[i].background;
+    return count;
+}
+
+static void want_permits(struct core *core, uint64_t now_us, uint32_t wanted)
+{
+    struct permits *permits = &core->permits;
+    uint32_t users = loads_wanted_by_users(core), asks = users_asks(permits);
+    uint32_t ready = permits->in_state[PERMIT_READY];
+    bool background = users == 0 && asks == 0;
+    if (permits->background && !background && permits->chances == 0)
+        permits->chances = 1; /* a user has come: he does not wait behind refreshes */
+    permits->background = background;
+    uint32_t most = permits->background ? wanted : users;
+    uint32_t have = ready + (permits->background ? permits->in_state[PERMIT_REQUESTED] : asks);
+    uint32_t all = ready + permits->in_state[PERMIT_REQUESTED];
+    for (; have < most && all < wanted && may_ask(permits); have++, all++)
+        ask_for_permit(core, now_us, have + 1 < most);
+    if (permits->refused && permits->in_state[PERMIT_REQUESTED] == 0 && permits->poll.place == 0)
+        set_permit_poll(core, now_us);
+}
+
+void permits_balance(struct core *core, uint64_t now_us)
+{
+    struct permits *permits = &core->permits;
+    if (permits->all == NULL)
+        return;
+    uint32_t wanted = permits_apply(core) && !core->closed ? loads_wanted(core) : 0;
+    while (permits->in_state[PERMIT_READY] > wanted)
+        permits_give_back(core, now_us, permit_in(core, PERMIT_READY));
+    if (wanted > 0)
+        want_permits(core, now_us, wanted);
+    else
+        rest_permits(core, now_us);
+    core->stats.permits_waiting = wanted - permits->in_state[PERMIT_READY];
+}
+
+/* ---- what came back ---- */
+
+static void permit_granted(struct core *core, struct permit *permit, uint32_t further)
+{
+    struct permits *permits = &core->permits;
+    uint64_t life_us = (uint64_t)core->config.permit_ms * 1000;
+    permits->in_queue = permit->more;
+    permits->polls = 0;
+    alarm_unset(&core->alarms, &permits->poll);
+    permit->valid_until_us = permit->sent_us + life_us;
+    permit->renew_at_us = permit->sent_us + life_us / 3;
+    if (permits->chances < further)
+        permits->chances = further;
+    core->stats.permit_granted++;
+    move_permit(core, permit, PERMIT_READY);
+    set_permit_alarm(core, permit);
+}
+
+static void permit_refused(struct core *core, uint64_t now_us, struct permit *permit, uint32_t earliest_ms)
+{
+    struct permits *permits = &core->permits;
+    core->stats.permit_refused++;
+    permits->refused = permits->in_queue = true;
+    permits->earliest_us = now_us + ((uint64_t)earliest_ms + PERMIT_POLL_GRACE_MS) * 1000;
+    move_permit(core, permit, PERMIT_FREE);
+}
+
+/* Whatever Redis says. */
+static uint32_t at_most(int64_t number, uint32_t most)
+{
+    if (number < 0)
+        return 0;
+    return number < most ? (uint32_t)number : most;
+}
+
+/* What may have run, or may yet, is given back. */
+static void do_without(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    core->permits.spared++;
+    if (permit->doubtful)
+        permits_give_back(core, now_us, permit);
+    else
+        move_permit(core, permit, PERMIT_FREE);
+}
+
+/* For a user, if one has come for whom nothing was asked. */
+static void ask_again(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    struct permits *permits = &core->permits;
+    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + users_asks(permits))
+        permit->background = false;
+    send_permit_acquire(core, now_us, permit);
+}
+
+static void acquire_replied(struct core *core, uint64_t now_us, struct permit *permit,
+                            const struct core_reply *reply)
+{
+    if (reply->kind == REPLY_UNKNOWN)
+        permit->doubtful = core->permits.in_queue = true;
+    if (reply->kind == REPLY_CODE && reply->code > 0)
+        permit_granted(core, permit, at_most(reply->code - 1, core->config.load_workers));
+    else if (reply->kind == REPLY_CODE)
+        permit_refused(core, now_us, permit, at_most(-1 - reply->code, core->config.permit_ms));
+    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ASKS_MAX || core->closed ||
+             !permits_apply(core))
+        do_without(core, now_us, permit);
+    else
+        ask_again(core, now_us, permit);
+}
+
+static void permit_release_replied(struct core *core, uint64_t now_us, struct permit *permit,
+                                   const struct core_reply *reply)
+{
+    bool answered = reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED;
+    if (!answered && permit->attempts < PERMIT_RETURNS_MAX && now_us < permit->valid_until_us)
+        send_permit_release(core, permit);
+    else
+        move_permit(core, permit, PERMIT_FREE);
+}
+
+static void permit_renew_replied(struct core *core, struct permit *permit, const struct core_reply *reply)
+{
+    permit->renew_op = 0;
+    if (reply->kind == REPLY_CODE) {
+        core->stats.permit_lost += reply->code == 0 && !permit->lost;
+        permit->lost = false;
+        permit->valid_until_us = permit->renew_sent_us + (uint64_t)core->config.permit_ms * 1000;
+    }
+    set_permit_alarm(core, permit);
+}
+
+static struct permit *find_permit(const struct core *core, uint64_t op)
+{
+    const struct permits *permits = &core->permits;
+    uint64_t id = op >> CORE_OP_BITS;
+    if (permits->count == 0 || id < permits->all[0].id || id - permits->all[0].id >= permits->count)
+        return NULL;
+    return &permits->all[id - permits->all[0].id];
+}
+
+bool permits_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
+{
+    struct permit *permit = find_permit(core, op);
+    if (permit == NULL)
+        return false;
+    if (op == permit->renew_op) {
+        permit_renew_replied(core, permit, reply);
+    } else if (op == permit->op) {
+        permit->op = 0;
+        if (permit->state == PERMIT_REQUESTED)
+            acquire_replied(core, now_us, permit, reply);
+        else
+            permit_release_replied(core, now_us, permit, reply);
+    }
+    return true;
+}
+
+/* ---- messages and time ---- */
+
+void permits_freed(struct core *core, const char *waiter, size_t waiter_bytes)
+{
+    struct permits *permits = &core->permits;
+    bool ours = permits->all != NULL && waiter_bytes == TOKEN_UUID_BYTES &&
+                memcmp(waiter, permits->waiter, TOKEN_UUID_BYTES) == 0;
+    if (ours && permits->chances < core->config.load_workers)
+        permits->chances++;
+}
+
+void permits_alarm(struct core *core, uint64_t now_us, struct permit *permit)
+{
+    if (!permit->lost && now_us >= permit->valid_until_us) {
+        permit->lost = true;
+        core->stats.permit_lost++;
+    }
+    if (permit->renew_op == 0 && now_us >= permit->renew_at_us)
+        send_permit_renew(core, now_us, permit);
+    set_permit_alarm(core, permit);
+}
+
+void permits_poll(struct core *core)
+{
+    core->permits.polls++;
+    if (core->permits.chances == 0)
+        core->permits.chances = 1;
+}
+
+void permits_resync(struct core *core, uint64_t now_us)
+{
+    struct alarm *poll = &core->permits.poll;
+    uint64_t at_us = now_us + chance_below(&core->chance, PERMIT_RESYNC_MS * 1000);
+    if (poll->place != 0 && at_us < poll->at_us)
+        alarm_set(&core->alarms, poll, at_us);
+}
+
+void permits_linked(struct core *core, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < core->permits.count; i++) {
+        struct permit *permit = &core->permits.all[i];
+        if (permit->state != PERMIT_READY && permit->state != PERMIT_USED)
+            continue;
+        permit->renew_at_us = now_us;
+        set_permit_alarm(core, permit);
+    }
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/buffer.c - commands in RESP on their way out.
+ *
+ * The bytes between begin and end are still to be written. Written ones are skipped, not moved; they go when
+ * room is needed, or all at once when the buffer runs empty, which is what pipelining makes it do every turn.
+ *
+ * hiredis could format, too (redisFormatCommandArgv), but into a new allocation for each command, and counts
+ * the bytes in an int.
+ */
+#include "buffer.h"
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUFFER_FIRST_BYTES = 4096,
+    BUFFER_KEPT_BYTES = 1 << 20, /* an emptied buffer larger than this is given back */
+    NUMBER_BYTES = 24,           /* "*" or "$", a size_t, CR LF */
+};
+
+static bool reserve(struct redis_buffer *buffer, size_t more)
+{
+    size_t held = redis_buffer_bytes(buffer), size = buffer->size > 0 ? buffer->size : BUFFER_FIRST_BYTES;
+
+    if (buffer->size - buffer->end >= more)
+        return true;
+    if (more > SIZE_MAX / 4 - held)
+        return false;
+    while (size < 2 * held || size < held + more)
+        size *= 2;
+
+    char *data = size > buffer->size ? malloc(size) : buffer->data;
+    if (data == NULL)
+        return false;
+    if (held > 0)
+        memmove(data, buffer->data + buffer->begin, held);
+    if (data != buffer->data)
+        redis_buffer_clear(buffer);
+    *buffer = (struct redis_buffer){.data = data, .begin = 0, .end = held, .size = size};
+    return true;
+}
+
+static void append(struct redis_buffer *buffer, const char *data, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(buffer->data + buffer->end, data, bytes);
+    buffer->end += bytes;
+}
+
+/* A type byte, a decimal number, CR LF: by hand, for this runs several times per command. */
+static void append_number(struct redis_buffer *buffer, char type, size_t number)
+{
+    char text[NUMBER_BYTES];
+    size_t at = sizeof text;
+
+    text[--at] = '\n';
+    text[--at] = '\r';
+    do
+        text[--at] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    text[--at] = type;
+    append(buffer, text + at, sizeof text - at);
+}
+
+bool redis_buffer_command(struct redis_buffer *buffer, size_t argc, const char *const *argv,
+                          const size_t *argv_bytes)
+{
+    size_t bytes = NUMBER_BYTES;
+
+    for (size_t i = 0; i < argc; i++)
+        if (__builtin_add_overflow(bytes, argv_bytes[i], &bytes) ||
+            __builtin_add_overflow(bytes, NUMBER_BYTES + 2, &bytes))
+            return false;
+    if (!reserve(buffer, bytes))
+        return false;
+
+    append_number(buffer, '*', argc);
+    for (size_t i = 0; i < argc; i++) {
+        append_number(buffer, '$', argv_bytes[i]);
+        append(buffer, argv[i], argv_bytes[i]);
+        append(buffer, "\r\n", 2);
+    }
+    return true;
+}
+
+void redis_buffer_consume(struct redis_buffer *buffer, size_t bytes)
+{
+    assert(bytes <= redis_buffer_bytes(buffer));
+    buffer->begin += bytes;
+    if (buffer->begin < buffer->end)
+        return;
+    buffer->begin = buffer->end = 0;
+    if (buffer->size > BUFFER_KEPT_BYTES)
+        redis_buffer_clear(buffer);
+}
+
+void redis_buffer_clear(struct redis_buffer *buffer)
+{
+    if (buffer->data != NULL)
+        explicit_bzero(buffer->data, buffer->size);
+    free(buffer->data);
+    *buffer = (struct redis_buffer){.data = NULL};
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* redis/fence.c - see redis/fence.h. */
+#include "fence.h"
+
+static enum redis_fence_mode without_getex(const struct redis_fence *fence)
+{
+    return fence->no_role ? REDIS_FENCE_SHUT : REDIS_FENCE_ROLE;
+}
+
+void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class)
+{
+    switch (class) {
+    case REDIS_ERROR_FENCED:
+        fence->no_replicas = true;
+        fence->mode = REDIS_FENCE_SHUT;
+        break;
+    case REDIS_ERROR_DENIED:
+        fence->no_getex = true;
+        fence->mode = without_getex(fence);
+        break;
+    case REDIS_ERROR_REFUSED:
+        fence->mode = without_getex(fence);
+        break;
+    case REDIS_ERROR_NOSCRIPT:
+    case REDIS_ERROR_FULL:
+    case REDIS_ERROR_READONLY:
+    case REDIS_ERROR_LOADING:
+    case REDIS_ERROR_CROWDED:
+    case REDIS_ERROR_OTHER: /* of the key, not of the command */
+        break;
+    }
+}
+
+void redis_fence_passed(struct redis_fence *fence)
+{
+    fence->no_replicas = false;
+    fence->shut_ms = 0;
+    fence->mode = fence->no_getex ? without_getex(fence) : REDIS_FENCE_WRITE;
+}
+
+void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class)
+{
+    if (class != REDIS_ERROR_DENIED && class != REDIS_ERROR_OTHER)
+        return;
+    fence->no_role = true;
+    if (fence->mode == REDIS_FENCE_ROLE)
+        fence->mode = REDIS_FENCE_SHUT;
+}
+
+void redis_fence_up(struct redis_fence *fence, uint64_t now_ms)
+{
+    fence->sent_ms = fence->beat_ms = fence->role_ms = now_ms;
+}
+
+bool redis_fence_redials(const struct redis_fence *fence, uint64_t now_ms)
+{
+    return fence->no_replicas && fence->shut_ms != 0 && now_ms >= fence->shut_ms + REDIS_REDIAL_MS;
+}
+
+static uint64_t beat_due_ms(const struct redis_fence *fence)
+{
+    bool idle_only = fence->mode == REDIS_FENCE_WRITE && fence->sent_ms > fence->beat_ms;
+    return (idle_only ? fence->sent_ms : fence->beat_ms) + REDIS_BEAT_MS;
+}
+
+static uint64_t role_due_ms(const struct redis_fence *fence)
+{
+    return fence->no_role ? UINT64_MAX : fence->role_ms + REDIS_ROLE_MS;
+}
+
+uint64_t redis_fence_next_ms(const struct redis_fence *fence)
+{
+    uint64_t beat_ms = beat_due_ms(fence), role_ms = role_due_ms(fence);
+    return beat_ms < role_ms ? beat_ms : role_ms;
+}
+
+enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms)
+{
+    bool role = now_ms >= role_due_ms(fence);
+    if (now_ms < redis_fence_next_ms(fence))
+        return REDIS_BEAT_NONE;
+    fence->beat_ms = now_ms;
+    if (fence->no_replicas && fence->shut_ms == 0)
+        fence->shut_ms = now_ms;
+    if (role)
+        fence->role_ms = now_ms;
+    return role ? REDIS_BEAT_ROLE : REDIS_BEAT_WRITE;
+}

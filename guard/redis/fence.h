@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/fence.h - what a connection does so that only a working master answers over it.
+ *
+ * GETEX without options returns what GET does at the same cost, and is a write to Redis: a replica refuses it
+ * (READONLY), and so does a master that has lost its replicas (NOREPLICAS).
+ *
+ *     WRITE  a value is read with GETEX
+ *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it): ROLE, then GET
+ *     SHUT   NOREPLICAS, or neither may be asked: no value is read over this connection
+ *
+ * ROLE comes before GET in the same write: who asks a server that is the master at some instant after he began to
+ * ask is told all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
+ *
+ * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are read
+ * with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have been
+ * replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy or not,
+ * it is ROLE, for replicas that take writes.
+ *
+ * A master that stays without its replicas may have been replaced, and then its address leads elsewhere: every
+ * REDIS_REDIAL_MS the connection is made anew; its greeting asks for replicas, too.
+ *
+ * Pure; the owner's thread. The instants are the owner's.
+ */
+#ifndef GUARD_REDIS_FENCE_H
+#define GUARD_REDIS_FENCE_H
+
+#include "redis.h"
+
+enum { REDIS_BEAT_MS = 500, REDIS_ROLE_MS = 10 * REDIS_BEAT_MS, REDIS_REDIAL_MS = 10 * REDIS_BEAT_MS };
+
+enum redis_fence_mode { REDIS_FENCE_WRITE, REDIS_FENCE_ROLE, REDIS_FENCE_SHUT };
+
+struct redis_fence {
+    enum redis_fence_mode mode;
+    bool no_getex, no_role;    /* this login or server: for as long as the connection lives */
+    bool no_replicas;          /* NOREPLICAS was the last word */
+    uint64_t shut_ms;          /* no_replicas: since the first heartbeat of then; else 0 */
+    uint64_t sent_ms;          /* the last command */
+    uint64_t beat_ms, role_ms; /* the last heartbeat; the last that was ROLE */
+};
+
+/* What the error means to a GETEX, or a heartbeat in its place. A class that ends the connection leaves it as it is. */
+void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class);
+/* It was answered. */
+void redis_fence_passed(struct redis_fence *fence);
+/* What the error means to a ROLE. */
+void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class);
+
+/* A greeted connection comes up; what the greeting has learned stays. */
+void redis_fence_up(struct redis_fence *fence, uint64_t now_ms);
+/* Time to see where the address leads. */
+bool redis_fence_redials(const struct redis_fence *fence, uint64_t now_ms);
+
+enum redis_beat { REDIS_BEAT_NONE, REDIS_BEAT_WRITE, REDIS_BEAT_ROLE };
+/* What is to be asked now. */
+enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms);
+/* When to look again. */
+uint64_t redis_fence_next_ms(const struct redis_fence *fence);
+
+#endif

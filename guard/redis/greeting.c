@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* redis/greeting.c - what a new connection says first, and what the answers make of it. */
+#include "greeting.h"
+#include "reader.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WHAT_SIZE = 40, QUOTED_BYTES = 150 };
+
+/* Looks at an answer that is no error. False, with *why: this is not a server to work with. */
+typedef bool accept_reply(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                          const struct redisReply *reply, char why[REDIS_WHY_SIZE]);
+
+struct redis_greeting_rule {
+    const char *name;
+    bool required; /* an error denies the connection */
+    bool secret;   /* the error's sentence may repeat what was sent: only its first word is told */
+    accept_reply *accept;
+};
+
+/* ---- answers ---- */
+
+static bool accept_ok(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                      const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    (void)greeting;
+    if (reply->type == REDIS_REPLY_STATUS)
+        return true;
+    snprintf(why, REDIS_WHY_SIZE, "%s: not an answer of Redis", step->rule->name);
+    return false;
+}
+
+bool redis_is_master(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
+           redis_reply_is(role->element[0], "master");
+}
+
+static bool is_replica(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], "slave");
+}
+
+static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                          const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    (void)greeting;
+    if (redis_is_master(reply))
+        return true;
+    if (is_replica(reply))
+        snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
+    else
+        snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
+    return false;
+}
+
+/* "# Replication\r\nrole:master\r\n...master_replid:<40 hex digits>\r\n..." Without it there is no reign. */
+static bool accept_reign(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                         const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    static const char field[] = "master_replid:";
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, field) : NULL;
+
+    (void)step, (void)why;
+    if (at != NULL && strspn(at + strlen(field), "0123456789abcdef") == REDIS_REIGN_BYTES)
+        memcpy(greeting->reign, at + strlen(field), REDIS_REIGN_BYTES);
+    return true;
+}
+
+static bool accept_fence(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                         const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    (void)step, (void)reply, (void)why;
+    redis_fence_passed(&greeting->fence);
+    return true;
+}
+
+static bool accept_digest(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                          const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    bool is_digest = reply->type == REDIS_REPLY_STRING && reply->len == REDIS_DIGEST_BYTES &&
+                     strspn(reply->str, "0123456789abcdef") == REDIS_DIGEST_BYTES;
+
+    if (is_digest)
+        memcpy(greeting->digests[step->script], reply->str, REDIS_DIGEST_BYTES + 1);
+    else
+        snprintf(why, REDIS_WHY_SIZE, "%s: not an answer of Redis", step->rule->name);
+    return is_digest;
+}
+
+static bool accept_subscribed(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                              const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    (void)greeting;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+        redis_reply_is(reply->element[0], "subscribe"))
+        return true;
+    snprintf(why, REDIS_WHY_SIZE, "%s: not an answer of Redis", step->rule->name);
+    return false;
+}
+
+static const struct redis_greeting_rule rule_auth = {"AUTH", true, true, accept_ok};
+static const struct redis_greeting_rule rule_select = {"SELECT", true, false, accept_ok};
+static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
+static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
+static const struct redis_greeting_rule rule_reign = {"INFO", false, false, accept_reign};
+static const struct redis_greeting_rule rule_fence = {"GETEX", false, false, accept_fence};
+static const struct redis_greeting_rule rule_script = {"SCRIPT LOAD", false, false, accept_digest};
+static const struct redis_greeting_rule rule_subscribe = {"SUBSCRIBE", true, false, accept_subscribed};
+
+/* ---- asking ---- */
+
+struct question {
+    size_t argc;
+    const char *argv[3];
+    size_t argv_bytes[3];
+};
+
+static struct question question(const char *word, const char *second, const char *third)
+{
+    struct question question = {.argc = 0};
+    const char *words[] = {word, second, third};
+
+    for (size_t i = 0; i < 3 && words[i] != NULL; i++) {
+        question.argv[i] = words[i];
+        question.argv_bytes[i] = strlen(words[i]);
+        question.argc++;
+    }
+    return question;
+}
+
+static bool ask_redis(struct redis_greeting *greeting, struct redis_buffer *out,
+                      const struct redis_greeting_rule *rule, struct question question)
+{
+    assert(greeting->asked < sizeof greeting->steps / sizeof greeting->steps[0]);
+    greeting->steps[greeting->asked++] = (struct redis_greeting_step){.rule = rule, .script = 0};
+    return redis_buffer_command(out, question.argc, question.argv, question.argv_bytes);
+}
+
+static bool ask_login(struct redis_greeting *greeting, const struct redis_address *address,
+                      struct redis_buffer *out)
+{
+    if (address->user[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->user, address->password));
+    if (address->password[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->password, NULL));
+    return true;
+}
+
+static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
+        struct question load = {3,
+                                {"SCRIPT", "LOAD", script_source((enum script)i)},
+                                {strlen("SCRIPT"), strlen("LOAD"), script_source_bytes((enum script)i)}};
+        if (!ask_redis(greeting, out, &rule_script, load))
+            return false;
+        greeting->steps[greeting->asked - 1].script = i;
+    }
+    return true;
+}
+
+static void begin(struct redis_greeting *greeting)
+{
+    greeting->asked = greeting->answered = 0;
+    greeting->reign[0] = '\0';
+    greeting->fence = (struct redis_fence){.mode = REDIS_FENCE_WRITE};
+}
+
+static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
+           ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL));
+}
+
+static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    return ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+}
+
+bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    begin(greeting);
+    return ask_whose(greeting, out) && ask_fence(greeting, out);
+}
+
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
+                          const char *client_name, const char *channel, struct redis_buffer *out)
+{
+    char database[16];
+
+    begin(greeting);
+    greeting->database = address->database;
+    snprintf(database, sizeof database, "%u", address->database);
+    if (!ask_login(greeting, address, out))
+        return false;
+    if (channel == NULL && address->database != 0 &&
+        !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
+        return false;
+    if (client_name != NULL &&
+        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
+        return false;
+    if (!ask_whose(greeting, out))
+        return false;
+    if (channel != NULL)
+        return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
+    return ask_fence(greeting, out) && ask_scripts(greeting, out);
+}
+
+/* ---- judging ---- */
+
+/* Printable and short. */
+static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
+{
+    size_t bytes = text_bytes < REDIS_WHY_SIZE - 1 ? text_bytes : REDIS_WHY_SIZE - 1;
+
+    memcpy(out, text, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (out[i] < ' ' || out[i] > '~')
+            out[i] = '?';
+    out[bytes] = '\0';
+}
+
+/* Of an error that may repeat a password only what is known to be Redis's own words. */
+static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE])
+{
+    const char *name = redis_error_name(reply->str, reply->len);
+
+    snprintf(out, REDIS_WHY_SIZE, "%s",
+             name[0] != '\0' ? name : "an error that is not told, for it may repeat the password");
+}
+
+void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE])
+{
+    const char *advice = redis_error_advice(reply->str, reply->len);
+    char quoted[REDIS_WHY_SIZE];
+
+    if (secret)
+        quote_secret(reply, quoted);
+    else
+        quote(reply->str, reply->len, quoted);
+    snprintf(why, REDIS_WHY_SIZE, "%s%.*s%s%s", what, QUOTED_BYTES, quoted, advice[0] != '\0' ? "; " : "",
+             advice);
+}
+
+static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
+                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    char what[WHAT_SIZE];
+
+    if (rule == &rule_select)
+        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
+    else
+        snprintf(what, sizeof what, "%s refused: ", rule->name);
+    redis_explain(reply, what, rule->secret, why);
+}
+
+/* An error about the connection as a whole, whichever command it answers: without a login all of them do. */
+static bool is_no_login(const struct redisReply *reply)
+{
+    static const char *const words[] = {"NOAUTH", "DENIED"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+static enum redis_verdict judge_error(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                                      const struct redisReply *reply)
+{
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+
+    if (is_no_login(reply))
+        return REDIS_GREETING_DENIED;
+    switch (class) {
+    case REDIS_ERROR_READONLY:
+        return REDIS_GREETING_REPLICA;
+    case REDIS_ERROR_LOADING:
+    case REDIS_ERROR_CROWDED:
+        return REDIS_GREETING_FAILED;
+    case REDIS_ERROR_NOSCRIPT:
+    case REDIS_ERROR_FULL:
+    case REDIS_ERROR_REFUSED:
+    case REDIS_ERROR_FENCED:
+    case REDIS_ERROR_DENIED:
+    case REDIS_ERROR_OTHER:
+        break;
+    }
+    if (step->rule->required)
+        return REDIS_GREETING_DENIED;
+    if (step->rule == &rule_script)
+        greeting->digests[step->script][0] = '\0';
+    else if (step->rule == &rule_role)
+        redis_fence_no_role(&greeting->fence, class);
+    else if (step->rule == &rule_fence)
+        redis_fence_refused(&greeting->fence, class == REDIS_ERROR_OTHER ? REDIS_ERROR_DENIED : class);
+    return REDIS_GREETING_GOES_ON;
+}
+
+const char *redis_greeting_summary(const struct redis_greeting *greeting)
+{
+    if (greeting->fence.no_getex && greeting->fence.no_role)
+        return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
+    if (greeting->fence.no_getex)
+        return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
+    if (greeting->reign[0] == '\0')
+        return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
+               "+info)";
+    return "up";
+}
+
+enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
+                                       char why[REDIS_WHY_SIZE])
+{
+    const struct redis_greeting_step *step = &greeting->steps[greeting->answered];
+
+    assert(greeting->answered < greeting->asked);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        enum redis_verdict verdict = judge_error(greeting, step, reply);
+        if (verdict != REDIS_GREETING_GOES_ON) {
+            tell_error(greeting, step->rule, reply, why);
+            return verdict;
+        }
+    } else if (!step->rule->accept(greeting, step, reply, why)) {
+        bool replica = step->rule == &rule_role && is_replica(reply);
+        return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
+    }
+    greeting->answered++;
+    return greeting->answered == greeting->asked ? REDIS_GREETING_DONE : REDIS_GREETING_GOES_ON;
+}

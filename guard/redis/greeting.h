@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/greeting.h - what a new connection says first, all in one write, and what the answers make of it.
+ *
+ *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
+ *   subscriber  AUTH  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
+ *   once more   ROLE  INFO  GETEX
+ *
+ * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
+ * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all that
+ * is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is read, and
+ * EVAL in place of EVALSHA.
+ *
+ * Pure; the owner's thread.
+ */
+#ifndef GUARD_REDIS_GREETING_H
+#define GUARD_REDIS_GREETING_H
+
+#include "buffer.h"
+#include "fence.h"
+#include "script.h"
+#include "socket.h"
+
+enum redis_verdict {
+    REDIS_GREETING_GOES_ON,
+    REDIS_GREETING_DONE,
+    REDIS_GREETING_FAILED,  /* may be different next time: loading, too many clients */
+    REDIS_GREETING_REPLICA, /* likewise */
+    REDIS_GREETING_DENIED,  /* an operator must act */
+};
+
+struct redis_greeting_step {
+    const struct redis_greeting_rule *rule;
+    unsigned script; /* SCRIPT LOAD: which */
+};
+
+struct redis_greeting {
+    struct redis_greeting_step steps[7 + SCRIPT_COUNT];
+    size_t asked, answered;
+    unsigned database;                                  /* of the URL */
+    char digests[SCRIPT_COUNT][REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
+    /* what it has learned: */
+    char reign[REDIS_REIGN_BYTES + 1]; /* "": INFO was refused */
+    struct redis_fence fence;
+};
+
+/* Appends the commands. False: no memory. */
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
+                          const char *client_name, const char *channel, struct redis_buffer *out);
+
+/* The same without what a login is needed for but once: what the server was and what it is may differ. */
+bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out);
+
+/* What ROLE was answered with. */
+bool redis_is_master(const struct redisReply *role);
+
+/* No such key is ever there. */
+#define REDIS_BEAT_KEY "csg1:{beat}"
+
+/* "up", and what the login lacks: one line. */
+const char *redis_greeting_summary(const struct redis_greeting *greeting);
+
+/* Takes the next reply. *why is set on FAILED and DENIED. */
+enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
+                                       char why[REDIS_WHY_SIZE]);
+
+/* A line for people: `what`, the error, printable and cut short, and what to do about it. secret: it may repeat a password, so only words that are known are told. */
+void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE]);
+
+#endif

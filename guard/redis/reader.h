@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/reader.h - replies out of a stream of bytes, within bounds that the other side cannot break.
+ *
+ * hiredis parses; it allocates what a header announces ("*2147483647" asks for 16 GB) and buffers whatever
+ * comes. Here a reply may have max_reply_bytes bytes (with the slack of one feed) and REDIS_ELEMENTS_MAX
+ * elements in all its arrays together; hiredis itself refuses more than seven levels.
+ *
+ * Pure; the owner's thread.
+ */
+#ifndef GUARD_REDIS_READER_H
+#define GUARD_REDIS_READER_H
+
+#include "redis.h"
+
+enum {
+    REDIS_ELEMENTS_MAX = 1024,  /* ROLE of a master with 250 replicas */
+    REDIS_FEED_BYTES = 1 << 14, /* at a time: hiredis moves what is left down with every reply it takes */
+};
+
+struct redis_reader {
+    struct redisReader *parser;          /* owned; NULL: not open */
+    redisReplyObjectFunctions functions; /* hiredis's, but for createArray */
+    void *(*create_array)(const redisReadTask *, int);
+    int elements_left;                   /* of the reply that is being read */
+    size_t max_reply_bytes, reply_bytes; /* limit; of the unfinished reply so far */
+};
+
+/* False: no memory. The struct may not move while it is open. */
+bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes);
+/* Also on one that is not open. */
+void redis_reader_close(struct redis_reader *reader);
+
+/* At most REDIS_FEED_BYTES; then take replies until there is none. False: no memory. */
+bool redis_reader_feed(struct redis_reader *reader, const char *data, size_t bytes);
+
+/* The next whole reply in *out, to be freed with freeReplyObject(), or NULL: more bytes are needed. False:
+ * the stream is broken for ever, redis_reader_error() says why. */
+bool redis_reader_next(struct redis_reader *reader, struct redisReply **out);
+const char *redis_reader_error(const struct redis_reader *reader);
+
+/* Whether this is a string, and this one. */
+bool redis_reply_is(const struct redisReply *reply, const char *text);
+
+#endif

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis.c - the life of one Redis connection. The stages are drawn in redis.h.
+ *
+ * Flow      redis_send() appends to the pipeline. An idle handle, started by the first command of a turn,
+ *           writes everything before the loop waits again: whatever in the turn sent it, also another
+ *           handle's prepare callback, because a loop with an active idle handle does not block.
+ * Limits    One timer, set no later than the earliest limit; it may ring early and is then set again. Before
+ *           anything is declared late, everything that has arrived is read: a loop that was busy for longer
+ *           than the limit must not mistake its own delay for Redis's.
+ * Lifetime  A callback may close or reset the connection. `epoch` changes with every socket, so whoever has
+ *           called out looks whether it still serves the same one; the struct itself lives until libuv has
+ *           closed both handles, never within a callback.
+ */
+#include "parts.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    READS_PER_EVENT = 16,   /* then the loop's others have their turn */
+    DENIED_DWELL_MS = 1000, /* after the last denial */
+    PROVING_MS = 100,       /* between the two greetings */
+};
+
+static const bool legal_move[STAGE_COUNT][STAGE_COUNT] = {
+    [STAGE_RESTING] = {[STAGE_REACHING] = true, [STAGE_CLOSED] = true},
+    [STAGE_REACHING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
+    [STAGE_GREETING] =
+        {[STAGE_RESTING] = true, [STAGE_PROVING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
+    [STAGE_PROVING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
+    [STAGE_UP] = {[STAGE_RESTING] = true, [STAGE_CLOSED] = true},
+};
+
+static void move_on(struct redis *redis, enum stage to)
+{
+    assert(legal_move[redis->stage][to]);
+    redis->stage = to;
+}
+
+bool redis_is_void(const struct redis *redis)
+{
+    return redis->stage == STAGE_UP && redis->generation != redis_reign_now(redis->reign);
+}
+
+/* ---- telling ---- */
+
+static void tell(struct redis *redis, enum guard_redis_state state, const char *why)
+{
+    char text[REDIS_TEXT_SIZE];
+
+    snprintf(text, sizeof text, "%s: %s", redis->label, why);
+    if (state == redis->told_state && strcmp(text, redis->told_text) == 0)
+        return;
+    redis->told_state = state;
+    memcpy(redis->told_text, text, sizeof text);
+    if (redis->config.hooks.state != NULL)
+        redis->config.hooks.state(redis->config.hooks.context, state, text);
+}
+
+/* ---- the timer ---- */
+
+static void on_redis_timer(uv_timer_t *timer);
+
+void redis_ring_by(struct redis *redis, uint64_t at_ms)
+{
+    uint64_t now = redis_now_ms();
+
+    if (at_ms >= redis->rings_ms)
+        return;
+    redis->rings_ms = at_ms;
+    uv_timer_start(&redis->timer, on_redis_timer, at_ms > now ? at_ms - now : 0, 0);
+}
+
+/* ---- losing ---- */
+
+static void drop_socket(struct redis *redis)
+{
+    redis->epoch++;
+    redis_socket_reset(&redis->socket);
+    redis_reader_close(&redis->reader);
+    redis_buffer_clear(&redis->hello);
+}
+
+/* Denied: an operator has to do something, so there is no hurry. */
+static uint32_t rest_ms(struct redis *redis, enum guard_redis_state state)
+{
+    uint32_t first = redis->config.backoff_ms, most = redis->config.max_backoff_ms;
+
+    if (state == GUARD_REDIS_DENIED)
+        return chance_backoff(&redis->chance, most, most, 0);
+    return chance_backoff(&redis->chance, first, most, redis->failures);
+}
+
+void redis_lose(struct redis *redis, enum guard_redis_state state, const char *why)
+{
+    bool was_up = redis->stage == STAGE_UP;
+    struct redis_pipeline pending = {.count = 0};
+
+    if (was_up)
+        pending = redis_pipeline_detach(&redis->pipeline);
+    drop_socket(redis);
+    move_on(redis, STAGE_RESTING);
+    redis->stage_ends_ms = redis_now_ms() + rest_ms(redis, state);
+    if (!was_up)
+        redis->failures++;
+    redis_ring_by(redis, redis->stage_ends_ms);
+    tell(redis, state, why);
+    redis_pipeline_abandon(&pending);
+}
+
+static void lose_late(struct redis *redis, const char *what, uint32_t limit_ms)
+{
+    char why[REDIS_WHY_SIZE];
+
+    snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
+    redis_count(&redis->counters->timeouts);
+    redis->proves = redis->proves || redis->stage == STAGE_GREETING || redis->stage == STAGE_UP;
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+/* ---- writing ---- */
+
+enum progress { PROGRESS_DONE, PROGRESS_MORE, PROGRESS_LOST };
+static enum progress receive(struct redis *redis);
+
+/* The other side may have answered, and told the reason, before it hung up: its last words come first. */
+static void write_failed(struct redis *redis, int uv_error)
+{
+    char why[REDIS_WHY_SIZE], text[128];
+    enum progress progress;
+
+    do
+        progress = receive(redis);
+    while (progress == PROGRESS_MORE);
+    if (progress == PROGRESS_LOST)
+        return;
+    snprintf(why, sizeof why, "write: %s", uv_strerror_r(uv_error, text, sizeof text));
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+static void flush(struct redis *redis)
+{
+    struct redis_buffer *buffer = redis->stage == STAGE_GREETING ? &redis->hello : &redis->pipeline.out;
+    ssize_t put = 0;
+
+    if (redis->stage != STAGE_GREETING && redis->stage != STAGE_UP)
+        return;
+    redis->batches++;
+    while (redis_buffer_bytes(buffer) > 0) {
+        put = redis_socket_write(redis->socket, buffer->data + buffer->begin, redis_buffer_bytes(buffer));
+        if (put < 0)
+            break;
+        redis_buffer_consume(buffer, (size_t)put);
+    }
+    if (put == UV_EAGAIN)
+        redis_socket_await_room(redis->socket);
+    else if (put < 0)
+        write_failed(redis, (int)put);
+}
+
+static void on_flush(uv_idle_t *flusher)
+{
+    struct redis *redis = flusher->data;
+
+    uv_idle_stop(flusher);
+    if (redis_buffer_bytes(&redis->pipeline.out) > 0 && redis->counted)
+        redis_count(&redis->counters->round_trips);
+    redis->counted = false;
+    flush(redis);
+}
+
+void redis_flush_this_turn(struct redis *redis)
+{
+    if (redis->stage == STAGE_UP && !uv_is_active((const uv_handle_t *)&redis->flusher))
+        uv_idle_start(&redis->flusher, on_flush);
+}
+
+/* ---- replies ---- */
+
+void redis_tell_up(struct redis *redis)
+{
+    if (redis_now_ms() < redis->denied_until_ms)
+        return; /* end_denial() */
+    if (redis->greeting.fence.no_replicas)
+        tell(redis, GUARD_REDIS_FENCED, REDIS_FENCED_TEXT);
+    else
+        tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
+}
+
+static void came_up(struct redis *redis)
+{
+    if (!redis_reign_join(redis->reign, redis->reign_seen, redis->greeting.reign, &redis->generation)) {
+        redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed meanwhile");
+        return;
+    }
+    move_on(redis, STAGE_UP);
+    redis->failures = 0;
+    redis->denied_until_ms = 0;
+    redis->proves = false;
+    redis_buffer_clear(&redis->hello);
+    redis_fence_up(&redis->greeting.fence, redis_now_ms());
+    redis_ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
+    redis_count(&redis->counters->connects);
+    redis_flush_this_turn(redis);
+    redis_tell_up(redis);
+}
+
+/* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber answers nobody. */
+static void greeted(struct redis *redis)
+{
+    if (!redis->proves || redis->config.channel != NULL || ++redis->greetings > 1) {
+        came_up(redis);
+        return;
+    }
+    move_on(redis, STAGE_PROVING);
+    redis->stage_ends_ms = redis_now_ms() + PROVING_MS;
+    redis_ring_by(redis, redis->stage_ends_ms);
+}
+
+static void greet_again(struct redis *redis)
+{
+    move_on(redis, STAGE_GREETING);
+    redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
+    if (redis_greeting_write_again(&redis->greeting, &redis->hello))
+        flush(redis);
+    else
+        redis_lose(redis, GUARD_REDIS_DOWN, "out of memory");
+}
+
+static void take_greeting(struct redis *redis, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE];
+
+    switch (redis_greeting_read(&redis->greeting, reply, why)) {
+    case REDIS_GREETING_GOES_ON:
+        break;
+    case REDIS_GREETING_DONE:
+        greeted(redis);
+        break;
+    case REDIS_GREETING_FAILED:
+        redis_lose(redis, GUARD_REDIS_DOWN, why);
+        break;
+    case REDIS_GREETING_REPLICA:
+        redis_lose(redis, GUARD_REDIS_REPLICA, why);
+        break;
+    case REDIS_GREETING_DENIED:
+        redis_lose(redis, GUARD_REDIS_DENIED, why);
+        break;
+    }
+}
+
+/* An error reply after which the connection is of no use, in its own words. */
+static void lose_refused(struct redis *redis, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE];
+
+    redis_explain(reply, "", false, why);
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+void redis_lose_demoted(struct redis *redis, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        redis_explain(reply, "demoted to a replica: ", false, why);
+    redis_reign_end(redis->reign, redis->generation);
+    redis_lose(redis, GUARD_REDIS_REPLICA, why);
+}
+
+static void take_message(struct redis *redis, const struct redisReply *reply)
+{
+    const struct redis_hooks *hooks = &redis->config.hooks;
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        lose_refused(redis, reply);
+    else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+             !redis_reply_is(reply->element[0], "message") ||
+             !redis_reply_is(reply->element[1], redis->config.channel) ||
+             reply->element[2]->type != REDIS_REPLY_STRING)
+        redis_lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
+    else if (hooks->message != NULL)
+        hooks->message(hooks->context, reply->element[2]->str, reply->element[2]->len);
+}
+
+/* The same call by EVAL, as the command it was. Nothing ran, so one that is late by now is taken back. False:
+ * no memory; the caller is told NOSCRIPT. */
+static bool run_again(struct redis *redis, struct redis_command *command)
+{
+    struct redis_command again = *command;
+    struct redis_script_command eval = {.argc = 0};
+
+    if (redis_now_ms() >= command->deadline_ms) {
+        redis_command_answer(command, REDIS_UNSENT, NULL);
+        return true;
+    }
+    again.call = NULL;
+    again.resent = true;
+    redis_script_compose_again(&eval, command->call);
+    if (!redis_pipeline_add(&redis->pipeline, eval.argc, eval.argv, eval.argv_bytes, &again))
+        return false;
+    free(command->call);
+    redis_ring_by(redis, again.deadline_ms);
+    redis_flush_this_turn(redis);
+    return true;
+}
+
+/* The login may do less than it could when it was greeted. Told with the first refusal; taken back by the timer
+ * when a while has passed without another one, so that it is right for the busy and the idle alike. */
+static void note_denied(struct redis *redis, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE];
+
+    redis->denied_until_ms = redis_now_ms() + DENIED_DWELL_MS;
+    redis_ring_by(redis, redis->denied_until_ms);
+    if (redis->told_state == GUARD_REDIS_DENIED)
+        return;
+    redis_explain(reply, "", false, why);
+    tell(redis, GUARD_REDIS_DENIED, why);
+}
+
+static void end_denial(struct redis *redis)
+{
+    if (redis->stage != STAGE_UP || redis->told_state != GUARD_REDIS_DENIED)
+        return;
+    if (redis_now_ms() >= redis->denied_until_ms)
+        redis_tell_up(redis);
+    else
+        redis_ring_by(redis, redis->denied_until_ms);
+}
+
+/* The fence is changed before the caller hears of it, who may ask again another way. */
+static void take_error(struct redis *redis, struct redis_command *command, const struct redisReply *reply)
+{
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    bool tries_fence = command->tries_fence;
+    uint64_t epoch = redis->epoch;
+
+    if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(redis, command))
+        return;
+    redis_count(&redis->counters->errors);
+    if (tries_fence || class == REDIS_ERROR_FENCED)
+        redis_fence_refused(&redis->greeting.fence, class);
+    redis_command_answer(command, REDIS_REPLIED, reply);
+    if (redis->epoch != epoch)
+        return;
+    if (class == REDIS_ERROR_READONLY)
+        redis_lose_demoted(redis, reply);
+    else if (class == REDIS_ERROR_DENIED && !tries_fence)
+        note_denied(redis, reply);
+    else if (tries_fence || class == REDIS_ERROR_FENCED)
+        redis_tell_up(redis);
+}
+
+static void take_answer(struct redis *redis, const struct redisReply *reply)
+{
+    struct redis_command command;
+
+    if (!redis_pipeline_take_written(&redis->pipeline, &command)) {
+        redis_lose(redis, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        take_error(redis, &command, reply);
+        return;
+    }
+    if (command.tries_fence && redis->greeting.fence.mode != REDIS_FENCE_WRITE) {
+        redis_fence_passed(&redis->greeting.fence);
+        redis_tell_up(redis);
+    }
+    if (command.needs_master && !redis->is_master)
+        redis_command_answer(&command, REDIS_UNKNOWN, NULL);
+    else
+        redis_command_answer(&command, REDIS_REPLIED, reply);
+}
+
+static void take_reply(struct redis *redis, const struct redisReply *reply)
+{
+    if (redis_is_void(redis))
+        redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
+    else if (redis->stage == STAGE_GREETING)
+        take_greeting(redis, reply);
+    else if (redis->config.channel != NULL)
+        take_message(redis, reply);
+    else
+        take_answer(redis, reply);
+}
+
+/* ---- reading ---- */
+
+static void read_failed(struct redis *redis, ssize_t got)
+{
+    char why[REDIS_WHY_SIZE], text[128];
+
+    if (got == 0)
+        snprintf(why, sizeof why, "closed by the other side");
+    else
+        snprintf(why, sizeof why, "read: %s", uv_strerror_r((int)got, text, sizeof text));
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+/* False: the connection these bytes came from is gone. */
+static bool take_bytes(struct redis *redis, const char *data, size_t bytes)
+{
+    uint64_t epoch = redis->epoch;
+    struct redisReply *reply = NULL;
+    bool sound = redis_reader_feed(&redis->reader, data, bytes);
+    char why[REDIS_WHY_SIZE];
+
+    while (sound && (sound = redis_reader_next(&redis->reader, &reply)) && reply != NULL) {
+        take_reply(redis, reply);
+        freeReplyObject(reply);
+        if (redis->epoch != epoch)
+            return false;
+    }
+    if (sound)
+        return true;
+    snprintf(why, sizeof why, "%s", redis_reader_error(&redis->reader));
+    redis_lose(redis, GUARD_REDIS_DOWN, why);
+    return false;
+}
+
+/* Reads a good piece. DONE: all that had arrived. */
+static enum progress receive(struct redis *redis)
+{
+    char data[REDIS_FEED_BYTES];
+
+    for (unsigned i = 0; i < READS_PER_EVENT; i++) {
+        ssize_t got = redis_socket_read(redis->socket, data, sizeof data);
+        if (got == UV_EAGAIN)
+            return PROGRESS_DONE;
+        if (got <= 0) {
+            read_failed(redis, got);
+            return PROGRESS_LOST;
+        }
+        if (!take_bytes(redis, data, (size_t)got))
+            return PROGRESS_LOST;
+        if ((size_t)got < sizeof data)
+            return PROGRESS_DONE;
+    }
+    return PROGRESS_MORE;
+}
+
+/* ---- the socket's hooks ---- */
+
+static void on_reached(void *context)
+{
+    struct redis *redis = context;
+
+    move_on(redis, STAGE_GREETING);
+    redis->greetings = 0;
+    if (redis_reader_open(&redis->reader, redis->config.max_reply_bytes) &&
+        redis_greeting_write(&redis->greeting, redis->config.address, redis->config.client_name,
+                             redis->config.channel, &redis->hello))
+        flush(redis);
+    else
+        redis_lose(redis, GUARD_REDIS_DOWN, "out of memory");
+}
+
+static void on_failed(void *context, const char *why)
+{
+    redis_lose(context, GUARD_REDIS_DOWN, why);
+}
+
+static void on_ready(void *context, bool room)
+{
+    if (receive(context) != PROGRESS_LOST && room)
+        flush(context);
+}
+
+static void reach(struct redis *redis)
+{
+    redis->reign_seen = redis_reign_now(redis->reign);
+    struct redis_socket_hooks hooks = {redis, on_reached, on_failed, on_ready};
+    char why[REDIS_WHY_SIZE];
+
+    move_on(redis, STAGE_REACHING);
+    redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
+    redis_ring_by(redis, redis->stage_ends_ms);
+    redis->socket = redis_socket_open(redis->loop, redis->config.address, redis->failures, &hooks, why);
+    if (redis->socket == NULL)
+        redis_lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+/* ---- limits ---- */
+
+static bool stage_is_over(const struct redis *redis, uint64_t now)
+{
+    return redis->stage < STAGE_UP && now >= redis->stage_ends_ms;
+}
+
+static bool is_late(const struct redis *redis, uint64_t now)
+{
+    return stage_is_over(redis, now) || now >= redis_pipeline_deadline(&redis->pipeline);
+}
+
+/* Reads until nothing is late any more or nothing is left to read. */
+static void catch_up(struct redis *redis)
+{
+    while ((redis->stage == STAGE_GREETING || redis->stage == STAGE_UP) && is_late(redis, redis_now_ms()))
+        if (receive(redis) != PROGRESS_MORE)
+            return;
+}
+
+static void end_stage(struct redis *redis)
+{
+    if (redis->stage == STAGE_RESTING)
+        reach(redis);
+    else if (redis->stage == STAGE_PROVING)
+        greet_again(redis);
+    else if (redis->stage == STAGE_GREETING)
+        lose_late(redis, "login", redis->config.connect_limit_ms);
+    else
+        lose_late(redis, redis_socket_awaits_dns(redis->socket) ? "DNS" : "connect",
+                  redis->config.connect_limit_ms);
+}
+
+/* What has not left yet is simply taken back; what has leaves the connection in doubt. */
+static void end_late_commands(struct redis *redis)
+{
+    struct redis_command command;
+
+    while (redis->stage != STAGE_CLOSED && redis_now_ms() >= redis_pipeline_deadline(&redis->pipeline)) {
+        if (redis_pipeline_take_back(&redis->pipeline, redis_now_ms(), &command))
+            redis_command_answer(&command, REDIS_UNSENT, NULL);
+        else
+            lose_late(redis, "command", redis->config.limit_ms);
+    }
+}
+
+/* ---- the timer ---- */
+
+static void on_redis_timer(uv_timer_t *timer)
+{
+    struct redis *redis = timer->data;
+
+    redis->rings_ms = UINT64_MAX;
+    catch_up(redis);
+    if (stage_is_over(redis, redis_now_ms()))
+        end_stage(redis);
+    end_late_commands(redis);
+    if (redis->stage == STAGE_CLOSED)
+        return;
+    end_denial(redis);
+    redis_beat_if_due(redis);
+    redis_ring_by(redis, redis_pipeline_deadline(&redis->pipeline));
+    if (redis->stage != STAGE_UP)
+        redis_ring_by(redis, redis->stage_ends_ms);
+}
+
+/* ---- opening and closing ---- */
+
+static char *copy_or_null(const char *text)
+{
+    return text != NULL ? strdup(text) : NULL;
+}
+
+static void free_redis(struct redis *redis)
+{
+    free((char *)redis->config.channel);
+    free((char *)redis->config.client_name);
+    redis_pipeline_abandon(&redis->pipeline); /* empty, but for its memory */
+    redis_reign_clear(&redis->own_reign);
+    free(redis);
+}
+
+struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config)
+{
+    struct redis *redis = calloc(1, sizeof *redis);
+
+    if (redis == NULL)
+        return NULL;
+    redis_reign_init(&redis->own_reign, NULL, NULL);
+    redis->reign = config->reign != NULL ? config->reign : &redis->own_reign;
+    redis->config = *config;
+    redis->config.channel = copy_or_null(config->channel);
+    redis->config.client_name = copy_or_null(config->client_name);
+    if ((config->channel != NULL && redis->config.channel == NULL) ||
+        (config->client_name != NULL && redis->config.client_name == NULL)) {
+        free_redis(redis);
+        return NULL;
+    }
+    redis_address_label(config->address, redis->label);
+    redis->counters = config->counters != NULL ? config->counters : &redis->own_counters;
+    redis->chance.state = config->jitter_seed;
+    redis->loop = loop;
+    redis->timer.data = redis->flusher.data = redis;
+    uv_timer_init(loop, &redis->timer);
+    uv_idle_init(loop, &redis->flusher);
+    redis->handle_count = 2;
+    redis->stage = STAGE_RESTING;
+    redis->rings_ms = UINT64_MAX;
+    redis_ring_by(redis, redis_now_ms());
+    return redis;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct redis *redis = handle->data;
+
+    if (--redis->handle_count > 0)
+        return;
+    void (*closed)(void *context) = redis->closed;
+    void *context = redis->closed_context;
+    free_redis(redis);
+    if (closed != NULL)
+        closed(context);
+}
+
+/* The watcher of the socket is closed last: libuv takes closing handles from the last one back, and the
+ * owner is told when all are done. */
+void redis_close(struct redis *redis, void (*closed)(void *context), void *context)
+{
+    struct redis_pipeline pending = redis_pipeline_detach(&redis->pipeline);
+
+    move_on(redis, STAGE_CLOSED);
+    redis->closed = closed;
+    redis->closed_context = context;
+    uv_close((uv_handle_t *)&redis->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&redis->flusher, on_handle_closed);
+    drop_socket(redis);
+    redis_pipeline_abandon(&pending);
+}
+
+uint64_t redis_batch(const struct redis *redis)
+{
+    return redis->batches;
+}
+
+bool redis_is_up(const struct redis *redis)
+{
+    return redis->stage == STAGE_UP;
+}
+
+bool redis_may_look_up(const struct redis *redis)
+{
+    return redis->stage == STAGE_UP && redis->greeting.fence.mode != REDIS_FENCE_SHUT &&
+           !redis_is_void(redis);
+}
+
+bool redis_is_whole(const struct redis *redis)
+{
+    return redis_is_up(redis) && strcmp(redis_greeting_summary(&redis->greeting), "up") == 0;
+}
+
+void redis_reset(struct redis *redis, const char *why)
+{
+    if (redis->stage == STAGE_CLOSED)
+        return;
+    if (redis->stage != STAGE_RESTING)
+        redis_lose(redis, GUARD_REDIS_DOWN, why);
+    if (redis->stage != STAGE_RESTING)
+        return;
+    redis->stage_ends_ms = redis_now_ms();
+    redis_ring_by(redis, redis->stage_ends_ms);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* callback.c - see callback.h. */
+#include "callback.h"
+#include "../base/clock.h"
+#include "../base/digest.h"
+#include "mailbox.h"
+#include "many.h"
+#include "tag_memory.h"
+#include <stdlib.h>
+#include <utlist.h>
+
+enum { CALLBACKS_PER_TURN = 128 }; /* of each kind, so that the loop's other work is not held up */
+
+/* ---- counters ---- */
+
+/* NULL: it is counted already. */
+static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct guard_result *result)
+{
+    switch (result->status) {
+    case GUARD_OK:
+        return result->source == GUARD_FROM_STALE ? &counters->stale : &counters->hit;
+    case GUARD_ABSENT:
+        return &counters->absent_hit;
+    case GUARD_CANCELLED:
+        return &counters->cancelled;
+    case GUARD_CLOSING:
+        return &counters->closed;
+    case GUARD_SHED: /* by the core, which had no room for it */
+        return NULL;
+    case GUARD_FAILED:
+    case GUARD_TIMEOUT:
+    case GUARD_UNKNOWN:
+    case GUARD_INVALID:
+    case GUARD_NO_MEMORY:
+        break;
+    }
+    return &counters->failed;
+}
+
+void callback_count(struct guard_loop *loop, const struct get *get)
+{
+    struct loop_counters *counters = &loop->counters;
+    uint64_t span_us = clock_now_us() - get->waiter.start_us;
+    size_t bucket = core_histogram_bucket(span_us);
+    _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);
+    if (outcome != NULL)
+        counter_add(outcome, 1);
+    counter_add(&counters->duration_count[bucket], 1);
+    counter_add(&counters->duration_sum_us, span_us);
+}
+
+/* ---- tags ---- */
+
+uint64_t callback_hash(const struct get *get)
+{
+    const struct core_key key = get_key(get);
+    return digest_siphash(get->loop->guard->hash_key, key.encoded, key.encoded_bytes);
+}
+
+void callback_remember_tags(struct guard_loop *loop, uint64_t key_hash, const char *tags, size_t bytes)
+{
+    if (loop->tag_memory == NULL)
+        loop->tag_memory = tag_memory_new();
+    tag_memory_put(loop->tag_memory, key_hash, tags, bytes);
+}
+
+/* The next lookup of its key asks for the tags that were loaded with it. */
+static void remember_loaded(struct guard_loop *loop, const struct get *get)
+{
+    const struct value *value = value_behind(get->waiter.result.value);
+    if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
+        callback_remember_tags(loop, callback_hash(get), value->tags, value->tags_bytes);
+}
+
+/* ---- calling back ---- */
+
+static void forget_ticket(struct guard_loop *loop, struct get *get)
+{
+    bool shared = loop == loop->guard->own;
+    bool lock = shared || get->cancel_posted;
+    if (lock)
+        pthread_mutex_lock(&loop->guard->mutex);
+    mailbox_forget_cancel(loop->guard, get);
+    tickets_remove(&loop->tickets, get->ticket);
+    if (get->many != NULL) {
+        loop->gets_of_many--;
+        many_forget(get);
+    }
+    if (lock)
+        pthread_mutex_unlock(&loop->guard->mutex);
+}
+
+static void call_back(struct guard_loop *loop, struct get *get)
+{
+    struct guard_result result = get->waiter.result;
+    const struct guard_value *value = result.value;
+    if (loop->detaching && result.status == GUARD_CANCELLED)
+        result.status = GUARD_CLOSING;
+    forget_ticket(loop, get);
+    remember_loaded(loop, get);
+    get->answered(get->context, &result);
+    guard_value_unref(&value);
+    free(get);
+    loop->count--;
+}
+
+static void call_back_some(struct guard_loop *loop, struct get **list)
+{
+    for (int i = 0; i < CALLBACKS_PER_TURN && *list != NULL; i++) {
+        struct get *get = *list;
+        DL_DELETE(*list, get);
+        call_back(loop, get);
+    }
+}
+
+/* What is left is called back in the next turn. A loop, or a guard, that waits for nobody may be at its end. */
+static void go_on(struct guard_loop *loop)
+{
+    bool left = loop->hits != NULL || loop->ready != NULL;
+    bool rests = loop->count == 0 && !loop->handles_closed;
+    if (left || (rests && loop->detaching))
+        uv_async_send(&loop->async);
+    else if (rests && is_own_loop(loop) && atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
+        mailbox_wake(loop->guard);
+}
+
+void callback_hits(struct guard_loop *loop)
+{
+    call_back_some(loop, &loop->hits);
+    go_on(loop);
+}
+
+void callback_ready(struct guard_loop *loop)
+{
+    call_back_some(loop, &loop->hits);
+    call_back_some(loop, &loop->ready);
+    go_on(loop);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * callback.h - answered gets go back to those who asked, on the loop where they did; and what is counted of them.
+ *
+ * Hits apart from the others: a hit must not wait behind thousands that are woken together.
+ *
+ * Threads  that of the loop.
+ */
+#ifndef GUARD_CALLBACK_H
+#define GUARD_CALLBACK_H
+
+#include "state.h"
+
+/* Counts an answer that no waiter of the core has had. */
+void callback_count(struct guard_loop *loop, const struct get *get);
+/* Some of loop->hits. What is left comes in a later turn, like the end of a loop where nobody waits any more. */
+void callback_hits(struct guard_loop *loop);
+/* Some of loop->hits and of loop->ready. */
+void callback_ready(struct guard_loop *loop);
+
+/* The tags of an entry, for the next lookup of its key. */
+void callback_remember_tags(struct guard_loop *loop, uint64_t key_hash, const char *tags, size_t bytes);
+uint64_t callback_hash(const struct get *get);
+
+#endif

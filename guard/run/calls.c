@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * calls.c - a script on its way to Redis and back, and what goes beside it because of tags. See calls.h.
+ *
+ *   ACQUIRE, tagged      clock  + script     the core hears of a lease only when the clock has been read: the query
+ *                                            comes after both
+ *   FILL, TOUCH, tags    keep   + script
+ *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at
+ *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
+ */
+#include "calls.h"
+#include "../wire/protocol_tags.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* One script and its companion. */
+struct call {
+    struct guard *guard;
+    calls_replied *replied;
+    enum core_action_kind kind;
+    uint64_t op;
+    unsigned awaited;                /* replies; while it is sent one more */
+    bool sent;                       /* the script itself */
+    struct tags_clock clock;         /* what the companion of an acquire has said */
+    bool outdated;                   /* what that of a fill has */
+    struct core_reply reply;         /* to the script, until all is there */
+    struct value *value;             /* owned; reply.value */
+    char head[TOKEN_UUID_BYTES];     /* reply.head */
+    char lease_tag[TOKEN_TAG_BYTES]; /* reply.lease_tag */
+    size_t tag_count;                /* of what it brought */
+    size_t key_bytes;
+    char key[]; /* the application's: entries are checked against it */
+};
+
+static void say_refusal(struct guard *guard, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
+        say(&guard->say, SAY_REDIS, SAY_BAD, "redis refused a script: %.200s", reply->str);
+}
+
+static bool stores(enum core_action_kind kind)
+{
+    return kind == CORE_FILL || kind == CORE_TOUCH;
+}
+
+/* The last one tells, unless the guard is ending already. */
+static void one_awaited_less(struct call *call)
+{
+    struct guard *guard = call->guard;
+    if (--call->awaited > 0)
+        return;
+    if (call->sent && guard->phase != PHASE_ENDING) {
+        call->reply.clock = call->clock;
+        if (stores(call->kind))
+            call->reply.outdated = call->outdated;
+        call->replied(guard, call->op, &call->reply);
+    }
+    value_unref(&call->value);
+    free(call);
+}
+
+/* ---- replies ---- */
+
+static void on_clock(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+    say_refusal(call->guard, outcome, reply);
+    call->clock = protocol_read_clock(outcome, reply);
+    one_awaited_less(call);
+}
+
+static void on_keep(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+    say_refusal(call->guard, outcome, reply);
+    call->outdated = !protocol_read_keep(outcome, reply);
+    one_awaited_less(call);
+}
+
+/* Nothing that is not known to be good is answered. A lease that came with it is given back by who asked. */
+static void doubt(struct call *call)
+{
+    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN};
+}
+
+static void on_check(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+    say_refusal(call->guard, outcome, reply);
+    struct tags_epochs epochs = protocol_read_epochs(outcome, reply);
+    switch (tags_judge(&epochs, call->tag_count, &call->reply.born)) {
+    case TAGS_GOOD:
+        break;
+    case TAGS_OUTDATED:
+        call->reply.outdated = true;
+        break;
+    case TAGS_UNANSWERED:
+        doubt(call);
+        break;
+    }
+    one_awaited_less(call);
+}
+
+static void check_tags(struct call *call)
+{
+    struct core_reply *reply = &call->reply;
+    struct guard *guard = call->guard;
+    call->tag_count = tags_count(reply->tags, reply->tags_bytes);
+    call->awaited++;
+    if (!protocol_send_check(&guard->protocol, guard->own->redis, reply->tags, reply->tags_bytes, on_check,
+                             call)) {
+        call->awaited--;
+        doubt(call);
+        return;
+    }
+    reply->tags = NULL;
+}
+
+static void on_script(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+    say_refusal(call->guard, outcome, reply);
+    protocol_read(call->kind, call->key, call->key_bytes, outcome, reply, &call->reply, &call->value);
+    bool found = call->reply.kind == REPLY_FRESH || call->reply.kind == REPLY_STALE;
+    if (found) { /* told later, perhaps */
+        memcpy(call->head, call->reply.head, TOKEN_UUID_BYTES);
+        call->reply.head = call->head;
+    }
+    if (call->reply.lease_tag != NULL) {
+        memcpy(call->lease_tag, call->reply.lease_tag, TOKEN_TAG_BYTES);
+        call->reply.lease_tag = call->lease_tag;
+    }
+    if (found && call->reply.tags_bytes > 0)
+        check_tags(call);
+    one_awaited_less(call);
+}
+
+/* ---- sending ---- */
+
+static void send_clock(struct call *call)
+{
+    call->awaited++;
+    if (!protocol_send_clock(&call->guard->protocol, call->guard->own->redis, on_clock, call))
+        call->awaited--;
+}
+
+static void send_keep(struct call *call, const struct core_action *action)
+{
+    call->awaited++;
+    if (protocol_send_keep(&call->guard->protocol, call->guard->own->redis, action->value->tags,
+                           action->value->tags_bytes, &action->born, on_keep, call))
+        return;
+    call->awaited--;
+    call->outdated = true; /* as far as anybody knows */
+}
+
+/* The shadow's own entries go too; that is nobody's business but its counters'. */
+static void on_own(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct call *call = context;
+    say_refusal(call->guard, outcome, reply);
+    one_awaited_less(call);
+}
+
+static void send_own(struct call *call, const struct core_action *action)
+{
+    call->awaited++;
+    if (!protocol_send(&call->guard->protocol, call->guard->own->redis, action, on_own, call))
+        call->awaited--;
+}
+
+static void send_companion(struct call *call, const struct core_action *action)
+{
+    if (action->kind == CORE_INVALIDATE && call->guard->shadow != NULL)
+        send_own(call, action);
+    if (action->kind == CORE_ACQUIRE && action->policy->tagged && action->lookup != LOOKUP_PEEK)
+        send_clock(call);
+    else if (stores(action->kind) && action->value != NULL && action->value->tags_bytes > 0)
+        send_keep(call, action);
+}
+
+static struct call *new_call(struct guard *guard, const struct core_action *action, calls_replied *replied)
+{
+    struct call *call = calloc(1, sizeof *call + action->key.plain_bytes);
+    if (call == NULL)
+        return NULL;
+    call->guard = guard;
+    call->replied = replied;
+    call->kind = action->kind;
+    call->op = action->op;
+    call->key_bytes = action->key.plain_bytes;
+    memcpy(call->key, action->key.plain, call->key_bytes);
+    return call;
+}
+
+bool calls_send(struct guard *guard, const struct core_action *action, calls_replied *replied)
+{
+    struct call *call = new_call(guard, action, replied);
+    if (call == NULL)
+        return false;
+    call->awaited = 1;
+    send_companion(call, action);
+    const struct protocol *protocol = action->kind == CORE_INVALIDATE ? &guard->answering : &guard->protocol;
+    call->sent = protocol_send(protocol, guard->own->redis, action, on_script, call);
+    if (call->sent)
+        return true;
+    one_awaited_less(call);
+    return false;
+}
+
+/* ---- what a message has brought ---- */
+
+/* An entry whose tags are being looked at. */
+struct push {
+    struct guard *guard;
+    calls_checked *checked;
+    struct core_pushed pushed; /* its lease_tag and its value are the next two */
+    char lease_tag[TOKEN_TAG_BYTES];
+    struct value *value; /* owned */
+    size_t tag_count;    /* of the entry */
+    size_t subject_bytes;
+    char subject[]; /* encoded key */
+};
+
+static struct push *new_push(struct guard *guard, const struct message *message,
+                             const struct core_pushed *pushed, struct value *value)
+{
+    struct push *push = malloc(sizeof *push + message->subject_bytes);
+    if (push == NULL)
+        return NULL;
+    push->guard = guard;
+    push->pushed = *pushed;
+    memcpy(push->lease_tag, pushed->lease_tag, TOKEN_TAG_BYTES);
+    push->pushed.lease_tag = push->lease_tag;
+    push->value = value != NULL ? value_ref(value) : NULL;
+    push->tag_count = tags_count(pushed->tags, pushed->tags_bytes);
+    push->subject_bytes = message->subject_bytes;
+    memcpy(push->subject, message->subject, message->subject_bytes);
+    return push;
+}
+
+static void free_push(struct push *push)
+{
+    value_unref(&push->value);
+    free(push);
+}
+
+static void on_push_checked(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct push *push = context;
+    struct guard *guard = push->guard;
+    struct tags_epochs epochs = protocol_read_epochs(outcome, reply);
+    bool good = tags_judge(&epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
+    if (guard->phase != PHASE_ENDING)
+        push->checked(guard, push->subject, push->subject_bytes, good ? &push->pushed : NULL);
+    free_push(push);
+}
+
+bool calls_check_push(struct guard *guard, const struct message *message, const struct core_pushed *pushed,
+                      struct value *value, calls_checked *checked)
+{
+    struct push *push = new_push(guard, message, pushed, value);
+    if (push == NULL)
+        return false;
+    push->checked = checked;
+    if (protocol_send_check(&guard->protocol, guard->own->redis, pushed->tags, pushed->tags_bytes,
+                            on_push_checked, push))
+        return true;
+    free_push(push);
+    return false;
+}

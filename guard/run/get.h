@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * get.h - one accepted get on its way through the guard.
+ *
+ *     NEW -> LOOKUP (on its loop) -> CORE (guard's thread) -> called back on its loop, freed
+ *               \_________________ hit _________________/
+ *
+ * One that was asked for with others is HELD between LOOKUP and CORE, see many.h.
+ *
+ * It belongs to the thread of its stage; the hand-over is under a mutex. Small, because there is one for
+ * every waiting request.
+ */
+#ifndef GUARD_GET_H
+#define GUARD_GET_H
+
+#include "../core/core.h"
+
+enum get_stage {
+    GET_NEW,
+    GET_LOOKUP,
+    GET_HELD, /* its lookup was no hit; waits for those of the others it was asked for with */
+    GET_CORE,
+};
+
+struct lookup;
+struct twin;
+struct many;
+
+struct get {
+    struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
+    struct get *prev, *next;   /* in the list of its stage */
+    struct get *cancel_prev, *cancel_next;
+    struct guard_kind *kind;
+    struct guard_loop *loop; /* where it is called back */
+    guard_answered *answered;
+    void *context;
+    guard_ticket ticket;
+    uint64_t deadline_us;
+    struct lookup *lookup; /* GET_LOOKUP: the one it waits for */
+    struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
+    struct many *many;     /* it is one of these; NULL: alone */
+    enum get_stage stage;
+    bool
+        is_stand_in; /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
+    bool cancelling;               /* in the guard's list of cancels; under its mutex */
+    bool cancel_posted;            /* has ever been; the thread of its loop */
+    bool in_core, cancelled_early; /* guard's thread */
+    uint16_t plain_bytes, encoded_bytes;
+    char text[]; /* plain key, NUL, encoded key, NUL */
+};
+
+struct guard_kind {
+    struct guard_kind *next;
+    struct guard *guard;
+    struct guard_policy policy;
+};
+
+static inline struct core_key get_key(const struct get *get)
+{
+    return (struct core_key){get->text, get->plain_bytes, get->text + get->plain_bytes + 1,
+                             get->encoded_bytes};
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* life.c - see life.h. */
+#include "life.h"
+#include "../base/clock.h"
+#include "cache.h"
+#include "loop.h"
+#include "mailbox.h"
+#include "shadow.h"
+#include "thread.h"
+#include "workers.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    BEAT_MS = 500,
+    LOOP_DESCRIPTORS = 6, /* epoll, two pipes, eventfd */
+};
+
+static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
+{
+    struct core_config config = {
+        .mode = mode,
+        .without_redis = without_redis,
+        .load_workers = guard->config.load_workers,
+        .load_queue = guard->config.load_queue,
+        .max_waiters = guard->config.max_waiters,
+        .max_value_bytes = guard->config.max_value_bytes,
+        .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
+        .permit_ms = guard->config.permit_ms,
+        .make_token = thread_make_token,
+        .token_context = guard,
+    };
+    memcpy(config.hash_key, guard->hash_key, sizeof config.hash_key);
+    return clock_random(&config.seed, sizeof config.seed) ? core_new(&config) : NULL;
+}
+
+static struct wake *open_wake(struct guard *guard)
+{
+    struct redis_config config;
+    struct wake_hooks hooks = {guard, thread_on_message, thread_on_resync, thread_on_wake_state};
+    loop_redis_config(guard, &config);
+    if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
+        return NULL;
+    return wake_open(&guard->loop, &guard->protocol, &config, guard->own->redis, &hooks);
+}
+
+static bool open_cores(struct guard *guard)
+{
+    if (guard->config.mode != GUARD_MODE_SHADOW) {
+        guard->core = guard->fleet = new_core(guard, guard->config.mode, false);
+        return guard->core != NULL;
+    }
+    guard->core = new_core(guard, GUARD_MODE_OFF, true);
+    guard->fleet = new_core(guard, GUARD_MODE_FLEET, false);
+    guard->shadow = guard->core != NULL && guard->fleet != NULL ? shadow_open(guard->fleet) : NULL;
+    return guard->shadow != NULL;
+}
+
+static bool open_parts(struct guard *guard)
+{
+    if (!open_cores(guard) || !cache_open(guard))
+        return false;
+    guard->workers = workers_open(guard->config.load_workers, mailbox_post_finished, guard);
+    if (guard->workers == NULL || loop_open(guard, &guard->loop, thread_on_link, &guard->own) != GUARD_OK)
+        return false;
+    guard->wake = open_wake(guard);
+    return guard->wake != NULL;
+}
+
+/* This thread is alive: see beat_age_ms in guard_stats(). */
+static void on_beat(uv_timer_t *timer)
+{
+    struct guard *guard = timer->data;
+    uint64_t now_us = clock_now_us();
+    atomic_store_explicit(&guard->beat_us, now_us, memory_order_relaxed);
+    say_rest(&guard->say, now_us);
+    cache_ask(guard);
+}
+
+static void *run(void *context)
+{
+    struct guard *guard = context;
+    uv_run(&guard->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+/* The host's signals, SIGPIPE among them, are no business of this thread. */
+static bool start_thread(struct guard *guard)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&guard->thread, NULL, run, guard) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* False: a loader keeps the memory. */
+static bool clear(struct guard *guard)
+{
+    bool idle =
+        (guard->core == NULL || core_idle(guard->core)) && (guard->fleet == NULL || core_idle(guard->fleet));
+    if (!workers_close(&guard->workers) || !idle)
+        return false;
+    if (guard->fleet != guard->core)
+        core_free(&guard->fleet);
+    core_free(&guard->core);
+    shadow_close(&guard->shadow);
+    uv_loop_close(&guard->loop);
+    return true;
+}
+
+/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its
+ * eventfd: those it needs are tried first. */
+static bool descriptors_to_spare(void)
+{
+    int fds[LOOP_DESCRIPTORS];
+    int count = 0;
+    while (count < LOOP_DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    bool enough = count == LOOP_DESCRIPTORS;
+    while (count > 0)
+        close(fds[--count]);
+    return enough;
+}
+
+enum guard_status life_start(struct guard *guard)
+{
+    if (!descriptors_to_spare() || uv_loop_init(&guard->loop) != 0)
+        return GUARD_NO_MEMORY;
+    guard->loop.data = guard;
+    atomic_init(&guard->beat_us, clock_now_us());
+    guard->async.data = guard->timer.data = guard->limit.data = guard->beat.data = guard->turn.data = guard;
+    if (uv_async_init(&guard->loop, &guard->async, thread_on_async) != 0) {
+        uv_loop_close(&guard->loop);
+        return GUARD_NO_MEMORY;
+    }
+    uv_timer_init(&guard->loop, &guard->timer);
+    uv_timer_init(&guard->loop, &guard->limit);
+    uv_timer_init(&guard->loop, &guard->beat);
+    uv_timer_start(&guard->beat, on_beat, 0, BEAT_MS);
+    uv_check_init(&guard->loop, &guard->turn);
+    uv_check_start(&guard->turn, thread_on_turn_over);
+    uv_idle_init(&guard->loop, &guard->awake);
+    if (open_parts(guard) && start_thread(guard))
+        return GUARD_OK;
+    thread_close_everything(guard);
+    uv_run(&guard->loop, UV_RUN_DEFAULT);
+    clear(guard);
+    return GUARD_NO_MEMORY;
+}
+
+bool life_stop(struct guard *guard, uint32_t drain_ms)
+{
+    pthread_mutex_lock(&guard->mutex);
+    guard->draining = guard->closing_asked = true;
+    atomic_store(&guard->refusing, true);
+    guard->drain_ms = drain_ms;
+    mailbox_wake(guard);
+    pthread_mutex_unlock(&guard->mutex);
+    pthread_join(guard->thread, NULL);
+    return clear(guard);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lookup.c - lookups: what a loop asks Redis, and whom the answer answers. See lookup.h.
+ *
+ *     MGET (the tags that the key had)  PTTL  GETEX    one write
+ *                                              |
+ *                                              +-- no sound entry, or in doubt ---------------------> core
+ *                                              +-- no tags, or those that were asked for: judged --> hit, or core
+ *                                              +-- other tags: MGET behind it, then judged --------> hit, or core
+ *
+ * Whom a hit answers each get's own policy says (hit.h). GETEX, so that only the master answers: redis/fence.h.
+ */
+#include "lookup.h"
+#include "../base/clock.h"
+#include "../core/hit.h"
+#include "../wire/envelope.h"
+#include "../wire/protocol_tags.h"
+#include "callback.h"
+#include "mailbox.h"
+#include "many.h"
+#include "tag_memory.h"
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { ASK_AGAIN_US = 20000 }; /* for a refresh of the same key */
+
+/* A sound entry, and what it answers. */
+struct found {
+    struct value *value; /* owned; of an absent one NULL, or no more than its tags */
+    struct guard_result result;
+    uint64_t load_us;
+    char filler[TOKEN_UUID_BYTES + 1];
+    struct tags_clock born;
+};
+
+/* What a lookup has to do with tags. */
+struct check {
+    size_t requested_bytes;
+    char requested[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were asked for with the entry */
+    struct tags_epochs epochs;
+    struct found found; /* waits for another answer about its tags; its value is NULL: none does */
+    char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
+};
+
+/* One PTTL and GETEX on their way; who asks before they are written shares them. */
+struct lookup {
+    UT_hash_handle hh; /* only while joinable */
+    struct guard_loop *loop;
+    struct get *gets; /* for this answer */
+    uint64_t key_hash;
+    uint64_t batch; /* of the connection when it was made: once that moves on, it has been written */
+    struct near_lookup near;
+    struct check *check; /* owned; NULL: no tags */
+    int64_t pttl_ms;
+    unsigned replies;        /* still to come */
+    bool joinable, unlisted; /* in the table; no memory for that */
+    bool again;              /* its GETEX was refused */
+    bool unanswered;         /* Redis said nothing within its limit */
+    size_t encoded_bytes;
+    char encoded[];
+};
+
+/* ---- leaving it: passed on, or answered ---- */
+
+static void leave_table(struct lookup *lookup)
+{
+    if (!lookup->joinable)
+        return;
+    HASH_DELETE(hh, lookup->loop->lookups, lookup);
+    lookup->joinable = false;
+}
+
+void lookup_leave(struct get *get)
+{
+    if (get->lookup == NULL)
+        return;
+    DL_DELETE(get->lookup->gets, get);
+    get->lookup = NULL;
+}
+
+/* No hit: the guard's thread decides. */
+static void pass_on(struct lookup *lookup)
+{
+    while (lookup->gets != NULL) {
+        struct get *get = lookup->gets;
+        lookup_leave(get);
+        get->waiter.looked_up_in_vain = lookup->unanswered;
+        if (lookup->check != NULL)
+            memcpy(get->waiter.refused, lookup->check->refused, sizeof get->waiter.refused);
+        if (get->many != NULL)
+            many_missed(get);
+        else
+            mailbox_post_get(lookup->loop->guard, get);
+    }
+}
+
+static void answer_hit(struct guard_loop *loop, struct get *get, const struct guard_result *result)
+{
+    lookup_leave(get);
+    get->waiter.result = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    callback_count(loop, get);
+    DL_APPEND(loop->hits, get);
+    if (get->many != NULL)
+        many_answered_here(get);
+}
+
+/* ---- its entry ---- */
+
+/* One of many hits asks for them all. */
+static void ask_for_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
+{
+    uint64_t now_us = clock_now_us(), key_hash = get->lookup->key_hash;
+    struct recent_refresh *recent = &loop->recent_refreshes[key_hash % LOOP_RECENT_REFRESHES];
+    if (recent->key_hash == key_hash && now_us < recent->until_us)
+        return;
+    *recent = (struct recent_refresh){key_hash, now_us + ASK_AGAIN_US};
+    mailbox_post_refresh(loop->guard, get, filler);
+}
+
+/* Each by its own policy. */
+static void answer_gets(struct lookup *lookup, const struct found *found)
+{
+    struct guard_loop *loop = lookup->loop;
+    const struct guard_result *result = &found->result;
+    bool is_stale = result->source == GUARD_FROM_STALE;
+    struct get *get = NULL, *next = NULL;
+    DL_FOREACH_SAFE (lookup->gets, get, next) {
+        enum hit_verdict verdict =
+            hit_judge(&get->kind->policy, is_stale, found->load_us, result->left_ms, &loop->chance);
+        if (verdict == HIT_NONE)
+            continue;
+        if (verdict != HIT_ANSWER)
+            ask_for_refresh(loop, get, verdict == HIT_EARLY ? found->filler : NULL);
+        answer_hit(loop, get, result);
+    }
+}
+
+static struct guard_result result_of(const struct envelope *envelope, int64_t pttl_ms, bool is_stale)
+{
+    uint64_t ttl_ms = (uint64_t)pttl_ms;
+    return (struct guard_result){
+        .status = envelope->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = is_stale ? GUARD_FROM_STALE : GUARD_FROM_CACHE,
+        .age_ms = (uint32_t)(envelope->px_ms - ttl_ms),
+        .left_ms = is_stale ? 0 : (uint32_t)(ttl_ms - envelope->stale_ms),
+        .stored = true,
+    };
+}
+
+/* A hit if it is as new as the policy asks for. Whoever is left goes on to the guard's thread. */
+static void answer_found(struct lookup *lookup, const struct found *found)
+{
+    if (lookup->gets == NULL)
+        return; /* all have left */
+    if (found->result.source == GUARD_FROM_CACHE)
+        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, found->value, &found->result);
+    answer_gets(lookup, found);
+}
+
+/* False: no entry of ours, too old to be judged here, or no memory. */
+static bool judge_entry(const struct lookup *lookup, const struct redisReply *entry, struct found *found)
+{
+    struct envelope envelope;
+    struct core_key key = get_key(lookup->gets);
+    if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
+        counter_add(&lookup->loop->counters.entry_rejected, 1);
+        return false;
+    }
+    enum envelope_age age =
+        envelope_judge(&envelope, lookup->pttl_ms, lookup->loop->guard->config.max_value_ms);
+    if (age == ENVELOPE_DOUBTFUL)
+        return false;
+    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born};
+    found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
+    memcpy(found->filler, envelope.filler, sizeof found->filler);
+    if (envelope.absent && envelope.tags_bytes == 0)
+        return true;
+    found->value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
+                                    envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
+    if (!envelope.absent && found->value != NULL)
+        found->result.value = &found->value->public;
+    return found->value != NULL;
+}
+
+/* ---- its tags ---- */
+
+static void judge_tags(struct lookup *lookup, struct found *found)
+{
+    size_t count = tags_count(found->value->tags, found->value->tags_bytes);
+    switch (tags_judge(&lookup->check->epochs, count, &found->born)) {
+    case TAGS_GOOD:
+        answer_found(lookup, found);
+        break;
+    case TAGS_OUTDATED:
+        counter_add(&lookup->loop->counters.entry_outdated, 1);
+        memcpy(lookup->check->refused, found->filler, sizeof found->filler);
+        break;
+    case TAGS_UNANSWERED:
+        lookup->unanswered = true;
+        break;
+    }
+}
+
+static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+
+/* Nothing here watches deadlines: who has less left than a command may take waits in the core. */
+static bool all_have_time(const struct lookup *lookup)
+{
+    uint64_t end_us = clock_now_us() + (uint64_t)lookup->loop->guard->config.redis_limit_ms * 1000;
+    const struct get *get = lookup->gets;
+    while (get != NULL && get->deadline_us >= end_us)
+        get = get->next;
+    return get == NULL;
+}
+
+/* The entry has other tags than those that were asked for with it: it waits for their epochs. */
+static void ask_for_epochs(struct lookup *lookup, struct found *found)
+{
+    struct guard_loop *loop = lookup->loop;
+    const struct value *value = found->value;
+    callback_remember_tags(loop, lookup->key_hash, value->tags, value->tags_bytes);
+    if (lookup->check == NULL)
+        lookup->check = calloc(1, sizeof *lookup->check);
+    if (lookup->check == NULL || !all_have_time(lookup) ||
+        !protocol_send_check(&loop->guard->protocol, loop->redis, value->tags, value->tags_bytes,
+                             on_late_epochs, lookup))
+        return;
+    lookup->replies++;
+    lookup->check->found = *found;
+    found->value = NULL;
+}
+
+static bool epochs_are_here(const struct lookup *lookup, const struct value *value)
+{
+    const struct check *check = lookup->check;
+    return check != NULL && check->requested_bytes == value->tags_bytes &&
+           memcmp(check->requested, value->tags, value->tags_bytes) == 0;
+}
+
+static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
+{
+    struct found found;
+    if (!judge_entry(lookup, entry, &found))
+        return;
+    bool untagged = found.value == NULL || found.value->tags_bytes == 0;
+    if (untagged && lookup->check != NULL)
+        callback_remember_tags(lookup->loop, lookup->key_hash, "", 0);
+    if (untagged)
+        answer_found(lookup, &found);
+    else if (epochs_are_here(lookup, found.value))
+        judge_tags(lookup, &found);
+    else
+        ask_for_epochs(lookup, &found);
+    value_unref(&found.value);
+}
+
+/* ---- replies ---- */
+
+static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+
+static bool send_get(struct lookup *lookup)
+{
+    char name[KEY_NAME_SIZE];
+    size_t bytes = key_name(lookup->loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
+    bool sent = redis_send_get(lookup->loop->redis, name, bytes, on_get, lookup);
+    lookup->replies += sent;
+    return sent;
+}
+
+/* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
+static bool is_refused(enum redis_outcome outcome, const struct redisReply *reply)
+{
+    if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_ERROR)
+        return false;
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    return class == REDIS_ERROR_REFUSED || class == REDIS_ERROR_DENIED;
+}
+
+static void free_lookup(struct lookup *lookup)
+{
+    if (lookup->check != NULL)
+        value_unref(&lookup->check->found.value);
+    free(lookup->check);
+    free(lookup);
+}
+
+static void one_reply_less(struct lookup *lookup)
+{
+    if (--lookup->replies > 0)
+        return;
+    pass_on(lookup);
+    leave_table(lookup);
+    free_lookup(lookup);
+}
+
+/* With the entry: what is said about its tags then is known when it comes. */
+static void on_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct lookup *lookup = context;
+    lookup->check->epochs = protocol_read_epochs(outcome, reply);
+    one_reply_less(lookup);
+}
+
+static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct lookup *lookup = context;
+    struct guard_loop *loop = lookup->loop;
+    lookup->check->epochs = protocol_read_epochs(outcome, reply);
+    judge_tags(lookup, &lookup->check->found);
+    one_reply_less(lookup);
+    callback_hits(loop);
+}
+
+static void on_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct lookup *lookup = context;
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
+        lookup->pttl_ms = reply->integer;
+    one_reply_less(lookup);
+}
+
+static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct lookup *lookup = context;
+    struct guard_loop *loop = lookup->loop;
+    bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && lookup->pttl_ms > 0;
+    leave_table(lookup);
+    lookup->unanswered = outcome == REDIS_UNKNOWN;
+    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup)) {
+        lookup->again = true;
+        send_get(lookup);
+    }
+    if (found && lookup->gets != NULL)
+        answer_entry(lookup, reply);
+    one_reply_less(lookup);
+    callback_hits(loop);
+}
+
+/* ---- sending ---- */
+
+/* The epochs of the tags that the entry had when it was last seen. */
+static void send_remembered(struct lookup *lookup)
+{
+    struct guard_loop *loop = lookup->loop;
+    const char *tags = NULL;
+    size_t bytes = 0;
+    if (lookup->gets->kind->policy.tagged)
+        bytes = tag_memory_get(loop->tag_memory, lookup->key_hash, &tags);
+    if (bytes > 0)
+        lookup->check = calloc(1, sizeof *lookup->check);
+    if (lookup->check == NULL ||
+        !protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
+        return;
+    memcpy(lookup->check->requested, tags, bytes);
+    lookup->check->requested_bytes = bytes;
+    lookup->replies++;
+}
+
+static void send_lookup(struct lookup *lookup)
+{
+    struct guard_loop *loop = lookup->loop;
+    char name[KEY_NAME_SIZE];
+    size_t name_bytes = key_name(loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
+    const char *pttl[] = {"PTTL", name};
+    size_t pttl_bytes[] = {4, name_bytes};
+    lookup->batch = redis_batch(loop->redis);
+    lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
+    lookup->replies = 1; /* ours, until all are sent */
+    send_remembered(lookup);
+    bool pttl_sent = redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup);
+    lookup->replies += pttl_sent;
+    if (pttl_sent)
+        send_get(lookup);
+    one_reply_less(lookup);
+}
+
+static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
+{
+    struct lookup *lookup = NULL;
+    HASH_FIND_BYHASHVALUE(hh, loop->lookups, key->encoded, key->encoded_bytes, (unsigned)key_hash, lookup);
+    if (lookup != NULL && lookup->batch != redis_batch(loop->redis)) {
+        leave_table(lookup);
+        lookup = NULL;
+    }
+    return lookup;
+}
+
+static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
+{
+    struct lookup *lookup = calloc(1, sizeof *lookup + key->encoded_bytes + 1);
+    if (lookup == NULL)
+        return NULL;
+    lookup->loop = loop;
+    lookup->key_hash = key_hash;
+    lookup->pttl_ms = -2;
+    lookup->encoded_bytes = key->encoded_bytes;
+    memcpy(lookup->encoded, key->encoded, key->encoded_bytes);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, loop->lookups, lookup->encoded, lookup->encoded_bytes, (unsigned)key_hash,
+                                lookup);
+    lookup->joinable = !lookup->unlisted;
+    return lookup;
+}
+
+/* A lookup has the time limit of a Redis command; who is more impatient than that waits in the core, which
+ * answers at the deadline. */
+static bool has_time_for_lookup(const struct guard_loop *loop, const struct get *get)
+{
+    uint64_t limit_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000;
+    return get->deadline_us - get->waiter.start_us >= limit_us;
+}
+
+bool lookup_begin(struct guard_loop *loop, struct get *get)
+{
+    bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
+    if (!looks || !redis_may_look_up(loop->redis) || !has_time_for_lookup(loop, get))
+        return false;
+    struct core_key key = get_key(get);
+    uint64_t key_hash = callback_hash(get);
+    struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
+    bool made = lookup == NULL;
+    if (made)
+        lookup = new_lookup(loop, &key, key_hash);
+    if (lookup == NULL)
+        return false;
+    get->stage = GET_LOOKUP;
+    get->lookup = lookup;
+    DL_APPEND(lookup->gets, get);
+    if (get->many != NULL)
+        many_looking(get->many);
+    if (made)
+        send_lookup(lookup);
+    return true;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lookup.h - a loop looks a get up over the connection of its own, and answers it there if it is a hit.
+ *
+ * A lookup is `PTTL` first, then `GETEX`, in one write: the pair is not atomic, and in this order a value replaced
+ * between the two looks too old, never too fresh. Gets of one key share a lookup until it is written; a get
+ * that comes later gets a new one, so none is given what was read before it was made.
+ *
+ * A stale value that its policy lets be served at once is a hit, too. A hit may want a background refresh (hit.h);
+ * it is answered without waiting for that, and nothing more is sent from here.
+ *
+ * An entry with tags is a hit only if their epochs say so (tags.h): they are requested with one MGET more, in the same
+ * write if the loop remembers which tags the key had, else behind it. What no answer came for is not answered from here.
+ *
+ * Threads  that of the loop.
+ */
+#ifndef GUARD_LOOKUP_H
+#define GUARD_LOOKUP_H
+
+#include "state.h"
+
+/* False: no connection, no time or no memory; the core is next. */
+bool lookup_begin(struct guard_loop *loop, struct get *get);
+/* Takes a get out of its lookup, if it has one. */
+void lookup_leave(struct get *get);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* loop.c - see loop.h. */
+#include "loop.h"
+#include "../base/check.h"
+#include "../base/clock.h"
+#include "callback.h"
+#include "lookup.h"
+#include "mailbox.h"
+#include "tag_memory.h"
+#include <stdlib.h>
+#include <utlist.h>
+
+enum {
+    REPLY_MOST_BYTES = CHECK_VALUE_MAX_BYTES + 8192, /* what any process may have filled, and its head */
+    PENDING_BYTES = 64 << 20,
+    BACKOFF_MS = 50,
+    MAX_BACKOFF_MS = 1000,
+};
+
+/* ---- gets ---- */
+
+void loop_accept(struct guard_loop *loop, struct get *get)
+{
+    loop->count++;
+    if (!lookup_begin(loop, get))
+        mailbox_post_get(loop->guard, get);
+}
+
+/* Before the core knows of it. */
+static void cancel_here(struct guard_loop *loop, struct get *get)
+{
+    lookup_leave(get);
+    if (get->many != NULL)
+        many_cancelled_here(get);
+    get->stage = GET_LOOKUP; /* over: it is not cancelled twice */
+    get->waiter.result.status = loop->detaching ? GUARD_CLOSING : GUARD_CANCELLED;
+    callback_count(loop, get);
+    DL_APPEND(loop->ready, get);
+    uv_async_send(&loop->async);
+}
+
+void loop_cancel(struct guard_loop *loop, struct get *get)
+{
+    if (get->lookup != NULL || get->stage == GET_HELD) {
+        cancel_here(loop, get);
+    } else if (get->stage == GET_CORE) {
+        get->cancel_posted = true;
+        mailbox_post_cancel(loop->guard, get);
+    }
+}
+
+void loop_cancel_many(struct many *many)
+{
+    for (size_t i = 0; i < many->count; i++) {
+        struct get *get = many->parts[i].get;
+        if (get != NULL && is_own_loop(many->loop))
+            mailbox_post_cancel(many->loop->guard, get);
+        else if (get != NULL)
+            loop_cancel(many->loop, get);
+    }
+}
+
+void loop_return(struct guard_loop *loop, struct get *list)
+{
+    pthread_mutex_lock(&loop->mutex);
+    DL_CONCAT(loop->returned, list);
+    uv_async_send(&loop->async); /* under the mutex: once it is released, the loop may be gone */
+    pthread_mutex_unlock(&loop->mutex);
+}
+
+/* ---- the end ---- */
+
+static void add_counters(struct loop_counters *sum, const struct loop_counters *counters)
+{
+    counter_add(&sum->hit, atomic_load(&counters->hit));
+    counter_add(&sum->stale, atomic_load(&counters->stale));
+    counter_add(&sum->absent_hit, atomic_load(&counters->absent_hit));
+    counter_add(&sum->cancelled, atomic_load(&counters->cancelled));
+    counter_add(&sum->closed, atomic_load(&counters->closed));
+    counter_add(&sum->failed, atomic_load(&counters->failed));
+    counter_add(&sum->entry_rejected, atomic_load(&counters->entry_rejected));
+    counter_add(&sum->entry_outdated, atomic_load(&counters->entry_outdated));
+    counter_add(&sum->duration_sum_us, atomic_load(&counters->duration_sum_us));
+    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
+        counter_add(&sum->duration_count[i], atomic_load(&counters->duration_count[i]));
+}
+
+/* A host's loop leaves the guard's list; what it has counted stays. */
+static void leave_guard(struct guard_loop *loop)
+{
+    struct guard *guard = loop->guard;
+    if (!loop->attached)
+        return;
+    pthread_mutex_lock(&guard->mutex);
+    DL_DELETE(guard->loops, loop);
+    add_counters(&guard->past_loops, &loop->counters);
+    pthread_mutex_unlock(&guard->mutex);
+}
+
+static void part_closed(struct guard_loop *loop)
+{
+    if (--loop->closing > 0)
+        return;
+    pthread_mutex_destroy(&loop->mutex);
+    leave_guard(loop);
+    tickets_clear(&loop->tickets);
+    tag_memory_free(&loop->tag_memory);
+    if (loop->detached != NULL)
+        loop->detached(loop->detached_context);
+    free(loop);
+}
+
+static void async_closed(uv_handle_t *handle)
+{
+    part_closed(handle->data);
+}
+
+static void redis_closed(void *context)
+{
+    part_closed(context);
+}
+
+static void close_handles(struct guard_loop *loop)
+{
+    if (loop->handles_closed)
+        return;
+    loop->handles_closed = true;
+    pthread_mutex_lock(&loop->mutex); /* waits for a loop_return() that is still leaving */
+    pthread_mutex_unlock(&loop->mutex);
+    loop->closing = 1 + (loop->redis != NULL);
+    uv_close((uv_handle_t *)&loop->async, async_closed);
+    if (loop->redis != NULL)
+        redis_close(loop->redis, redis_closed, loop);
+}
+
+/* Those still looking up or in the core come back as cancelled. */
+static void cancel_all(struct guard_loop *loop)
+{
+    pthread_mutex_lock(&loop->guard->mutex);
+    for (uint32_t i = 0; i < loop->tickets.count; i++) {
+        struct get *get = loop->tickets.slots[i].what;
+        if (get != NULL)
+            loop_cancel(loop, get);
+    }
+    pthread_mutex_unlock(&loop->guard->mutex);
+}
+
+void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context)
+{
+    loop->detaching = true;
+    loop->detached = detached;
+    loop->detached_context = context;
+    if (loop->count == 0)
+        close_handles(loop);
+    else
+        cancel_all(loop);
+}
+
+/* ---- the start ---- */
+
+static void on_loop_async(uv_async_t *async)
+{
+    struct guard_loop *loop = async->data;
+    pthread_mutex_lock(&loop->mutex);
+    DL_CONCAT(loop->ready, loop->returned);
+    loop->returned = NULL;
+    pthread_mutex_unlock(&loop->mutex);
+    callback_ready(loop);
+    if (loop->detaching && loop->count == 0)
+        close_handles(loop);
+}
+
+static void redis_state(void *context, enum guard_redis_state state, const char *text)
+{
+    struct guard_loop *loop = context;
+    bool good = state == GUARD_REDIS_UP && redis_is_whole(loop->redis);
+    loop->redis_state = state;
+    say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);
+    if (loop->linked != NULL)
+        loop->linked(loop->guard, redis_is_up(loop->redis));
+}
+
+void loop_redis_config(struct guard *guard, struct redis_config *config)
+{
+    *config = (struct redis_config){
+        .address = &guard->address,
+        .limit_ms = guard->config.redis_limit_ms,
+        .connect_limit_ms = guard->config.connect_limit_ms,
+        .backoff_ms = BACKOFF_MS,
+        .max_backoff_ms = MAX_BACKOFF_MS,
+        .max_reply_bytes = REPLY_MOST_BYTES,
+        .max_pending_bytes = PENDING_BYTES + (size_t)guard->config.max_value_bytes,
+        .client_name = "stampede-guard",
+        .counters = &guard->redis_counters,
+        .reign = &guard->reign,
+    };
+}
+
+static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
+{
+    uint64_t seed = 0;
+    struct redis_config config;
+    if (!clock_random(&seed, sizeof seed))
+        return NULL;
+    loop_redis_config(guard, &config);
+    config.jitter_seed = seed;
+    loop->chance.state = seed;
+    config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
+    return redis_open(loop->loop, &config);
+}
+
+enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, void (*linked)(struct guard *guard, bool up),
+                            struct guard_loop **out)
+{
+    struct guard_loop *loop = calloc(1, sizeof *loop);
+    if (loop == NULL)
+        return GUARD_NO_MEMORY;
+    loop->guard = guard;
+    loop->loop = uv;
+    loop->linked = linked;
+    loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
+    if (uv_async_init(uv, &loop->async, on_loop_async) != 0) {
+        free(loop);
+        return GUARD_NO_MEMORY;
+    }
+    loop->async.data = loop;
+    pthread_mutex_init(&loop->mutex, NULL);
+    loop->redis = connect_redis(guard, loop);
+    if (loop->redis == NULL) { /* the async handle must be closed by the loop: let it free the rest */
+        loop_close(loop, NULL, NULL);
+        return GUARD_NO_MEMORY;
+    }
+    *out = loop;
+    return GUARD_OK;
+}

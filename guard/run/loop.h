@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop.h - the guard's part on one libuv loop: gets are accepted, cancelled and returned; the loop's life.
+ *
+ * The guard's own thread has one of these for guard_get(); every loop that a host attaches has another.
+ *
+ * Threads   everything on the thread of the loop, except loop_return().
+ * Locking   the loop's mutex guards only the list that loop_return() fills.
+ */
+#ifndef GUARD_LOOP_H
+#define GUARD_LOOP_H
+
+#include "many.h"
+#include "state.h"
+
+/* `linked` may be NULL. NO_MEMORY. */
+enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, void (*linked)(struct guard *guard, bool up),
+                            struct guard_loop **out);
+/* When the last get has been called back and the handles are closed, frees the loop and calls `detached`. */
+void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context);
+/* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
+void loop_redis_config(struct guard *guard, struct redis_config *config);
+
+/* Accepts it: it will be called back once. */
+void loop_accept(struct guard_loop *loop, struct get *get);
+/* With the guard's mutex held. A get that is answered already stays so. */
+void loop_cancel(struct guard_loop *loop, struct get *get);
+/* The gets of one request for many keys; for the guard's own loop on any thread. With the guard's mutex held. */
+void loop_cancel_many(struct many *many);
+/* The guard's thread has answered these (a list by prev, next). */
+void loop_return(struct guard_loop *loop, struct get *list);
+
+#endif

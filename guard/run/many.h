@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * many.h - several gets that were asked for together and are answered together. Private to many.c, loop*.c, api.c.
+ *
+ *     guard_get_many() --+-- get: LOOKUP -- hit ---------------------+-- the last one is answered: call back, free
+ *                        +-- get: LOOKUP -- HELD --+-- CORE -- ... --+
+ *                        +-- get: LOOKUP -- HELD --+
+ *                              one write      all lookups answered
+ *
+ * Its gets are ordinary ones. Those that miss are held until no lookup of the others is outstanding and then enter
+ * the core in one turn, so that their acquires are one write and their loads can be one batch (core.h). All lookups
+ * are on their way when the first is answered, so this costs no round trip and ends with Redis's limit.
+ *
+ * Threads   that of its loop. many_forget() and many_take_tickets() under the guard's mutex if that is the guard's own.
+ * Lifetime  until its last get has been called back.
+ */
+#ifndef GUARD_MANY_H
+#define GUARD_MANY_H
+
+#include "state.h"
+
+struct many_part {
+    struct many *many;
+    struct get *get; /* NULL: called back */
+};
+
+struct many {
+    struct guard_loop *loop;
+    struct get *stand_in; /* owned: has the ticket */
+    guard_many_answered *answered;
+    void *context;
+    struct get *held;             /* their lookups were no hits */
+    uint32_t looking;             /* lookups that are outstanding */
+    size_t left, count;           /* not called back, all */
+    struct guard_result *results; /* in the same allocation; their values are ours */
+    struct many_part parts[];
+};
+
+/* Of a request that was checked. NO_MEMORY. */
+enum guard_status many_new(struct guard_loop *loop, const struct guard_many_request *request,
+                           struct many **out);
+/* Before anybody knows of its gets. */
+void many_discard(struct many *many);
+/* All or none. OK, SHED, NO_MEMORY. */
+enum guard_status many_take_tickets(struct many *many);
+
+/* A lookup of one of them begins. */
+void many_looking(struct many *many);
+/* It was no hit: holds the get. */
+void many_missed(struct get *get);
+/* It was a hit. */
+void many_answered_here(struct get *get);
+/* Looked up or held, and cancelled, as all the others are. */
+void many_cancelled_here(struct get *get);
+/* This one is about to be called back. */
+void many_forget(struct get *get);
+
+#endif

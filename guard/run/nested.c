@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nested.c - guard_load_get(): a loader waits for another key and lends its thread meanwhile.
+ *
+ *     loader(A) -> guard_load_get(B) -> the core -> a load of B, lent to this thread -> loader(B) -> ...
+ *                        <------------------ the answer, from wherever it came ------------------
+ *
+ * Locking   the workers' mutex guards `lent` and `answered`. The core lends a thread only to a flight in which its get
+ *           waits, one load at a time; so once it is answered nothing comes any more, and the thread leaves.
+ */
+#include "../base/clock.h"
+#include "mailbox.h"
+#include "workers.h"
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+/* The guard's thread. Signals under the mutex: the waiting thread ends this as soon as it has seen `answered`. */
+static void answered(void *context, const struct guard_result *result)
+{
+    struct nested *nested = context;
+    pthread_mutex_lock(&nested->workers->mutex);
+    *nested->result = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    nested->answered = true;
+    pthread_cond_signal(&nested->woken);
+    pthread_mutex_unlock(&nested->workers->mutex);
+}
+
+/* ---- running what is lent to this thread ---- */
+
+/* NULL: answered. */
+static struct guard_load *next_lent(struct nested *nested)
+{
+    struct workers *workers = nested->workers;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* the outer load has the worker's */
+    pthread_mutex_lock(&workers->mutex);
+    while (nested->lent == NULL && !nested->answered)
+        pthread_cond_wait(&nested->woken, &workers->mutex);
+    struct guard_load *load = nested->lent;
+    nested->lent = NULL;
+    if (load != NULL) {
+        load->cancel_fd = fd;
+        if (atomic_load(&load->cancelled) && fd >= 0)
+            eventfd_write(fd, 1);
+    } else {
+        nested->parent->nested = NULL;
+    }
+    pthread_mutex_unlock(&workers->mutex);
+    if (load == NULL && fd >= 0)
+        close(fd);
+    return load;
+}
+
+static void report_lent(struct nested *nested)
+{
+    struct workers *workers = nested->workers;
+    struct guard_load *load = nested->within;
+    nested->within = NULL;
+    pthread_mutex_lock(&workers->mutex);
+    DL_DELETE(workers->running, load);
+    bool wanted = !workers->abandoned;
+    pthread_mutex_unlock(&workers->mutex);
+    if (load->cancel_fd >= 0)
+        close(load->cancel_fd);
+    load_unfinished(load, nested->thread_ends);
+    if (wanted)
+        workers->done(workers->context, &load->result);
+    else
+        finished_load_free(&load->result);
+}
+
+static void serve(struct nested *nested)
+{
+    struct guard_load *parent = nested->parent;
+    for (struct guard_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
+        nested->within = load;
+        load->worker = parent->worker;
+        load->parent = parent;
+        load->depth = parent->depth + 1;
+        load->start_us = clock_now_us();
+        if (!nested->thread_ends)
+            load->policy->loader(load, load->policy->context);
+        else
+            guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+        report_lent(nested);
+    }
+}
+
+/* A nested loader ended the thread: the guard still holds what is on this stack, and loads that it has lent. */
+static void thread_over(void *context)
+{
+    struct nested *nested = context;
+    nested->thread_ends = true;
+    if (nested->within != NULL)
+        report_lent(nested);
+    serve(nested);
+    guard_value_unref(&nested->result->value);
+    pthread_cond_destroy(&nested->woken);
+}
+
+static void serve_until_answered(struct nested *nested)
+{
+    pthread_cleanup_push(thread_over, nested);
+    serve(nested);
+    pthread_cleanup_pop(0);
+}
+
+/* ---- asking ---- */
+
+static void say_circle(struct guard *guard, const struct guard_load *load, const char *key)
+{
+    say(&guard->say, SAY_LOADER, SAY_BAD,
+        "the load of %.100s asks for %.100s, which waits for it or nests too deep: it fails", load->key, key);
+}
+
+/* NULL: no more. */
+static void waits_in(struct guard_load *load, struct nested *nested)
+{
+    pthread_mutex_t *mutex = &load->worker->workers->mutex;
+    pthread_mutex_lock(mutex);
+    load->nested = nested;
+    pthread_mutex_unlock(mutex);
+}
+
+static bool in_chain(const struct guard_load *load, const char *key)
+{
+    while (load != NULL && strcmp(load->key, key) != 0)
+        load = load->parent;
+    return load != NULL;
+}
+
+static enum guard_status ask(struct guard *guard, struct guard_load *load,
+                             const struct guard_request *request, struct guard_result *result)
+{
+    struct nested nested = {.parent = load, .workers = load->worker->workers, .result = result};
+    struct guard_request own = *request;
+    const struct parent_load parent = {load->result.load, load->deadline_us};
+    own.answered = answered;
+    own.context = &nested;
+    pthread_cond_init(&nested.woken, NULL);
+    waits_in(load, &nested);
+    enum guard_status status = mailbox_get(guard, &own, &parent, NULL);
+    if (status == GUARD_OK) {
+        serve_until_answered(&nested);
+    } else {
+        waits_in(load, NULL);
+        result->status = status;
+    }
+    pthread_cond_destroy(&nested.woken);
+    return result->status;
+}
+
+enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
+                                 struct guard_result *result)
+{
+    struct guard *guard = load->worker->workers->context;
+    const char *wrong =
+        request == NULL ? "request is NULL" : request_wrong(guard, request->kind, request->key);
+    *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
+    if (wrong != NULL)
+        return request_refuse(guard, "guard_load_get", wrong);
+    if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
+        *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
+    else
+        ask(guard, load, request, result);
+    if (result->failure == GUARD_FAILURE_CYCLE && result->source == GUARD_FROM_NOWHERE)
+        say_circle(guard, load, request->key);
+    return result->status;
+}

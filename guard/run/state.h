@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * state.h - the room run/: threads and loops. What they share, grouped by which thread may touch it.
+ *
+ *   any thread             a host's loop, or the guard's own         the guard's thread
+ *
+ *   api.c ---------------> loop -> lookup -> callback (a hit)
+ *     |                              | no hit
+ *     +------------------> mailbox <-+
+ *                             |  taken out
+ *                             +------------------------------------> thread <-> core
+ *   workers (loaders) ---> mailbox                                     |  |
+ *     ^                                                                |  +-> calls -> wire, redis
+ *     +-----------------------------------------------<----------------+
+ *                          callback <- loop <- answers <---------------+
+ *
+ * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, workers; then many
+ * (several keys at once), nested (a loader that asks), shadow, cache (what Redis's data is called), life (start, stop).
+ *
+ * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
+ *           under any of them.
+ * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
+ *           loop_open() until its last handle is closed.
+ */
+#ifndef GUARD_STATE_H
+#define GUARD_STATE_H
+
+#include "../base/chance.h"
+#include "../base/forked.h"
+#include "../base/hot.h"
+#include "../base/say.h"
+#include "../base/tickets.h"
+#include "../core/near_use.h"
+#include "../redis/redis.h"
+#include "../wire/protocol.h"
+#include "get.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+struct lookup;
+struct shadow;
+struct tag_memory;
+struct wake;
+struct workers;
+
+/* Written by one thread, read by any. */
+struct loop_counters {
+    _Atomic uint64_t hit, stale, absent_hit, cancelled, closed, failed, entry_rejected, entry_outdated;
+    _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
+};
+
+/* Which keys had a refresh asked for lately, by hash: a hot one needs not ask with every hit. */
+enum { LOOP_RECENT_REFRESHES = 64 };
+struct recent_refresh {
+    uint64_t key_hash, until_us;
+};
+
+struct guard_loop {
+    struct guard_loop *prev, *next; /* all of the guard, under its mutex */
+    struct guard *guard;
+    uv_loop_t *loop;
+    uv_async_t async;
+    struct redis *redis;
+    enum guard_redis_state redis_state;
+    struct lookup *lookups; /* those that can still be joined, by key */
+    struct get *hits;       /* answered by a lookup, to be called back; first */
+    struct get *ready;      /* answered otherwise, likewise */
+    struct chance chance;   /* for the lots of early refreshes */
+    struct recent_refresh recent_refreshes[LOOP_RECENT_REFRESHES];
+    struct tag_memory *tag_memory; /* NULL until an entry with tags has been seen */
+    struct tickets tickets;        /* the guard's own loop: under the guard's mutex */
+    uint32_t many_count;           /* of those, no requests but the stand-ins of many */
+    uint32_t gets_of_many;         /* of those, gets that stand-ins stand for */
+    uint32_t count;                /* accepted and not yet called back */
+    bool attached;                 /* by a host; what was not may outlive the guard while its handles close */
+    bool detaching, handles_closed;
+    void (*linked)(struct guard *guard,
+                   bool up); /* its connection came up or went down; NULL: nobody listens */
+    struct get *outbox;      /* the guard's thread: what it has answered since it last told the loop */
+    struct guard_loop *outbox_next;
+    unsigned closing; /* handles and connections that are not closed yet */
+    void (*detached)(void *context);
+    void *detached_context;
+    struct loop_counters counters;
+    pthread_mutex_t mutex;
+    struct get *returned;
+};
+
+struct invalidation {
+    struct core_invalidation core; /* first */
+    struct invalidation *prev, *next;
+    guard_invalidate_done *done;
+    void *context;
+    char text[]; /* plain key, NUL, encoded key, NUL */
+};
+
+/* A hit asked for a refresh behind it. */
+struct refresh {
+    struct refresh *next;
+    const struct guard_policy *policy;
+    struct core_key key;               /* points into text */
+    bool of_many;                      /* with others; may be loaded in a batch */
+    char filler[TOKEN_UUID_BYTES + 1]; /* "": of a stale value */
+    char text[];                       /* plain key, NUL, encoded key, NUL */
+};
+
+/* The end: DRAINING until nobody waits or the drain time is over; CANCELLING, every waiter answered and every load told to
+ * stop, until the core is idle or its loaders have had their time; ENDING, handles closing. */
+enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
+
+struct guard {
+    /* constant once open */
+    struct guard_config config; /* redis_url and name_space are owned copies */
+    struct redis_address address;
+    struct protocol protocol;
+    struct protocol answering; /* of the namespace that callers are answered from: mode shadow has another */
+    char *answering_name;      /* owned */
+    uint8_t hash_key[16];
+    unsigned forks; /* forked_count() where it was opened */
+
+    /* any thread, without the mutex */
+    atomic_uint loop_count; /* ever made */
+    atomic_bool refusing;   /* `draining`, for the loops */
+    _Atomic uint64_t shed;  /* gets refused before they were anybody's */
+    _Atomic uint64_t beat_us;
+    struct redis_counters redis_counters;
+    struct redis_reign reign;
+    struct near *near; /* NULL: none */
+    struct say say;
+    atomic_bool forked_said;  /* this child was told that it is one */
+    atomic_bool cache_wanted; /* guard_cache() has been called */
+
+    /* any thread, under the mutex */
+    pthread_mutex_t mutex;
+    struct get *incoming, *cancels;
+    struct invalidation *invalidations;
+    uint32_t invalidation_count; /* accepted and not yet told */
+    struct finished_load *finished;
+    struct refresh *refreshes;
+    struct guard_kind *kinds;
+    struct guard_loop *loops;        /* attached by the host */
+    struct loop_counters past_loops; /* of those that were */
+    struct guard_stats published;
+    bool draining, closing_asked, cancelling, ended;
+    uint32_t drain_ms;
+    char cache_id[GUARD_CACHE_ID_BYTES + 1]; /* "": not known of the present connection */
+
+    /* the guard's thread writes, any reads */
+    pthread_mutex_t hot_mutex; /* the innermost of all */
+    struct hot hot[GUARD_HOT_WAIT + 1];
+
+    /* the guard's thread */
+    pthread_t thread;
+    uv_loop_t loop;
+    uv_async_t async;
+    uv_timer_t timer, limit, beat;
+    struct core *core;     /* answers */
+    struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
+    struct shadow *shadow; /* NULL: another mode */
+    uv_check_t turn;       /* the end of one */
+    uv_idle_t awake;       /* active: the next turn must not block */
+    bool sweep_due;        /* near_sweep() has something to do */
+    struct guard_loop *own;
+    struct wake *wake;
+    enum guard_redis_state wake_state; /* as it last said */
+    struct workers *workers;
+    char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
+    bool cache_asked;                          /* and not answered */
+    uint64_t cache_ask_us;                     /* again from here on */
+    enum phase phase;
+};
+
+/* This is a child of the process that opened the guard: nothing of it but constants may be touched. */
+static inline bool is_forked(const struct guard *guard)
+{
+    return guard->forks != forked_count();
+}
+#define FORKED_TEXT "this guard was opened before fork(), in another process; open one in this process"
+
+static inline bool is_own_loop(const struct guard_loop *loop)
+{
+    return loop == loop->guard->own;
+}
+
+/* A counter has one writer. */
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: MIT */
+/* thread.c - see thread.h. */
+#include "thread.h"
+#include "../base/clock.h"
+#include "cache.h"
+#include "callback.h"
+#include "calls.h"
+#include "lookup.h"
+#include "loop.h"
+#include "mailbox.h"
+#include "shadow.h"
+#include "workers.h"
+#include <stdlib.h>
+#include <utlist.h>
+
+/* After every event; see below. */
+static void after_events(struct guard *guard);
+
+/* ---- what the core wants done ---- */
+
+static void on_replied(struct guard *guard, uint64_t op, const struct core_reply *reply)
+{
+    core_replied(guard->fleet, clock_now_us(), op, reply);
+    after_events(guard);
+}
+
+void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
+{
+    struct guard *guard = context;
+    uint8_t random[24];
+    if (!clock_random(random, sizeof random))
+        abort(); /* it worked when the guard was opened; a guessable token would break every promise */
+    protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
+}
+
+static bool start_load(struct guard *guard, const struct core_action *action)
+{
+    const struct job job = {
+        .load = action->load,
+        .key = action->key.plain,
+        .key_bytes = action->key.plain_bytes,
+        .policy = action->policy,
+        .deadline_us = action->deadline_us,
+        .lender = action->lender,
+        .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
+        .batch = action->batch,
+    };
+    return workers_start(guard->workers, &job);
+}
+
+static void perform(struct guard *guard, const struct core_action *action)
+{
+    bool performed = true;
+    switch (action->kind) {
+    case CORE_ACQUIRE:
+    case CORE_RENEW:
+    case CORE_FILL:
+    case CORE_TOUCH:
+    case CORE_RELEASE:
+    case CORE_INVALIDATE:
+    case CORE_PERMIT_ACQUIRE:
+    case CORE_PERMIT_RENEW:
+    case CORE_PERMIT_RELEASE:
+        performed = calls_send(guard, action, on_replied);
+        break;
+    case CORE_LOAD:
+        performed = start_load(guard, action);
+        break;
+    case CORE_CANCEL:
+        workers_cancel(guard->workers, action->load);
+        break;
+    }
+    if (!performed)
+        core_unperformed(action->op != 0 ? guard->fleet : guard->core, action);
+}
+
+/* Its loads are those of the gets. */
+static void perform_shadow(struct guard *guard)
+{
+    struct core_action action;
+    do {
+        while (core_next_action(guard->fleet, &action)) {
+            if (action.kind == CORE_LOAD)
+                shadow_load(guard->shadow, &action);
+            else if (action.kind == CORE_CANCEL)
+                shadow_cancel(guard->shadow, action.load);
+            else
+                perform(guard, &action);
+        }
+        shadow_answers(guard->shadow);
+    } while (shadow_step(guard->shadow, clock_now_us()));
+}
+
+static void perform_all(struct guard *guard)
+{
+    struct core_action action;
+    do {
+        while (core_next_action(guard->core, &action))
+            perform(guard, &action);
+    } while (core_tell_unperformed(guard->core, clock_now_us()));
+    if (guard->shadow != NULL)
+        perform_shadow(guard);
+    workers_commit(guard->workers);
+}
+
+/* ---- whom it has answered ---- */
+
+static void return_get(struct get *get)
+{
+    get->in_core = false;
+    get->prev = get->next = NULL;
+    struct get *list = NULL;
+    DL_APPEND(list, get);
+    loop_return(get->loop, list);
+}
+
+/* Into its loop's outbox; `told` links the loops that have something there. */
+static void put_in_outbox(struct get *get, struct guard_loop **told)
+{
+    struct guard_loop *loop = get->loop;
+    get->in_core = false;
+    get->prev = get->next = NULL;
+    if (loop->outbox == NULL) {
+        loop->outbox_next = *told;
+        *told = loop;
+    }
+    DL_APPEND(loop->outbox, get);
+}
+
+static void note_heat(struct guard *guard, uint64_t now_us, const struct get *get)
+{
+    enum guard_source source = get->waiter.result.source;
+    if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
+        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, 1);
+    if (now_us > get->waiter.start_us)
+        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, now_us - get->waiter.start_us);
+}
+
+static void tell_answered(struct guard *guard)
+{
+    struct guard_loop *told = NULL;
+    struct core_waiter *waiter = core_next_answer(guard->core);
+    if (waiter == NULL)
+        return;
+    uint64_t now_us = clock_now_us();
+    pthread_mutex_lock(&guard->hot_mutex);
+    for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
+        note_heat(guard, now_us, (struct get *)waiter);
+        if (guard->shadow != NULL)
+            shadow_told(guard->shadow, now_us, (struct get *)waiter);
+        put_in_outbox((struct get *)waiter, &told);
+    }
+    pthread_mutex_unlock(&guard->hot_mutex);
+    while (told != NULL) { /* a loop may be gone once it has its answers */
+        struct guard_loop *loop = told;
+        struct get *list = loop->outbox;
+        told = loop->outbox_next;
+        loop->outbox = NULL;
+        loop_return(loop, list);
+    }
+}
+
+static void end_invalidation(struct guard *guard, struct invalidation *invalidation,
+                             const struct guard_invalidated *result)
+{
+    const struct core_invalidation *core = &invalidation->core;
+    near_invalidation_ends(guard->near, core->of_tag, core->key.encoded, core->key.encoded_bytes);
+    pthread_mutex_lock(&guard->mutex);
+    guard->invalidation_count--;
+    pthread_mutex_unlock(&guard->mutex);
+    if (invalidation->done != NULL)
+        invalidation->done(invalidation->context, result);
+    free(invalidation);
+}
+
+static void tell_invalidated(struct guard *guard)
+{
+    struct core_invalidation *core = core_next_invalidated(guard->fleet);
+    for (; core != NULL; core = core_next_invalidated(guard->fleet)) {
+        struct invalidation *invalidation = (struct invalidation *)core;
+        end_invalidation(guard, invalidation, &core->result);
+    }
+}
+
+/* ---- what others have handed over ---- */
+
+static void enter_refreshes(struct guard *guard, struct refresh *list)
+{
+    while (list != NULL) {
+        struct refresh *refresh = list;
+        list = refresh->next;
+        if (guard->phase == PHASE_RUNNING) {
+            const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
+            (refresh->of_many ? core_refresh_many : core_refresh)(guard->core, clock_now_us(), &refresh->key,
+                                                                  refresh->policy, filler);
+            perform_all(guard);
+        }
+        free(refresh);
+    }
+}
+
+static enum guard_status enter_core(struct guard *guard, struct get *get)
+{
+    struct core_key key = get_key(get);
+    if (get->cancelled_early)
+        return GUARD_CANCELLED;
+    if (guard->phase == PHASE_ENDING)
+        return GUARD_CLOSING;
+    get->in_core = true;
+    uint64_t now_us = clock_now_us();
+    enum guard_status status =
+        core_get(guard->core, now_us, &key, &get->kind->policy, &get->waiter, get->deadline_us);
+    if (status == GUARD_OK && guard->shadow != NULL)
+        shadow_get(guard->shadow, now_us, get);
+    return status;
+}
+
+/* New: from guard_get(), to be looked up on the guard's own loop. Otherwise its lookup was no hit. */
+static void enter_get(struct guard *guard, struct get *get)
+{
+    bool new = get->stage == GET_NEW;
+    if (new)
+        guard->own->count++;
+    bool over = get->cancelled_early || guard->phase == PHASE_ENDING;
+    if (new && !over && lookup_begin(guard->own, get))
+        return;
+    enum guard_status status = enter_core(guard, get);
+    if (status == GUARD_OK) {
+        perform_all(guard);
+        return;
+    }
+    get->waiter.result = (struct guard_result){.status = status, .retry_ms = status == GUARD_SHED ? 1000 : 0};
+    callback_count(guard->own, get);
+    return_get(get);
+}
+
+static void enter_gets(struct guard *guard, struct get *list)
+{
+    while (list != NULL) {
+        struct get *get = list;
+        DL_DELETE(list, get);
+        enter_get(guard, get);
+    }
+}
+
+static void enter_invalidations(struct guard *guard, struct invalidation *list)
+{
+    while (list != NULL) {
+        struct invalidation *invalidation = list;
+        DL_DELETE(list, invalidation);
+        enum guard_status status = GUARD_CLOSING;
+        if (guard->phase != PHASE_ENDING)
+            status = core_invalidate(guard->fleet, clock_now_us(), &invalidation->core);
+        if (status == GUARD_OK)
+            perform_all(guard);
+        else
+            end_invalidation(guard, invalidation, &(struct guard_invalidated){.status = status});
+    }
+}
+
+static void enter_finished(struct guard *guard, struct finished_load *list)
+{
+    while (list != NULL) {
+        struct finished_load *finished = list;
+        list = finished->next;
+        if (guard->phase != PHASE_ENDING) {
+            core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
+            perform_all(guard);
+        }
+        finished_load_free(finished);
+    }
+}
+
+/* Under the mutex, because a get that has left the core may be freed by its loop as soon as it is released. */
+static void cancel(struct guard *guard, struct get *get)
+{
+    mailbox_forget_cancel(guard, get);
+    if (get->in_core)
+        core_cancel(guard->core, clock_now_us(), &get->waiter);
+    else if (get->loop == guard->own && (get->lookup != NULL || get->stage == GET_HELD))
+        loop_cancel(guard->own, get);
+    else
+        get->cancelled_early = true; /* still in the mailbox, or answered already */
+}
+
+static bool enter_cancel(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->mutex);
+    bool any = guard->cancels != NULL;
+    if (any)
+        cancel(guard, guard->cancels);
+    pthread_mutex_unlock(&guard->mutex);
+    return any;
+}
+
+static void empty_mailbox(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->mutex);
+    struct get *gets = guard->incoming;
+    struct invalidation *invalidations = guard->invalidations;
+    struct finished_load *finished = guard->finished;
+    struct refresh *refreshes = guard->refreshes;
+    guard->refreshes = NULL;
+    guard->incoming = NULL;
+    guard->invalidations = NULL;
+    guard->finished = NULL;
+    pthread_mutex_unlock(&guard->mutex);
+    enter_finished(guard, finished);
+    enter_gets(guard, gets);
+    enter_invalidations(guard, invalidations);
+    enter_refreshes(guard, refreshes);
+    while (enter_cancel(guard))
+        perform_all(guard);
+}
+
+/* ---- the end ---- */
+
+/* The loop runs out when the last of these is closed. */
+void thread_close_everything(struct guard *guard)
+{
+    guard->phase = PHASE_ENDING;
+    empty_mailbox(guard);
+    pthread_mutex_lock(&guard->mutex);
+    guard->ended = true;
+    pthread_mutex_unlock(&guard->mutex);
+    uv_close((uv_handle_t *)&guard->async, NULL);
+    uv_close((uv_handle_t *)&guard->timer, NULL);
+    uv_close((uv_handle_t *)&guard->limit, NULL);
+    uv_close((uv_handle_t *)&guard->beat, NULL);
+    uv_close((uv_handle_t *)&guard->turn, NULL);
+    uv_close((uv_handle_t *)&guard->awake, NULL);
+    if (guard->wake != NULL)
+        wake_close(guard->wake, NULL, NULL);
+    if (guard->own != NULL)
+        loop_close(guard->own, NULL, NULL);
+}
+
+static void on_limit(uv_timer_t *timer);
+
+static void cancel_everything(struct guard *guard)
+{
+    guard->phase = PHASE_CANCELLING;
+    pthread_mutex_lock(&guard->mutex);
+    guard->cancelling = true;
+    pthread_mutex_unlock(&guard->mutex);
+    uv_timer_start(&guard->limit, on_limit, STUCK_LOADER_MS, 0);
+    core_close(guard->core, clock_now_us());
+    if (guard->shadow != NULL) {
+        perform_all(guard);
+        core_close(guard->fleet, clock_now_us());
+    }
+    after_events(guard);
+}
+
+/* The drain time is over; or the loaders have had their time to notice that they are cancelled. */
+static void on_limit(uv_timer_t *timer)
+{
+    struct guard *guard = timer->data;
+    if (guard->phase == PHASE_DRAINING)
+        cancel_everything(guard);
+    else
+        thread_close_everything(guard);
+}
+
+/* Gets that have not been taken out of the mailbox or are still looked up are not known to the core yet. */
+static bool nothing_to_finish(const struct guard *guard, bool mail)
+{
+    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core);
+}
+
+static void advance_end(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->mutex);
+    bool closing = guard->closing_asked;
+    bool mail = guard->incoming != NULL || guard->invalidations != NULL;
+    uint32_t drain_ms = guard->drain_ms;
+    pthread_mutex_unlock(&guard->mutex);
+    if (guard->phase == PHASE_RUNNING && closing) {
+        guard->phase = PHASE_DRAINING;
+        uv_update_time(&guard->loop);
+        uv_timer_start(&guard->limit, on_limit, drain_ms, 0);
+    }
+    if (guard->phase == PHASE_DRAINING && nothing_to_finish(guard, mail))
+        cancel_everything(guard);
+    else if (guard->phase == PHASE_CANCELLING && core_idle(guard->core) && core_idle(guard->fleet))
+        thread_close_everything(guard);
+}
+
+/* ---- the turn ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct guard *guard = timer->data;
+    core_tick(guard->core, clock_now_us());
+    perform_all(guard);
+    if (guard->shadow != NULL)
+        core_tick(guard->fleet, clock_now_us());
+    after_events(guard);
+}
+
+static void set_timer(struct guard *guard)
+{
+    uint64_t next_us = core_next_us(guard->core), fleet_us = core_next_us(guard->fleet);
+    if (fleet_us < next_us)
+        next_us = fleet_us;
+    if (next_us == UINT64_MAX) {
+        uv_timer_stop(&guard->timer);
+        return;
+    }
+    uint64_t now_us = clock_now_us();
+    uint64_t in_ms = next_us > now_us ? (next_us - now_us + 999) / 1000 : 0;
+    uv_update_time(&guard->loop);
+    uv_timer_start(&guard->timer, on_timer, in_ms, 0);
+}
+
+static void publish_stats(struct guard *guard)
+{
+    struct guard_stats stats;
+    core_stats(guard->core, &stats);
+    if (guard->shadow != NULL)
+        shadow_stats(guard->shadow, &stats);
+    stats.redis_state = guard->own->redis_state;
+    stats.wake_state = guard->wake_state;
+    pthread_mutex_lock(&guard->mutex);
+    guard->published = stats;
+    pthread_mutex_unlock(&guard->mutex);
+}
+
+/* What the answered gets have loaded goes on from here. */
+static void end_shadows(struct guard *guard)
+{
+    perform_shadow(guard);
+    publish_stats(guard);
+}
+
+/* Only keeps the loop from blocking before thread_on_turn_over(). */
+static void on_awake(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* After every batch of events: do what the core wants, tell whom it answered. An answer is in the counters
+ * before anybody is told of it. */
+static void after_events(struct guard *guard)
+{
+    if (guard->phase == PHASE_ENDING)
+        return;
+    perform_all(guard);
+    publish_stats(guard);
+    tell_answered(guard);
+    if (guard->shadow != NULL)
+        end_shadows(guard);
+    tell_invalidated(guard);
+    set_timer(guard);
+    if (core_turn_due(guard->core) || guard->sweep_due)
+        uv_idle_start(&guard->awake, on_awake);
+    advance_end(guard);
+}
+
+/* After all that was to be read in this turn of the loop has been read. */
+void thread_on_turn_over(uv_check_t *check)
+{
+    struct guard *guard = check->data;
+    if (guard->phase == PHASE_ENDING)
+        return;
+    guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
+    if (!guard->sweep_due)
+        uv_idle_stop(&guard->awake);
+    if (!core_turn_due(guard->core))
+        return;
+    core_turn_over(guard->core, clock_now_us());
+    after_events(guard);
+}
+
+void thread_on_async(uv_async_t *async)
+{
+    struct guard *guard = async->data;
+    empty_mailbox(guard);
+    cache_ask(guard);
+    after_events(guard);
+}
+
+/* ---- messages and the link ---- */
+
+/* Whether somebody still waits for it is the core's to see. */
+static void push_checked(struct guard *guard, const char *subject, size_t subject_bytes,
+                         const struct core_pushed *pushed)
+{
+    if (pushed != NULL)
+        core_pushed(guard->fleet, clock_now_us(), subject, subject_bytes, pushed);
+    else
+        core_woken(guard->fleet, clock_now_us(), subject, subject_bytes, false);
+    after_events(guard);
+}
+
+/* Answers who waits with what the message has brought, which is read only if somebody here does. False: it is a
+ * wake-up like any other. */
+static bool take_push(struct guard *guard, const struct message *message)
+{
+    struct core_pushed pushed;
+    struct value *value = NULL;
+    const struct core_key *key = NULL;
+    bool taken = true;
+    if (message->entry != NULL && message->lease_tag != NULL)
+        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag);
+    if (key == NULL || !protocol_pushed(&guard->protocol, message, key, &pushed, &value))
+        return false;
+    if (pushed.tags_bytes > 0)
+        taken = calls_check_push(guard, message, &pushed, value, push_checked);
+    else
+        core_pushed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, &pushed);
+    value_unref(&value);
+    return taken;
+}
+
+void thread_on_message(void *context, const struct message *message)
+{
+    struct guard *guard = context;
+    bool invalidated = message->kind == MESSAGE_INVALIDATED;
+    if (message->kind == MESSAGE_TAG) {
+        near_heard_tag(guard->near, message->subject, message->subject_bytes);
+        return; /* no key: nobody waits for it */
+    }
+    near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
+    if (message->kind == MESSAGE_PERMIT)
+        core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
+    else if (!take_push(guard, message))
+        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, invalidated);
+    after_events(guard);
+}
+
+void thread_on_resync(void *context)
+{
+    struct guard *guard = context;
+    core_resync(guard->fleet, clock_now_us());
+    after_events(guard);
+}
+
+void thread_on_wake_state(void *context, const char *text)
+{
+    struct guard *guard = context;
+    guard->wake_state = wake_state(guard->wake);
+    bool up = guard->wake_state == GUARD_REDIS_UP;
+    say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
+    near_subscribed(guard->near, up);
+    guard->sweep_due = guard->near != NULL && (guard->sweep_due || !up);
+    after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
+}
+
+void thread_on_link(struct guard *guard, bool up)
+{
+    if (guard->phase == PHASE_ENDING)
+        return;
+    if (up)
+        cache_ask(guard);
+    else
+        cache_forget(guard);
+    core_link(guard->fleet, clock_now_us(), up);
+    after_events(guard);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * thread.h - the guard's thread: every event goes into the core, and what the core decides is done.
+ *
+ * An event is something from the mailbox, a reply, a message, the timer or the state of the connection. After each
+ * thread_after_events() performs the core's actions, publishes the counters, returns what was answered and sets the
+ * timer; life.c says which event calls what.
+ *
+ * Threads  the guard's.
+ */
+#ifndef GUARD_THREAD_H
+#define GUARD_THREAD_H
+
+#include "../wire/wake.h"
+#include "state.h"
+
+enum { STUCK_LOADER_MS = 5000 }; /* a loader has this long to notice its cancellation */
+
+void thread_on_async(uv_async_t *async);
+void thread_on_turn_over(uv_check_t *check);
+void thread_on_message(void *context, const struct message *message);
+void thread_on_resync(void *context);
+void thread_on_wake_state(void *context, const char *text);
+void thread_on_link(struct guard *guard, bool up);
+
+/* core_config.make_token; the context is the guard. */
+void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
+/* Closes every handle: the loop runs out when the last one is closed. */
+void thread_close_everything(struct guard *guard);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* rank.c - see rank.h. */
+#include "load/base/rank.h"
+
+#include <stdlib.h>
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+void rank_sort(uint64_t *values, size_t count)
+{
+    qsort(values, count, sizeof *values, by_value);
+}
+
+/* 99.9 % of 1 000 is 999, not 999.0000001; and what is below 100 % does not become it. */
+static uint64_t millionths_of(double percent)
+{
+    uint64_t millionths = (uint64_t)(percent * 1e4 + 0.5);
+    return percent < 100 && millionths == 1000000 ? 999999 : millionths;
+}
+
+uint64_t rank_percentile_least(double percent)
+{
+    uint64_t above = 1000000 - millionths_of(percent);
+    return above > 0 ? (1000000 + above - 1) / above : 1;
+}
+
+uint64_t rank_percentile(const uint64_t *sorted, size_t count, double percent)
+{
+    if (count == 0)
+        return 0;
+    uint64_t rank = ((uint64_t)count * millionths_of(percent) + 999999) / 1000000;
+    if (rank == 0)
+        rank = 1;
+    return sorted[rank <= count ? rank - 1 : count - 1];
+}

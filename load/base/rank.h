@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rank.h - percentiles by the nearest rank, exact.
+ *
+ * Pure, any thread.
+ */
+#ifndef LOAD_BASE_RANK_H
+#define LOAD_BASE_RANK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The smallest first. */
+void rank_sort(uint64_t *values, size_t count);
+
+/* The value at the given rank of count sorted ones, 0 < percent <= 100; 0: there are none. */
+uint64_t rank_percentile(const uint64_t *sorted, size_t count, double percent);
+
+/* How many values it takes for that not to be the largest of them: 100 for 99, 10 000 for 99.99; 1 for 100. */
+uint64_t rank_percentile_least(double percent);
+
+#endif

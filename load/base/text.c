@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* text.c - see text.h. */
+#include "load/base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void text_add(struct text *text, const char *bytes, size_t count)
+{
+    if (text->count + count + 1 > text->capacity) {
+        text->capacity = (text->count + count + 1) * 2;
+        text->bytes = realloc(text->bytes, text->capacity);
+        if (text->bytes == NULL)
+            abort();
+    }
+    if (count > 0)
+        memcpy(text->bytes + text->count, bytes, count);
+    text->count += count;
+    text->bytes[text->count] = '\0';
+}
+
+void text_add_line(struct text *text, const char *line)
+{
+    text_add(text, line, strlen(line));
+}
+
+void text_empty(struct text *text)
+{
+    text->count = 0;
+}
+
+void text_clear(struct text *text)
+{
+    free(text->bytes);
+    *text = (struct text){.bytes = NULL};
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text.h - a text that grows.
+ *
+ * All zeros is an empty one, without memory. Out of memory ends the program: it is a tester. Threads: one at a time.
+ */
+#ifndef LOAD_BASE_TEXT_H
+#define LOAD_BASE_TEXT_H
+
+#include <stddef.h>
+
+struct text {
+    char *bytes; /* owned; NUL-terminated once something was added, be it nothing; NULL before */
+    size_t count, capacity;
+};
+
+void text_add(struct text *text, const char *bytes, size_t count);
+void text_add_line(struct text *text, const char *line);
+
+/* Empty again; the memory is kept. */
+void text_empty(struct text *text);
+void text_clear(struct text *text);
+
+#endif

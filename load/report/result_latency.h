@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * result_latency.h - the latencies of a result: percentiles, the curve of the distribution, the series over time, and
+ * the blocks that noise is judged by.
+ */
+#ifndef LOAD_REPORT_RESULT_LATENCY_H
+#define LOAD_REPORT_RESULT_LATENCY_H
+
+#include "load/report/result.h"
+
+/* *out is zeroed before, and duration_ms known. False: no memory; result_clear() has the rest. */
+bool latency_make(const struct result_source *source, struct result *out);
+
+/* Of any latencies, each below 2^32 us; sorts them. */
+void latency_summarise(uint64_t *times_us, size_t count, struct result_quantiles *out);
+
+#endif

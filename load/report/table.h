@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * table.h - the lines of tables and paragraphs on a terminal, for reports, bench, lab and peers.
+ *
+ * Columns are those of a terminal: a wide character takes two.
+ */
+#ifndef LOAD_REPORT_TABLE_H
+#define LOAD_REPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum table_side { TABLE_LEFT = 0, TABLE_RIGHT };
+
+struct table_column {
+    size_t gap;   /* spaces before it */
+    size_t width; /* a text that is shorter is filled up; 0: as wide as its text */
+    enum table_side side;
+    bool cuts; /* a text that is longer is cut, with "…" as its end */
+};
+
+/* One line; a cell for each column. */
+void table_row(FILE *out, const struct table_column *columns, size_t count, const char *const *cells);
+/* The same without its end. */
+void table_cells(FILE *out, const struct table_column *columns, size_t count, const char *const *cells);
+
+/* Words, broken between lines of `width`; further lines are indented. `used` columns of the first are taken already. */
+void table_words(FILE *out, const char *text, size_t width, size_t used, size_t indent);
+
+#endif

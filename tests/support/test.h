@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test.h - cmocka, and tests that register themselves.
+ *
+ *     TEST(a_lease_has_a_ttl)
+ *     {
+ *         assert_...
+ *     }
+ *
+ *     TEST_GROUP(.up = start_servers, .down = stop_servers, .before = empty_servers);
+ *
+ * A group comprises the tests above it, up to the group before; tests below the last group are one that needs nothing.
+ * Tests run in the order of their file. `state` is cmocka's: what `before`, or else `up`, has put there.
+ *
+ * The program's main() runs them all, or those that its argument selects, a name that may contain '*' and '?'. A
+ * program that has other roles too has a main() of its own and calls test_main().
+ */
+#ifndef TESTS_TEST_H
+#define TESTS_TEST_H
+
+/* cmocka wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+
+struct test {
+    unsigned line;
+    bool alone; /* has its own `before` and `after`, not those of its group */
+    const char *name;
+    CMUnitTestFunction run;
+    CMFixtureFunction before, after;
+    struct test *next;
+};
+
+/* Whatever is not named is not done. */
+struct test_group {
+    unsigned line;
+    CMFixtureFunction up, down;      /* once */
+    CMFixtureFunction before, after; /* each of its tests */
+    struct test_group *next;
+};
+
+void test_add(struct test *test);
+void test_add_group(struct test_group *group);
+int test_main(int argc, char **argv); /* how many groups or tests have failed */
+
+#define TEST(name) TEST_REGISTERED(name, .alone = false)
+
+/* One that needs something else before and after it than the others of its group. */
+#define TEST_WITH(name, before_it, after_it)                                                                 \
+    TEST_REGISTERED(name, .alone = true, .before = (before_it), .after = (after_it))
+
+#define TEST_REGISTERED(test_name, ...)                                                                      \
+    static void test_name(void **state);                                                                     \
+    __attribute__((constructor)) static void test_name##_is_added(void)                                      \
+    {                                                                                                        \
+        static struct test test = {.line = __LINE__, .name = #test_name, .run = test_name, __VA_ARGS__};     \
+        test_add(&test);                                                                                     \
+    }                                                                                                        \
+    static void test_name(__attribute__((unused)) void **state)
+
+#define TEST_GROUP(...) TEST_GROUP_AT(__LINE__, __VA_ARGS__)
+#define TEST_GROUP_AT(at, ...) TEST_GROUP_AS(at, __VA_ARGS__) /* the number itself, not its name */
+#define TEST_GROUP_AS(at, ...) TEST_GROUP_NAMED(test_group_##at, at, __VA_ARGS__)
+#define TEST_GROUP_NAMED(group, at, ...)                                                                     \
+    static struct test_group group;                                                                          \
+    __attribute__((constructor)) static void group##_is_added(void)                                          \
+    {                                                                                                        \
+        test_add_group(&group);                                                                              \
+    }                                                                                                        \
+    static struct test_group group = {.line = (at), __VA_ARGS__}
+
+#endif
