@@ -49,6 +49,7 @@ const char *servers_database(const struct servers *servers);
 
 /* The one that the services use now: after a failover the replica. */
 struct stack_redis *servers_redis(struct servers *servers);
+bool servers_empty_redis(struct servers *servers);
 
 /* The process that holds a lease in this instant, by its index. */
 bool servers_find_leader(struct servers *servers, size_t *process);

@@ -19,7 +19,7 @@
 #ifndef LOAD_PLAY_TIMELINE_H
 #define LOAD_PLAY_TIMELINE_H
 
-#include "load/play/scenario_act.h"
+#include "load/play/act.h"
 
 enum { TIMELINE_ENTRIES_MAX = SCENARIO_EVENTS_MAX * 2 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario_act.h - what a scenario tells to happen, done to real servers.
+ * act.h - what a scenario tells to happen, done to real servers.
  *
  *     act_do()     DONE or FAILED; AGAIN: nobody holds a lease yet, ask again later
  *     act_poll()   statements, POSTs and commands end later: those that failed meanwhile
@@ -8,8 +8,8 @@
  *
  * Threads: one, that of proc.h. Errors: one line in `why`.
  */
-#ifndef LOAD_PLAY_SCENARIO_ACT_H
-#define LOAD_PLAY_SCENARIO_ACT_H
+#ifndef LOAD_PLAY_ACT_H
+#define LOAD_PLAY_ACT_H
 
 #include "load/play/errands.h"
 #include "load/play/servers.h"
