@@ -308,6 +308,6 @@ int main(int argc, char **argv)
     options_clear(&options);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    fprintf(stderr, "stampede: the report is not whole: stdout cannot be written: %s\n", strerror(errno));
+    fprintf(stderr, "stampede: the report is incomplete: stdout cannot be written: %s\n", strerror(errno));
     return status == SCENARIO_HELD ? SCENARIO_NOT_RUN : status;
 }

@@ -193,7 +193,7 @@ static bool parse_weight(const char *text, struct work_url *url, char *why)
     if (*text == '\0')
         return true;
     if (strncmp(text, "weight", 6) != 0 || strspn(text + 6, " \t") == 0)
-        return wrong(why, "behind the path only \"weight N\" may follow, not \"%.*s\"", QUOTED_MAX, given);
+        return wrong(why, "only \"weight N\" may follow the path, not \"%.*s\"", QUOTED_MAX, given);
     text += 6;
     text += strspn(text, " \t");
     if (!number_scan(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
@@ -206,7 +206,7 @@ static bool parse_path(const char *text, struct work_url *url, char *why)
 {
     size_t count = strcspn(text, " \t");
     if (count >= WORK_PATH_BYTES - 16)
-        return wrong(why, "\"%.*s...\": a path of %zu bytes, at most %d are possible", 40, text, count,
+        return wrong(why, "\"%.*s...\": a path of %zu bytes; at most %d fit", 40, text, count,
                      WORK_PATH_BYTES - 17);
     for (size_t i = 0; i < count; i++) {
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127 || text[i] == '#')
@@ -230,7 +230,7 @@ static bool find_or_add_target(struct work *work, const char *text, size_t count
         }
     }
     if (work->target_count == WORK_TARGETS_MAX)
-        return wrong(why, "\"%s\" is one target too many: %d are possible", target.name, WORK_TARGETS_MAX);
+        return wrong(why, "\"%s\" is one target too many: at most %d", target.name, WORK_TARGETS_MAX);
     *out = (int)work->target_count;
     work->targets[work->target_count++] = target;
     return true;
@@ -242,7 +242,7 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     size_t known = work->target_count;
     const char *given = text;
     if (work->url_count == WORK_URLS_MAX)
-        return wrong(why, "\"%.*s\" is one URL too many: %d are possible", QUOTED_MAX, text, WORK_URLS_MAX);
+        return wrong(why, "\"%.*s\" is one URL too many: at most %d", QUOTED_MAX, text, WORK_URLS_MAX);
     if (!strip_scheme(&text, why))
         return false;
     if (text == given && *text != '/')

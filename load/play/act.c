@@ -80,9 +80,9 @@ static enum act_outcome act_on_server(struct servers *servers, struct server ser
     char name[32];
     pid_t *pid = find_server(servers, server, name, sizeof name);
     if (*pid <= 0 && verb != SCENARIO_START && verb != SCENARIO_RESTART)
-        return fail(why, "%s does not run", name);
+        return fail(why, "%s is not running", name);
     if (*pid > 0 && verb == SCENARIO_START)
-        return fail(why, "%s runs already", name);
+        return fail(why, "%s is already running", name);
     switch (verb) {
     case SCENARIO_KILL:
         kill_server(servers, server, pid);
@@ -100,7 +100,7 @@ static enum act_outcome act_on_server(struct servers *servers, struct server ser
         return ACT_DONE;
     case SCENARIO_FLUSH:
         return servers_empty_redis(servers) ? ACT_DONE
-                                            : fail(why, "Redis does not answer: nothing was flushed");
+                                            : fail(why, "Redis did not answer: nothing was flushed");
     case SCENARIO_FAILOVER:
         return fail_over(servers, why);
     default:
@@ -135,7 +135,7 @@ static enum act_outcome act_on_leader(struct act *act, enum scenario_verb verb, 
 {
     bool is_of_the_last = verb == SCENARIO_START || verb == SCENARIO_RESUME;
     if (is_of_the_last && !act->has_leader)
-        return fail(why, "no leader was killed or paused before");
+        return fail(why, "no leader has been killed or paused");
     if (!is_of_the_last && !servers_find_leader(act->servers, &act->leader))
         return ACT_AGAIN;
     act->has_leader = true;
@@ -188,7 +188,7 @@ static enum act_outcome act_run(struct act *act, const char *shell, size_t tag, 
     while (free < ACT_COMMANDS_MAX && act->commands[free].pid > 0)
         free++;
     if (free == ACT_COMMANDS_MAX || !proc_folder("command", NULL, folder))
-        return fail(why, "too many commands at a time");
+        return fail(why, "too many commands at once");
     struct act_command *command = &act->commands[free];
     environment_of(act->servers, texts);
     snprintf(command->output_path, sizeof command->output_path, "%s/output", folder);

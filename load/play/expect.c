@@ -21,65 +21,69 @@ static const struct trait {
     unsigned traits;
 } traits[] = {
     {{"requests", NULL, "all of them"}, EXPECT_REQUESTS, COUNT, OF_REQUESTS},
-    {{"answered per second", NULL, "over the whole run; only of requests at a rate"}, EXPECT_RATE, COUNT, 0},
+    {{"answered per second", NULL, "over the whole run; only with a rate"}, EXPECT_RATE, COUNT, 0},
     {{"failed", NULL,
-      "got no answer although the client stayed, or a 5xx. Not known where nothing was served: 4xx, but not "
-      "one "
-      "answer below 400, unless a 4xx status is expected, too"},
+
+      "no answer although the client stayed, or a 5xx. Not known where there were 4xx and no answer "
+      "below 400, unless a 4xx is expected too"},
      EXPECT_FAILED,
      SHARE,
      OF_REQUESTS},
-    {{"errors", NULL, "answers with 5xx"}, EXPECT_ERRORS, SHARE, OF_REQUESTS},
-    {{"status N", NULL, "answers with this status; 5xx: with any of its class"},
+    {{"errors", NULL, "answers with a 5xx status"}, EXPECT_ERRORS, SHARE, OF_REQUESTS},
+    {{"status N", NULL, "answers with this status; 5xx: with any of that class"},
      EXPECT_STATUS,
      SHARE,
      OF_REQUESTS},
     {{"cache NAME", NULL,
+
       "answers whose Cache-Status says none, hit, stale, miss, collapsed, bypass or other"},
      EXPECT_CACHE,
      SHARE,
      OF_REQUESTS},
     {{"answered", NULL,
-      "a whole response came, whatever its status. Or what became of the others: refused, unconnected, "
-      "reset, "
+
+      "a complete response, whatever its status. The other outcomes: refused, unconnected, reset, "
       "timeout, rubbish, left, unsent, cut"},
      EXPECT_OUTCOME,
      SHARE,
      OF_REQUESTS},
     {{"p99", NULL,
-      "latency from the instant a request was due, over those answered; nearest rank. Any percentile, such "
-      "as p50 or "
-      "p99.99; not known of so few answers that it is the slowest one's: p99 takes 100"},
+
+      "latency of the answered, from the instant they were due: any percentile, such as p50 or p99.99, "
+      "by nearest rank. Not known if there are so few answers that it is the slowest: p99 takes 100"},
      EXPECT_PERCENTILE,
      DURATION,
      OF_REQUESTS},
     {{"max", NULL, "the slowest answer"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
-    {{"mean", NULL, "over those answered"}, EXPECT_MEAN, DURATION, OF_REQUESTS},
+    {{"mean", NULL, "of the answered"}, EXPECT_MEAN, DURATION, OF_REQUESTS},
     {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
     {{"loads at once", NULL,
-      "the most that ran at the same time, of those that began in the run; needs log_duration = on, which a "
-      "stack "
-      "has if this is expected"},
+
+      "the most that ran at the same time, of those that began in the run; needs log_duration = on, "
+      "which a stack then has"},
      EXPECT_LOADS_AT_ONCE,
      COUNT,
      OF_KEYS | EXPECT_NEEDS_ENDS},
-    {{"loads per expiry", NULL, "what a guard keeps at 1; load/README.md says how expiries are told apart"},
+    {{"loads per expiry", NULL, "what a guard keeps at 1; load/README.md says what an expiry is"},
      EXPECT_LOADS_PER_EXPIRY,
      COUNT,
      OF_KEYS},
-    {{"loads per key", NULL, "the most that one key had"}, EXPECT_LOADS_PER_KEY, COUNT, OF_KEYS | WINDOW},
-    {{"loaded keys", NULL, "different ones"}, EXPECT_LOADED_KEYS, COUNT, OF_KEYS | WINDOW},
+    {{"loads per key", NULL, "the most that any key had"}, EXPECT_LOADS_PER_KEY, COUNT, OF_KEYS | WINDOW},
+    {{"loaded keys", NULL, "how many different ones"}, EXPECT_LOADED_KEYS, COUNT, OF_KEYS | WINDOW},
     {{"expiries", NULL, "of all keys"}, EXPECT_EXPIRIES, COUNT, OF_KEYS},
-    {{"peak running", NULL, "the most loads at once that a sample of pg_stat_activity saw"},
+    {{"peak running", NULL, "the most loads at once in a sample of pg_stat_activity"},
      EXPECT_PEAK_RUNNING,
      COUNT,
      WINDOW | EXPECT_NEEDS_SAMPLES},
-    {{"redis commands", NULL, "those that scripts run included"},
+    {{"redis commands", NULL, "including those run by scripts"},
      EXPECT_REDIS_COMMANDS,
      COUNT,
      EXPECT_NEEDS_REDIS},
-    {{"redis commands per request", NULL, "the same"}, EXPECT_REDIS_PER_REQUEST, COUNT, EXPECT_NEEDS_REDIS},
-    {{"stale answers", NULL, "older than a write that was over before their request was sent"},
+    {{"redis commands per request", NULL, "the same, per request"},
+     EXPECT_REDIS_PER_REQUEST,
+     COUNT,
+     EXPECT_NEEDS_REDIS},
+    {{"stale answers", NULL, "older than a write that was over before the request was sent"},
      EXPECT_STALE,
      SHARE,
      0},
@@ -99,13 +103,11 @@ static const char *const operators[] = {[EXPECT_LESS] = "<",   [EXPECT_AT_MOST] 
 
 static bool refuse_figure(const char *name, char *why)
 {
-    size_t used = (size_t)snprintf(why, EXPECT_WHY_BYTES, "unknown figure \"%.60s\"; there are:", name);
-    for (size_t i = 0; i < TRAITS && used < EXPECT_WHY_BYTES; i++)
-        used += (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, "%s %s", i > 0 ? "," : "",
-                                 traits[i].shown.name);
-    for (unsigned i = 1; i < RECORD_OUTCOMES && used < EXPECT_WHY_BYTES; i++)
-        used += (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, ", %s",
-                                 record_outcome_name((enum record_outcome)i));
+    words_refuse_unknown(why, "figure", name, expect_word);
+    for (unsigned i = 1; i < RECORD_OUTCOMES; i++) {
+        size_t used = strlen(why);
+        snprintf(why + used, EXPECT_WHY_BYTES - used, ", %s", record_outcome_name((enum record_outcome)i));
+    }
     return false;
 }
 
@@ -210,7 +212,7 @@ static bool read_figure(struct words *words, struct expect *out, char *why)
         out->figure = EXPECT_CACHE;
         const char *word = words_next(words);
         return read_cache(word, &out->number) ||
-               words_refuse(why, "a cache's word is none, hit, stale, miss, collapsed, bypass or other, not",
+               words_refuse(why, "a cache status is none, hit, stale, miss, collapsed, bypass or other, not",
                             word != NULL ? word : "");
     }
     read_name(words, name, sizeof name);
@@ -273,7 +275,7 @@ static bool read_value(struct words *words, struct expect *out, char *why)
 {
     const char *word = words_next(words);
     if (word == NULL)
-        return words_refuse(why, "nothing stands after the comparison", NULL);
+        return words_refuse(why, "a value is missing after the comparison", NULL);
     switch (trait_of(out->figure)->unit) {
     case DURATION:
         return number_read_us(word, &out->wanted) ||
@@ -310,7 +312,7 @@ static bool read_variant(struct words *words, struct expect *out, char *why)
         return true;
     const char *name = words_next(words);
     if (name == NULL || strlen(name) >= sizeof out->variant)
-        return words_refuse(why, "after \"in\" stands a value of the vary line", NULL);
+        return words_refuse(why, "a value of the vary line is missing after \"in\"", NULL);
     snprintf(out->variant, sizeof out->variant, "%s", name);
     return true;
 }
@@ -322,11 +324,11 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
     if (!words_rest(&whole, out->text, sizeof out->text))
         return words_refuse(why, "the expectation is too long", NULL);
     if (words_peek(words) == NULL)
-        return words_refuse(why, "nothing is expected", NULL);
+        return words_refuse(why, "an expectation is missing", NULL);
     if (!read_figure(words, out, why) || !read_part(words, out, why) || !read_operator(words, out, why) ||
         !read_value(words, out, why) || !read_window(words, out, why) || !read_variant(words, out, why))
         return false;
-    return words_peek(words) == NULL || words_refuse(why, "this is too much:", words_peek(words));
+    return words_peek(words) == NULL || words_refuse(why, "unexpected:", words_peek(words));
 }
 
 unsigned expect_needs(const struct expect *expect)

@@ -98,8 +98,7 @@ static void measure_requests(const struct expect *expect, const struct expect_so
     else if (expect->figure == EXPECT_CACHE && expect->number != RECORD_CACHE_NONE && named == 0)
         out->unknown = "no answer has a Cache-Status";
     else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0 && !expect->takes_4xx)
-        out->unknown =
-            "nothing was served, not one answer is below 400; where a 4xx is right, expect that status";
+        out->unknown = "nothing was served: no answer is below 400; where a 4xx is right, expect that status";
 }
 
 /* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
@@ -222,7 +221,7 @@ static void measure_result(const struct expect *expect, const struct expect_sour
 {
     const struct result *result = source->result;
     if ((expect_needs(expect) & EXPECT_NEEDS_REDIS) != 0 && !result->has_redis)
-        out->unknown = "nobody asked Redis";
+        out->unknown = "Redis was not asked";
     else if (expect->figure == EXPECT_REDIS_PER_REQUEST && result->requests == 0)
         out->unknown = "no request was made";
     else if (expect->figure == EXPECT_RATE && !(result->offered_per_s > 0))
@@ -234,7 +233,7 @@ static void measure_result(const struct expect *expect, const struct expect_sour
     else if (expect->figure == EXPECT_RATE)
         out->value = result->answered_per_s;
     else if (!result->has_loads)
-        out->unknown = "nobody counted loads";
+        out->unknown = "loads were not counted";
     else if (expect->figure == EXPECT_LOADS)
         out->value = (double)result->loads;
     else if (result->keys_unknown != NULL)
@@ -257,7 +256,7 @@ static void measure_stale(const struct expect *expect, const struct expect_sourc
     out->total = result->outcomes[RECORD_ANSWERED];
     out->kind = SHARE;
     if (result->write_count == 0)
-        out->unknown = "nobody wrote";
+        out->unknown = "nothing was written";
     else if (out->total == 0)
         out->unknown = "nothing was answered";
     else if (!result->has_writes)
@@ -364,7 +363,7 @@ static void doubt(const struct expect *expect, const struct expect_source *sourc
     bool misses_some = (is_of_loads && view->misses_loads) || (is_of_samples && view->misses_samples) ||
                        (is_of_redis && view->misses_commands);
     if (misses_some && !holds_for_more(expect, figure->value))
-        figure->unknown = "not all could be counted: see \"counting\"";
+        figure->unknown = "some may not have been counted: see \"counting\"";
     else if ((is_of_loads || is_of_samples) && saw_nothing && !wants_none(expect))
         figure->unknown = "no load was seen: see \"counting\"; where none is right, expect loads = 0";
     else if (is_of_redis && view->command_sum == 0 && !wants_none(expect))

@@ -135,25 +135,27 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
 static const struct flag run_flags[] = {
     {{"url", "URL", NULL}, take_line, .directive = "ask"},
     {{"target", "HOST:PORT", NULL}, take_line, .directive = "target"},
-    {{"burst", "N", "N connections, released at one instant (default 1000)"},
+    {{"burst", "N", "N connections, all released at the same instant (default 1000)"},
      take_text,
      .at = AT(shape.burst)},
-    {{"rounds", "N", "so many bursts (default 1)"}, take_text, .at = AT(shape.rounds)},
-    {{"every", "TIME", "... each so long after the beginning of the one before"},
+    {{"rounds", "N", "this many bursts (default 1)"}, take_text, .at = AT(shape.rounds)},
+    {{"every", "TIME", "... each this long after the start of the previous one"},
      take_text,
      .at = AT(shape.every)},
-    {{"pause", "TIME", "... and so long after its end"}, take_text, .at = AT(shape.pause)},
-    {{"rate", "N", "or: N requests a second are due, whatever became of those before"},
+    {{"pause", "TIME", "... and this long after its end"}, take_text, .at = AT(shape.pause)},
+    {{"rate", "N", "or: N requests are due each second, whatever became of earlier ones"},
      take_text,
      .at = AT(shape.rate)},
-    {{"for", "TIME", "... for so long (default 10s)"}, take_text, .at = AT(shape.span)},
-    {{"poisson", NULL, "... at random instants (default: evenly spread)"},
+    {{"for", "TIME", "... for this long (default 10s)"}, take_text, .at = AT(shape.span)},
+    {{"poisson", NULL, "... at random instants (default: evenly spaced)"},
      take_switch,
      .at = AT(shape.is_poisson)},
-    {{"connections", "N", "... over at most so many connections (default 1000)"},
+    {{"connections", "N", "... over at most this many connections (default 1000)"},
      take_text,
      .at = AT(shape.connections)},
-    {{"close", NULL, NULL}, take_line, .directive = "connections close"},
+    {{"close", NULL, "a new connection for each request (default: keep)"},
+     take_line,
+     .directive = "connections close"},
     {{"warm", "URL", NULL}, take_line, .directive = "warm"},
     {{"leave", "\"50% after 20ms\"", NULL}, take_line, .directive = "leave"},
     {{"limit", "TIME", NULL}, take_word, .directive = "limit"},
@@ -178,34 +180,38 @@ static const struct flag run_flags[] = {
      take_line,
      .directive = "write"},
     {{"at", "\"TIME ACTION\"",
-      "at 2s something happens: run \"COMMAND\", sql \"STATEMENT\", post URL, note \"TEXT\"; may be "
-      "repeated"},
+
+      "an action this long after the start: run \"COMMAND\", sql \"STATEMENT\", post URL, note \"TEXT\"; "
+      "may be repeated"},
      take_line,
      .directive = "at"},
-    {{"on", "\"load ACTION\"", NULL}, take_line, .directive = "on"},
+    {{"on", "\"load ACTION\"", "the same, as soon as a load begins"}, take_line, .directive = "on"},
     {{"expect", "\"FIGURE OP VALUE\"",
-      "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", "
-      "\"status 200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected, too, unless one of "
-      "them is about failed. What was not measured does not hold: no load at all is right only for \"loads = "
-      "0\", and p99 takes 100 answers"},
+
+      "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", \"status "
+      "200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected too, unless one of them "
+      "is about failed. What was not measured does not hold: if no load was seen, only \"loads = 0\" "
+      "does, and p99 takes 100 answers"},
      take_line,
      .directive = "expect"},
-    {{"name", "TEXT", "of the result, by which two reports are compared (default run)"},
+    {{"name", "TEXT", "of the result, by which reports are compared (default run)"},
      take_text,
      .at = AT(name)},
     {{"title", "TEXT", NULL}, take_word, .directive = "title"},
-    {{"json", "FILE", "the report, to be compared and shown again"}, take_text, .at = AT(options.json)},
+    {{"json", "FILE", "the report, for comparing it and showing it again"},
+     take_text,
+     .at = AT(options.json)},
     {{"html", "FILE", "the report as one page with plots"}, take_text, .at = AT(options.html)},
-    {{"baseline", "FILE", "an earlier run's JSON: what became worse makes the exit status 1"},
+    {{"baseline", "FILE", "an earlier run's JSON; if anything became worse the exit status is 1"},
      take_text,
      .at = AT(options.baseline)},
 };
 
 static const struct flag scenario_flags[] = {
-    {{"set", "NAME=VALUE", "another value of a let, a setting of the stack, or only this variant"},
+    {{"set", "NAME=VALUE", "another value for a let or for a setting of the stack, or only this variant"},
      .take = take_set},
-    {{"json", "FOLDER", "a report NAME.json for each of them"}, take_text, .at = AT(options.json)},
-    {{"html", "FOLDER", "a page NAME.html for each of them"}, take_text, .at = AT(options.html)},
+    {{"json", "FOLDER", "a report NAME.json for each scenario"}, take_text, .at = AT(options.json)},
+    {{"html", "FOLDER", "a page NAME.html for each scenario"}, take_text, .at = AT(options.html)},
 };
 
 static const struct flag report_flags[] = {
@@ -217,8 +223,8 @@ static const struct flag report_flags[] = {
 
 static const struct flag demo_flags[] = {
     {{"scale", "N", "products in the database"}, NUMBER(scale, 100, 99999999, 50000)},
-    {{"requests", "N", "at one instant"}, NUMBER(requests, 2, 2000, 1000)},
-    {{"delay", "MS", "that a query takes"}, NUMBER(delay_ms, 0, 10000, 200)},
+    {{"requests", "N", "sent at the same instant"}, NUMBER(requests, 2, 2000, 1000)},
+    {{"delay", "MS", "how long each query takes"}, NUMBER(delay_ms, 0, 10000, 200)},
     {{"json", "FILE", "default build/demo.json"}, take_text, .at = AT(options.json)},
     {{"html", "FILE", "default build/demo.html"}, take_text, .at = AT(options.html)},
 };
@@ -250,10 +256,10 @@ static const struct command {
     [OPTIONS_COMPARE] =
         {"compare", NULL, 0, 2, 2, "write: stampede compare EARLIER.json NOW.json",
          "stampede compare EARLIER.json NOW.json\n\nExit status 1: something became worse.\n"},
-    [OPTIONS_DEMO] = {"demo", FLAGS(demo_flags), 0, 0, "nothing but options is expected here",
+    [OPTIONS_DEMO] = {"demo", FLAGS(demo_flags), 0, 0, "only options are expected here",
                       "stampede demo [OPTIONS]\n\n"},
     [OPTIONS_SERVE] =
-        {"serve", FLAGS(serve_flags), 0, 0, "nothing but options is expected here",
+        {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
          "stampede serve [OPTIONS]\n\nServers named by REDIS_URL and DATABASE_URL are used as they "
          "are; every setting of catalogd may be in the environment.\n\n"},
     [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL},
@@ -266,16 +272,15 @@ static const char head[] =
     "\n"
     "  stampede --url URL [OPTIONS]              one run against your service\n"
     "  stampede scenario FILE... [OPTIONS]       what is started, what happens when, what must hold\n"
-    "  stampede report FILE.json [-o PAGE]       shows a report again, or makes a page of it\n"
+    "  stampede report FILE.json [-o PAGE]       shows a report again, or turns it into a page\n"
     "  stampede compare EARLIER.json NOW.json    what became better or worse\n"
-    "  stampede demo                             a cold key without a guard, with one per process, with one "
-    "in all\n"
+    "  stampede demo                             a cold key: no guard, one per process, one for the fleet\n"
     "  stampede serve                            catalogd over private servers, to play with\n"
     "  stampede COMMAND --help\n"
     "\n"
     "Times: 250ms, 1.5s, 2m. Exit status: 0 everything held; 1 something did not; 2 wrong options or "
     "scenario file;\n"
-    "3 could not run (servers, target); 130 ended early by Ctrl-C, the report is made of what there is.\n";
+    "3 could not run (servers, target); 130 stopped by Ctrl-C; the report covers the run until then.\n";
 
 static const char examples[] =
     "\nExamples:\n"
@@ -293,44 +298,44 @@ enum { HELP_COLUMNS = 108, HELP_INDENT = 28 };
 /* Words until the line is full, then an indented next one. */
 static void print_wrapped(const char *text, FILE *out)
 {
+    const char *between = "";
     size_t column = HELP_INDENT;
-    while (*text != '\0') {
-        size_t bytes = 0;
-        while (text[bytes] != '\0' && text[bytes] != ' ')
-            bytes++;
+    for (; *text != '\0'; text += strspn(text, " ")) {
+        size_t bytes = strcspn(text, " ");
         if (column + bytes > HELP_COLUMNS) {
             fprintf(out, "\n%*s", HELP_INDENT, "");
             column = HELP_INDENT;
+            between = "";
         }
-        fprintf(out, "%.*s ", (int)bytes, text);
+        fprintf(out, "%s%.*s", between, (int)bytes, text);
         column += bytes + 1;
-        text += bytes + (text[bytes] == ' ');
+        text += bytes;
+        between = " ";
     }
     fputc('\n', out);
 }
 
 static const char language[] = "\n"
-                               "A FILE has one line for each word below; a # begins a comment, a backslash "
-                               "at its end joins a line with the\n"
-                               "next, \"...\" keeps words together. The comment at its head is shown with "
-                               "the result. Times: 250ms, 1.5s, 2m.\n"
+                               "Each line of a FILE begins with one of the words below. # begins a comment, "
+                               "a backslash at the end joins a line\n"
+                               "with the next, and \"...\" keeps words together. The comment at the head of "
+                               "the file is shown with the result.\n"
+                               "Times: 250ms, 1.5s, 2m.\n"
                                "\n";
 
-static const char happenings[] = "\nAt an instant (at, on load), each done after the other:\n\n";
+static const char happenings[] = "\nWhat can happen with \"at\" and \"on load\", one after the other:\n\n";
 
-static const char figures[] = "\n"
-                              "What can be expected; VALUE is a time for latencies, a number or a share of "
-                              "the requests (99.5%) for requests,\n"
-                              "otherwise a number:\n"
-                              "\n";
+static const char figures[] = "\nWhat can be expected. A VALUE is a time for latencies, a number or a share "
+                              "(99.5%) of the requests for requests,\n"
+                              "and otherwise a number:\n\n";
 
-static const char parts[] = "\n"
-                            "PART, for requests and latencies: errors, status N, cache NAME, url N, target N "
-                            "(in the order given, from 1).\n"
+static const char parts[] = "\nPART, for requests and latencies: errors, status N, cache NAME, url N, target "
+                            "N (as numbered in the file, from 1).\n"
                             "OPERATOR: < <= = != >= >. A window counts from the start; a request belongs to "
                             "where it was due, a load to where\n"
-                            "it began; expiries, Redis, stale answers and a rate are of the whole run. What "
-                            "was not measured does not hold.\n";
+                            "it began. Expiries, Redis commands, stale answers and answered per second are "
+                            "of the whole run, without a window.\n"
+                            "What was not measured does not hold.\n";
 
 /* "  --limit TIME", and what it means beside it; below it where there is no room. */
 static void print_entry(const char *dashes, const struct words_help *shown, const char *help, FILE *out)
@@ -476,9 +481,8 @@ static void finish_run(struct reading *reading)
     if (reading->mistakes == 0)
         scenario_check(scenario, complain_of_whole, reading);
     if (reading->mistakes > 0)
-        fprintf(stderr,
-                "stampede: --help tells how; `stampede scenario`, `demo`, `serve`, `report` and `compare` "
-                "are commands of their own\n");
+        fprintf(stderr, "stampede: see --help; `stampede scenario`, `demo`, `serve`, `report` and `compare` "
+                        "are commands of their own\n");
 }
 
 /* ---- argv ---- */

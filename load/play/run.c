@@ -147,7 +147,7 @@ static bool release(struct run *run, char *why)
     for (size_t i = 0; i < run->scenario->write_count; i++) {
         run->writers[i] = writer_begin(run->servers, &run->scenario->writes[i]);
         if (run->writers[i] == NULL) {
-            snprintf(why, SCENARIO_WHY_BYTES, "a writer could not begin");
+            snprintf(why, SCENARIO_WHY_BYTES, "a writer could not be started");
             return false;
         }
     }

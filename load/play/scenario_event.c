@@ -144,38 +144,39 @@ static bool read_argument(const struct happening *row, struct words *words, stru
 
 static const struct happening happenings[] = {
     {{"redis", "kill|start|restart|pause|resume|flush|failover",
-      "a start is an empty one; failover: the first is killed, its replica is promoted and the proxy leads "
+
+      "it starts empty. failover: the first one is killed, its replica is promoted, and the proxy leads "
       "there"},
      read_server,
      .party = SCENARIO_REDIS},
     {{"postgres", "kill|start|restart|pause|resume", "kill: SIGKILL; pause: SIGSTOP"},
      read_server,
      .party = SCENARIO_POSTGRES},
-    {{"catalogd", "N|all kill|start|restart|stop|pause|resume", "restart and stop: SIGTERM"},
+    {{"catalogd", "N|all kill|start|restart|stop|pause|resume", "stop and restart: SIGTERM"},
      read_server,
      .party = SCENARIO_CATALOGD},
     {{"leader", "kill|pause|start|resume",
-      "the process that holds a lease right now; waits for one. start and resume are about the one that it "
-      "was"},
+
+      "the process that holds a lease at that moment; waits for one. start and resume: the one it was"},
      read_server,
      .party = SCENARIO_LEADER},
     {{"link", "redis|postgres FAULT",
-      "of the proxy: heal, delay TIME, drop, reset, silent, dribble TIME, cut, freeze-requests, "
-      "freeze-replies "
-      "or late TIME"},
+
+      "breaks the proxy: delay TIME, drop, reset, silent, dribble TIME, cut, freeze-requests, "
+      "freeze-replies or late TIME; heal"},
      .read = read_link},
-    {{"sql", "\"STATEMENT\"", "on the database"}, read_argument, .verb = SCENARIO_SQL},
+    {{"sql", "\"STATEMENT\"", "runs it on the database"}, read_argument, .verb = SCENARIO_SQL},
     {{"run", "\"COMMAND\"",
-      "a shell command in a process group of its own; must exit with 0 within 30 s. Its environment has "
-      "TARGET, "
-      "REDIS_URL and DATABASE_URL"},
+
+      "runs a shell command, which must exit with 0 within 30 s. Its environment has TARGET, REDIS_URL "
+      "and DATABASE_URL"},
      read_argument,
      .verb = SCENARIO_RUN},
-    {{"post", "/PATH", "POST to a stack's operations listener, or a URL, or the first target"},
+    {{"post", "/PATH", "POST to the stack's operations listener, to a URL, or to the first target"},
      read_argument,
      .verb = SCENARIO_POST},
     {{"invalidate", "KEY", "post /invalidate?key=KEY"}, read_argument, .verb = SCENARIO_POST},
-    {{"note", "\"TEXT\"", "shown on the page"}, read_argument, .verb = SCENARIO_NOTE},
+    {{"note", "\"TEXT\"", "is shown on the page"}, read_argument, .verb = SCENARIO_NOTE},
 };
 
 enum { HAPPENINGS = sizeof happenings / sizeof *happenings };
@@ -189,7 +190,7 @@ static bool read_action(struct words *words, struct scenario_action *out, char *
 {
     const char *word = words_next(words);
     if (word == NULL)
-        return words_refuse(why, "what shall happen is missing, for instance: redis kill", NULL);
+        return words_refuse(why, "an action is missing, for instance: redis kill", NULL);
     for (size_t i = 0; i < HAPPENINGS; i++) {
         if (strcmp(word, happenings[i].shown.name) != 0)
             continue;
@@ -197,11 +198,7 @@ static bool read_action(struct words *words, struct scenario_action *out, char *
         out->verb = happenings[i].verb;
         return happenings[i].read(&happenings[i], words, out, why);
     }
-    return words_refuse(
-        why,
-        "what can happen is about redis, postgres, catalogd, leader, link, or is sql, run, post, "
-        "invalidate, note; not",
-        word);
+    return words_refuse_unknown(why, "action", word, scenario_happening);
 }
 
 /* ---- the line ---- */
@@ -225,7 +222,7 @@ static bool read_for(struct words *words, struct scenario_event *out, char *why)
         return true;
     if (scenario_opposite(out->action.verb) == SCENARIO_VERBS)
         return words_refuse(
-            why, "\"for\" is about what has an opposite: kill, stop, pause, or a fault of a link", NULL);
+            why, "\"for\" needs an action with an opposite: kill, stop, pause, or a fault of a link", NULL);
     return words_take_ms(words, &out->for_ms, why) &&
            (out->for_ms > 0 || words_refuse(why, "\"for\" needs a time above 0", NULL));
 }
@@ -237,7 +234,7 @@ static bool read_name(struct words *words, struct scenario_event *out, char *why
         return true;
     const char *name = words_next(words);
     if (name == NULL || name[0] == '\0')
-        return words_refuse(why, "after \"as\" stands what it shall be called", NULL);
+        return words_refuse(why, "a name is missing after \"as\"", NULL);
     snprintf(out->text, sizeof out->text, "%s", name);
     return true;
 }
@@ -246,7 +243,7 @@ bool scenario_take_event(struct scenario *scenario, struct words *words, bool is
                          char why[static SCENARIO_WHY_BYTES])
 {
     if (scenario->event_count == SCENARIO_EVENTS_MAX)
-        return words_refuse(why, "too much happens: at most 48 lines", NULL);
+        return words_refuse(why, "too many events: at most 48", NULL);
     struct scenario_event *event = &scenario->events[scenario->event_count];
     memset(event, 0, sizeof *event);
     event->is_on_load = is_on_load;
@@ -259,7 +256,7 @@ bool scenario_take_event(struct scenario *scenario, struct words *words, bool is
         !read_name(words, event, why))
         return false;
     if (words_peek(words) != NULL)
-        return words_refuse(why, "this is too much:", words_peek(words));
+        return words_refuse(why, "unexpected:", words_peek(words));
     scenario->event_count++;
     return true;
 }

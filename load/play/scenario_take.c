@@ -77,7 +77,7 @@ static bool take_method(struct taking *taking, const struct slot *slot)
     const char *method = taking->scenario->method;
     return take_text(taking, slot) &&
            (strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(method) ||
-            words_refuse(taking->why, "a method is of capital letters, not", method));
+            words_refuse(taking->why, "a method is written in capital letters, not", method));
 }
 
 static bool take_seed(struct taking *taking, const struct slot *slot)
@@ -102,7 +102,7 @@ static bool take_let(struct taking *taking)
     if (name[0] == '\0' || strlen(name) >= SCENARIO_NAME_BYTES || strspn(name, name_letters) != strlen(name))
         return words_refuse(taking->why, "a name is written in capital letters, not", name);
     if (scenario->let_count == SCENARIO_LETS_MAX || scenario_find_let(scenario, name, strlen(name)) != NULL)
-        return words_refuse(taking->why, "a second one, or too many:", name);
+        return words_refuse(taking->why, "a second one, or one too many:", name);
     struct scenario_let *let = &scenario->lets[scenario->let_count];
     snprintf(let->name, sizeof let->name, "%s", name);
     snprintf(let->value, sizeof let->value, "%s", words_next(taking->words));
@@ -137,7 +137,7 @@ static bool take_stack(struct taking *taking)
         if (!is_setting(word))
             return words_refuse(taking->why, "a setting is NAME=value, not", word);
         if (is_ours(word))
-            return words_refuse(taking->why, "the stack chooses this itself:", word);
+            return words_refuse(taking->why, "the stack sets this itself:", word);
         if (scenario->setting_count == SCENARIO_SETTINGS_MAX || strlen(word) >= SCENARIO_SETTING_BYTES)
             return words_refuse(taking->why, "too many settings, or too long:", word);
         snprintf(scenario->settings[scenario->setting_count++], SCENARIO_SETTING_BYTES, "%s", word);
@@ -245,7 +245,7 @@ static bool take_warm(struct taking *taking)
         return false;
     enum work_keys keys = warm->urls[warm->url_count - 1].keys;
     return keys == WORK_NO_KEY || keys == WORK_EACH ||
-           words_refuse(taking->why, "to warm up, each key is asked for once: {each:1-2000}", NULL);
+           words_refuse(taking->why, "a warm-up requests each key once: {each:1-2000}", NULL);
 }
 
 static bool take_ask(struct taking *taking)
@@ -267,7 +267,7 @@ static bool take_keys(struct taking *taking, struct scenario_write *write)
         good = number_scan(&at, UINT32_MAX, &last);
     }
     if (!good || *at != '\0' || last < first)
-        return words_refuse(taking->why, "keys are one number, or like 1-20, not", word);
+        return words_refuse(taking->why, "keys are one number or a range like 1-20, not", word);
     write->first_key = (uint32_t)first;
     write->last_key = (uint32_t)last;
     return true;
@@ -278,7 +278,7 @@ static bool take_write(struct taking *taking)
     struct scenario *scenario = taking->scenario;
     struct words *words = taking->words;
     if (scenario->write_count == SCENARIO_WRITES_MAX)
-        return words_refuse(taking->why, "at most 4 of them", NULL);
+        return words_refuse(taking->why, "at most 4 writes", NULL);
     struct scenario_write *write = &scenario->writes[scenario->write_count];
     memset(write, 0, sizeof *write);
     if (!words_skip(words, "every") || !words_take_ms(words, &write->every_ms, taking->why) ||
@@ -333,24 +333,29 @@ static const struct directive {
     size_t flag_at;   /* ... sets this */
 } directives[] = {
     {{"let", "NAME VALUE",
+
       "${NAME} stands for VALUE in the lines below; --set NAME=VALUE gives it another value"},
      .take = take_let,
      .repeats = true},
-    {{"title", "TEXT", "of the report"}, .slots = {{TEXT(title)}}},
+    {{"title", "TEXT", "the title of the report"}, .slots = {{TEXT(title)}}},
     {{"stack", "PROCESSES [NAME=value ...]",
-      "a private Redis and PostgreSQL, and so many processes of catalogd with these settings"},
+
+      "a private Redis and PostgreSQL, and this many catalogd processes with these settings; FRESH_MS "
+      "and JITTER_PERCENT are its ttl"},
      .take = take_stack},
     {{"products", "COUNT", "rows in its database, with ids from 1 (default 5000)"},
      .slots = {{NUMBER(product_count, 100, 99999999)}}},
-    {{"vary", "NAME VALUE ...", "the whole scenario once for each value of this setting, one table for all"},
+    {{"vary", "NAME VALUE ...",
+      "runs the scenario once for each value of this setting, with one table for all"},
      .take = take_vary},
     {{"proxy", "redis|postgres ...",
-      "a TCP proxy of ours, which can be broken, between the processes and that server"},
+
+      "puts a breakable TCP proxy between the processes and that server"},
      .take = take_proxy},
     {{"replica", NULL, "a second Redis that follows the first"},
      .flag = "replica",
      .flag_at = AT(has_replica)},
-    {{"target", "HOST:PORT ...", "who is asked, in turn; may be repeated"},
+    {{"target", "HOST:PORT ...", "the address of the service; several are asked in turn; may be repeated"},
      .take = take_target,
      .repeats = true},
     {{"database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"},
@@ -358,32 +363,37 @@ static const struct directive {
     {{"redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"},
      .slots = {{TEXT(redis_url)}}},
     {{"count", "log PATH | statements | sql \"SELECT ...\" | none",
-      "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, by a "
-      "number that only grows, or not (default). A stack has its own log"},
+
+      "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, "
+      "by a query for a number that only grows, or not at all (default). A stack counts in its own log"},
      .take = take_count,
      .flag = "count",
      .flag_at = AT(has_count)},
     {{"queries", "TEXT",
-      "a load is a statement that contains this text: best one that each URL makes once. Its key is its "
-      "parameters, or the literals in it"},
+
+      "a statement that contains this text is a load. Best is a text that each URL causes exactly once. "
+      "The key of a load is its parameters or, without any, its literals"},
      .slots = {{TEXT(statement)}}},
-    {{"ttl", "TIME [jitter PERCENT%]", "how long a value lives: what loads per expiry is made from"},
+    {{"ttl", "TIME [jitter PERCENT%]",
+
+      "how long a value lives: what loads per expiry is computed from"},
      .slots = {{TIME(ttl_ms)}, {PERCENT(jitter_percent)}},
      .flag = "ttl",
      .flag_at = AT(has_ttl)},
-    {{"warm", "/PATH", "asked once before the run, {each:1-2000} once for each key"},
+    {{"warm", "/PATH", "requested once before the run; with {each:1-2000} once for each key"},
      .take = take_warm,
      .repeats = true},
     {{"ask", "/PATH|URL [weight N]",
-      "what is asked: http://host:port/path, or /path of the targets; may be repeated, \"/path weight 3\" is "
-      "asked three times as often. One {...} in it becomes a number: {1-900}, {zipf:1-50000}, {each:1-2000}, "
-      "{random}"},
+
+      "what to request: http://host:port/path, or a /path of the targets; may be repeated. \"/path "
+      "weight 3\" is requested three times as often. One {...} in it becomes a number: {1-900}, "
+      "{zipf:1-50000}, {each:1-2000}, {random}"},
      .take = take_ask,
      .repeats = true},
     {{"burst", "N [connections] [N rounds [every TIME] [pause TIME]]",
-      "N connections, released at one instant (default 1000); the next round begins every TIME, and a pause "
-      "after the "
-      "end of the one before"},
+
+      "N connections, all released at the same instant (default 1000). Each further round begins "
+      "\"every\" TIME after the start of the previous one, and at least a \"pause\" after its end"},
      .slots = {{.take = take_connections,
                 .at = AT(work.connection_count),
                 .least = 1,
@@ -392,45 +402,49 @@ static const struct directive {
                {TIME(work.every_ms)},
                {TIME(work.pause_ms)}}},
     {{"rate", "N [per second] for TIME [poisson] [over N [connections]]",
-      "or: N requests a second are due, whatever became of those before; poisson: at random instants. A "
-      "request takes "
-      "a free connection, opens one, or waits if there are so many already (default 1000)"},
+
+      "N requests are due each second, whatever became of earlier ones; poisson: at random instants. A "
+      "request takes a free connection, opens one, or waits if that many are open (default 1000)"},
      .slots = {{.take = take_per_second, .at = AT(work.per_second), .least = 1, .most = 10000000},
                {TIME(work.duration_ms)},
                {NUMBER(work.connection_count, 1, WORK_CONNECTIONS_MAX)}},
      .flag = "poisson",
      .flag_at = AT(work.is_poisson)},
-    {{"leave", "PERCENT% after TIME", "so many clients hang up so long after their request"},
+    {{"leave", "PERCENT% after TIME", "this share of the clients hangs up this long after sending"},
      .slots = {{PERCENT(work.leave_percent)}, {TIME(work.leave_ms)}}},
-    {{"limit", "TIME", "of one request, from the instant it was due (default 30s)"},
+    {{"limit", "TIME", "for one request, from the instant it was due (default 30s)"},
      .slots = {{TIME(work.request_limit_ms)}}},
-    {{"connections", "close|keep", "a new connection for each request (default: kept)"},
+    {{"connections", "close|keep", "close: a new connection for each request (default: keep)"},
      .take = take_connections_kept},
     {{"method", "NAME", "default GET"},
      .slots = {{.take = take_method, .at = AT(method), .most = ROOM(method)}}},
     {{"header", "\"NAME: VALUE\"", "may be repeated"}, .take = take_header, .repeats = true},
-    {{"version", "TEXT", "the number behind this text in a body is the row's version"},
+    {{"version", "TEXT", "the number after this text in a body is the row's version"},
      .slots = {{TEXT(version_after)}}},
-    {{"generators", "N", "client processes (default: one for each core, at most 4)"},
+    {{"generators", "N", "client processes (default: one per core, at most 4)"},
      .slots = {{NUMBER(work.generator_count, 1, WORK_GENERATORS_MAX)}}},
-    {{"sources", "N", "client addresses 127.0.0.1, 127.0.0.2, ... (default: as needed)"},
+    {{"sources", "N", "client addresses 127.0.0.1, 127.0.0.2, ... (default: as many as needed)"},
      .slots = {{NUMBER(work.source_count, 1, 250)}}},
-    {{"seed", "N", "the same keys and instants again (default 0)"},
+    {{"seed", "N", "the same seed gives the same keys and instants (default 1)"},
      .slots = {{.take = take_seed, .most = UINT32_MAX}}},
     {{"write", "every TIME keys N|N-N sql \"STATEMENT\" [then /PATH]",
-      "changes rows during the run, {key} after {key}. The statement returns the new version; then the path "
-      "is posted to, until it answers with 2xx"},
+
+      "changes one row after another during the run. {key} stands for the key; the statement returns the "
+      "new version; then the path is posted to until the answer is 2xx"},
      .take = take_write,
      .repeats = true},
     {{"at", "TIME ACTION [for TIME] [as NAME]",
-      "what happens so long after the start; for TIME: then its opposite; as NAME: what reports call it"},
+
+      "an action this long after the start; for TIME: undone after so long; as NAME: what reports call it"},
      .take = take_at,
      .repeats = true},
-    {{"on", "load [N] [after TIME] ACTION [for TIME] [as NAME]", "the same, as soon as a load begins"},
+    {{"on", "load [N] [after TIME] ACTION [for TIME] [as NAME]",
+      "the same, as soon as a load (the N-th) begins"},
      .take = take_on,
      .repeats = true},
     {{"expect", "FIGURE [of PART] OPERATOR VALUE [from TIME to TIME] [in VARIANT]",
-      "what must hold. \"failed = 0\" is expected, too, unless a line is about failed (in this variant)"},
+
+      "what must hold. \"failed = 0\" is expected too, unless a line is about failed (in that variant)"},
      .take = take_expect,
      .repeats = true},
 };
@@ -510,15 +524,6 @@ static bool take_arguments(struct walk *walk, bool is_there)
     }
 }
 
-static bool refuse_name(struct taking *taking, const char *name)
-{
-    size_t used = (size_t)snprintf(taking->why, SCENARIO_WHY_BYTES, "unknown: \"%.40s\"; there are:", name);
-    for (size_t i = 0; i < DIRECTIVES && used < SCENARIO_WHY_BYTES; i++)
-        used += (size_t)snprintf(taking->why + used, SCENARIO_WHY_BYTES - used, "%s %s", i > 0 ? "," : "",
-                                 directives[i].shown.name);
-    return false;
-}
-
 /* How it is written is added to whatever reason there is. */
 static bool fail(struct taking *taking, const struct words_help *shown)
 {
@@ -544,7 +549,7 @@ static bool take_directive(struct taking *taking, size_t index)
         return fail(taking, &directive->shown);
     if (words_peek(taking->words) == NULL)
         return true;
-    words_refuse(taking->why, "this is too much:", words_peek(taking->words));
+    words_refuse(taking->why, "unexpected:", words_peek(taking->words));
     return fail(taking, &directive->shown);
 }
 
@@ -560,5 +565,5 @@ bool scenario_take(struct scenario *scenario, struct words *words, unsigned line
         if (strcmp(name, directives[i].shown.name) == 0)
             return take_directive(&taking, i);
     }
-    return refuse_name(&taking, name);
+    return words_refuse_unknown(why, "word", name, scenario_word);
 }

@@ -118,7 +118,7 @@ static void try(struct timeline *timeline, size_t index)
     if (outcome == ACT_AGAIN && net_now_us() < entry->due_us + (uint64_t)LEADER_LIMIT_MS * 1000)
         return;
     if (outcome == ACT_AGAIN)
-        snprintf(entry->why, sizeof entry->why, "nobody held a lease for %d s", LEADER_LIMIT_MS / 1000);
+        snprintf(entry->why, sizeof entry->why, "no process held a lease for %d s", LEADER_LIMIT_MS / 1000);
     finish(timeline, index, outcome == ACT_DONE ? ACT_DONE : ACT_FAILED);
 }
 
@@ -234,8 +234,8 @@ static void check(const struct timeline_entry *entry, struct result *result)
         snprintf(check->measured, sizeof check->measured, "%.*s", RESULT_TEXT_BYTES - 1, entry->why);
     else
         snprintf(check->measured, sizeof check->measured, "%s",
-                 entry->state == TIMELINE_TRYING ? "nobody held a lease until the run was over"
-                 : entry->is_due_known           ? "the run was over before"
+                 entry->state == TIMELINE_TRYING ? "no process held a lease before the run was over"
+                 : entry->is_due_known           ? "the run was over by then"
                                                  : "there was no such load");
     check->held = false;
 }

@@ -134,6 +134,15 @@ bool words_refuse(char why[static WORDS_WHY_BYTES], const char *reason, const ch
     return false;
 }
 
+bool words_refuse_unknown(char why[static WORDS_WHY_BYTES], const char *what, const char *word,
+                          const struct words_help *(*row)(size_t index))
+{
+    size_t used = (size_t)snprintf(why, WORDS_WHY_BYTES, "unknown %s \"%.60s\"; there are:", what, word);
+    for (size_t i = 0; row(i) != NULL && used < WORDS_WHY_BYTES; i++)
+        used += (size_t)snprintf(why + used, WORDS_WHY_BYTES - used, "%s %s", i > 0 ? "," : "", row(i)->name);
+    return false;
+}
+
 bool words_take_number(struct words *words, uint32_t least, uint32_t most, uint32_t *out,
                        char why[static WORDS_WHY_BYTES])
 {

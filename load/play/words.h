@@ -38,6 +38,13 @@ bool words_skip(struct words *words, const char *expected);
 /* All that is left, with one space between two words, as it would be written again; true: it fits. */
 bool words_rest(struct words *words, char *text, size_t text_bytes);
 
+/* ---- how a word is shown to people: the rows of every table begin with it ---- */
+
+struct words_help {
+    const char *name, *arguments; /* "limit", "TIME"; NULL: takes none */
+    const char *help;
+};
+
 /* ---- the next word as what it must be; *out is set only on success ---- */
 
 /* False: `why` is set, or left as it was where there is no word. */
@@ -51,12 +58,8 @@ bool words_take_text(struct words *words, char *out, size_t out_bytes, char why[
 
 /* Returns false. `word` is shown in quotes; NULL: none. */
 bool words_refuse(char why[static WORDS_WHY_BYTES], const char *reason, const char *word);
-
-/* ---- how a word is shown to people: the rows of every table begin with it ---- */
-
-struct words_help {
-    const char *name, *arguments; /* "limit", "TIME"; NULL: takes none */
-    const char *help;
-};
+/* The same of a word that is in no row; names them all. `row`: the index-th, NULL: there are no more. */
+bool words_refuse_unknown(char why[static WORDS_WHY_BYTES], const char *what, const char *word,
+                          const struct words_help *(*row)(size_t index));
 
 #endif

@@ -79,7 +79,7 @@ static void write_once(struct writer *writer)
     bool good =
         sql_run(servers_database(writer->servers), statement, SQL_LIMIT_MS, version, sizeof version, why);
     if (good && !number_read(version, 0, UINT32_MAX, &done.version)) {
-        snprintf(why, sizeof why, "the statement returned \"%s\", which is no version", version);
+        snprintf(why, sizeof why, "the statement returned \"%s\", which is not a version", version);
         good = false;
     }
     good = good && post(writer, done.key, why);

@@ -225,16 +225,16 @@ TEST(wrong_options_are_refused_one_by_one)
     expect_said("stampede: --expect lodas <= 1: expect: unknown figure \"lodas\"; there are: requests");
     expect_said("stampede: --count magic: count: write: count log PATH");
     expect_status(TOOL("--url", "/"), BAD_USAGE);
-    expect_said("nobody is asked");
+    expect_said("there is nothing to ask");
     expect_status(TOOL("--burst", "10", "--rate", "10"), BAD_USAGE);
     expect_said("either --burst or --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
     expect_said("--for, --poisson and --connections go with --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--database", "postgresql://localhost/shop"),
                   BAD_USAGE);
-    expect_said("database: nobody asks it anything; say how loads are counted (count log PATH");
+    expect_said("database: nothing uses it; say how loads are counted (count log PATH");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
-    expect_said("queries: nobody counts them");
+    expect_said("queries: they are not counted");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
     expect_status(TOOL("nonsense"), BAD_USAGE);
     expect_said("stampede: nonsense is neither an option nor a command");
@@ -296,7 +296,7 @@ TEST(an_answer_in_another_protocol_is_told_at_once)
 TEST(a_run_that_was_served_nothing_shows_nothing)
 {
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
-    expect_said("failed = 0: not known: nothing was served, not one answer is below 400");
+    expect_said("failed = 0: not known: nothing was served: no answer is below 400");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--url",
                        url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "6"),
                   HELD);
@@ -423,7 +423,7 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
     expect_said("it ended with status 3: it broke");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--at", "20s note never"),
                   DID_NOT_HOLD);
-    expect_said("the run was over before");
+    expect_said("the run was over by then");
 }
 
 /* ---- Ctrl-C ---- */

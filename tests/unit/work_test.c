@@ -199,9 +199,9 @@ static const struct bad_text bad_urls[] = {
     {"/a\x7f", "byte 3 cannot stand"},
     {"/a\r\nX: y", "byte 3 cannot stand"},
     {"/\xc3\xa4", "byte 2 cannot stand"},
-    {"/a 3", "only \"weight N\""},
-    {"/a weight", "only \"weight N\""},
-    {"/a weight3", "only \"weight N\""},
+    {"/a 3", "only \"weight N\" may follow"},
+    {"/a weight", "only \"weight N\" may follow"},
+    {"/a weight3", "only \"weight N\" may follow"},
     {"/a weight 0", "a weight is a number"},
     {"/a weight -1", "a weight is a number"},
     {"/a weight 1000001", "a weight is a number"},
@@ -302,7 +302,7 @@ TEST(work_that_makes_no_sense_is_refused_with_the_reason)
     memcpy(headers + sizeof headers - 3, "\r\n", 3);
     REFUSED(work.target_count = 0, "no target");
     REFUSED(work.url_count = 0, "no URL");
-    REFUSED(work.urls[0].target = 1, "a target that is not there");
+    REFUSED(work.urls[0].target = 1, "a target that does not exist");
     REFUSED(work.urls[0].weight = 0, "weight 0");
     REFUSED(work.connection_count = 0, "connections: 0");
     REFUSED(work.connection_count = WORK_CONNECTIONS_MAX + 1, "connections: 60001");
