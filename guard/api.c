@@ -11,6 +11,7 @@
 #include "run/mailbox.h"
 #include "run/many.h"
 #include "run/state.h"
+#include "run/uv_host.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,7 +413,11 @@ enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
 {
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
-    if (loop_open(guard, loop, NULL, out) != GUARD_OK)
+    struct guard_host *host = uv_host_attach(loop);
+    bool opened = host != NULL && loop_open(guard, host, NULL, out) == GUARD_OK;
+    if (!opened && host != NULL)
+        host_close(host, NULL, NULL);
+    if (!opened)
         return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
     (*out)->attached = true;
     pthread_mutex_lock(&guard->mutex);
@@ -573,14 +578,9 @@ enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag
 
 static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
 {
-    stats->hit += atomic_load_explicit(&counters->hit, memory_order_relaxed);
-    stats->stale += atomic_load_explicit(&counters->stale, memory_order_relaxed);
-    stats->absent_hit += atomic_load_explicit(&counters->absent_hit, memory_order_relaxed);
-    stats->cancelled += atomic_load_explicit(&counters->cancelled, memory_order_relaxed);
-    stats->closed += atomic_load_explicit(&counters->closed, memory_order_relaxed);
-    stats->failed += atomic_load_explicit(&counters->failed, memory_order_relaxed);
-    stats->entry_rejected += atomic_load_explicit(&counters->entry_rejected, memory_order_relaxed);
-    stats->entry_outdated += atomic_load_explicit(&counters->entry_outdated, memory_order_relaxed);
+#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
+    LOOP_COUNTERS(ADD_COUNTER)
+#undef ADD_COUNTER
     stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         stats->get_duration.count[i] +=

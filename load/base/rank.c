@@ -28,12 +28,13 @@ uint64_t rank_percentile_least(double percent)
     return above > 0 ? (1000000 + above - 1) / above : 1;
 }
 
+uint64_t rank_nearest(uint64_t count, double percent)
+{
+    uint64_t rank = (count * millionths_of(percent) + 999999) / 1000000;
+    return rank > 0 || count == 0 ? rank : 1;
+}
+
 uint64_t rank_percentile(const uint64_t *sorted, size_t count, double percent)
 {
-    if (count == 0)
-        return 0;
-    uint64_t rank = ((uint64_t)count * millionths_of(percent) + 999999) / 1000000;
-    if (rank == 0)
-        rank = 1;
-    return sorted[rank <= count ? rank - 1 : count - 1];
+    return count > 0 ? sorted[rank_nearest(count, percent) - 1] : 0;
 }

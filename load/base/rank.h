@@ -13,6 +13,9 @@
 /* The smallest first. */
 void rank_sort(uint64_t *values, size_t count);
 
+/* The rank of a percentile among `count`, from 1; 0 of none. 0 < percent <= 100. */
+uint64_t rank_nearest(uint64_t count, double percent);
+
 /* The value at the given rank of count sorted ones, 0 < percent <= 100; 0: there are none. */
 uint64_t rank_percentile(const uint64_t *sorted, size_t count, double percent);
 

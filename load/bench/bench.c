@@ -14,13 +14,12 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/rival.h"
+#include "load/stack/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 enum {
     PRODUCT_COUNT = 5000 + BENCH_AVALANCHE_PRODUCTS,
@@ -129,18 +128,12 @@ static void version_of(const char *command, char *version, size_t version_bytes)
 
 static void print_machine(void)
 {
-    struct utsname system;
-    char redis[32], postgres[64] = "", nginx[32], varnish[32], wrk[32];
-    uname(&system);
-    version_of("redis-server --version", redis, sizeof redis);
+    char machine[MACHINE_BYTES], nginx[32], varnish[32], wrk[32];
+    machine_describe(&bench.redis, &bench.postgres, machine);
     version_of("PATH=$PATH:/usr/sbin nginx -v", nginx, sizeof nginx);
     version_of("PATH=$PATH:/usr/sbin varnishd -V", varnish, sizeof varnish);
     version_of("wrk --version", wrk, sizeof wrk);
-    stack_postgres_query(bench.postgres.url, "SELECT split_part(version(), ' ', 2)", postgres,
-                         sizeof postgres);
-    printf("\n%ld cores, %s %s %s; Redis %s, PostgreSQL %s, nginx %s, Varnish %s, wrk %s\n",
-           sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis, postgres,
-           nginx, varnish, wrk);
+    printf("\n%s, nginx %s, Varnish %s, wrk %s\n", machine, nginx, varnish, wrk);
     printf("Clients, services, Redis and PostgreSQL share these cores; the load average was %.1f before.\n",
            load_before);
 }

@@ -13,10 +13,10 @@
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
- *     bench_report.c    samples, rows, verdicts
+ *     bench_report.c    rows, verdicts
  *     crowd.h, pace.h, wrk.h            who asks
  *     rival.h, nginx.h, varnish.h       who else answers
- *     filled.h, usage.h                 when a value is stored; what a server takes
+ *     filled.h                          when a value is stored
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
@@ -28,22 +28,14 @@
 #define LOAD_BENCH_BENCH_H
 
 #include "load/herd/burst.h"
+#include "load/report/samples.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- samples and rows: bench_report.c ---- */
-
-enum { SAMPLES_MAX = 64 };
-
-struct samples {
-    double at[SAMPLES_MAX];
-    size_t count;
-};
-
-void samples_add(struct samples *samples, double sample);
+/* ---- rows: bench_report.c ---- */
 
 enum goal_kind {
     GOAL_NONE = 0,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_report.c - samples, rows and verdicts of the benchmark's one table; see bench.h. */
+/* bench_report.c - rows and verdicts of the benchmark's one table; see bench.h. */
 #include "load/base/net.h"
 #include "load/bench/bench.h"
+#include "load/report/table.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS_MAX = 128, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66 };
 
@@ -22,33 +21,6 @@ struct row {
 
 static struct row rows[ROWS_MAX];
 static size_t row_count;
-
-/* ---- samples ---- */
-
-void samples_add(struct samples *samples, double sample)
-{
-    assert(samples->count < SAMPLES_MAX);
-    samples->at[samples->count++] = sample;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static void sort(struct samples *samples)
-{
-    qsort(samples->at, samples->count, sizeof *samples->at, compare_doubles);
-}
-
-static double median_of_sorted(const struct samples *samples)
-{
-    size_t middle = samples->count / 2;
-    if (samples->count % 2 != 0)
-        return samples->at[middle];
-    return (samples->at[middle - 1] + samples->at[middle]) / 2;
-}
 
 /* ---- rows ---- */
 
@@ -73,7 +45,6 @@ void report_row(const char *what, const char *unit, unsigned decimals, const str
     assert(samples->count > 0);
     *row = (struct row){.unit = unit, .decimals = decimals, .samples = *samples, .goal = goal};
     snprintf(row->what, sizeof row->what, "%s", what);
-    sort(&row->samples);
 }
 
 void report_row_of(const char *who, const char *what, const char *unit, unsigned decimals,
@@ -85,20 +56,23 @@ void report_row_of(const char *who, const char *what, const char *unit, unsigned
 }
 
 /* What is judged is the number that is printed. */
-static double as_printed(double number, unsigned decimals)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%.*f", (int)decimals, number);
-    return strtod(text, NULL);
-}
-
 static bool is_met(const struct row *row)
 {
-    const struct samples *samples = &row->samples;
     bool all = row->goal.kind == GOAL_ALL_AT_MOST;
     double number =
-        as_printed(all ? samples->at[samples->count - 1] : median_of_sorted(samples), row->decimals);
+        samples_rounded(all ? samples_largest(&row->samples) : samples_median(&row->samples), row->decimals);
     return row->goal.kind == GOAL_AT_LEAST ? number >= row->goal.limit : number <= row->goal.limit;
+}
+
+static void print_line(const char *what, const char *median, const char *unit, const char *spread,
+                       const char *goal, const char *verdict)
+{
+    static const struct table_column columns[] = {
+        {2, 52, TABLE_LEFT, false},  {1, 10, TABLE_RIGHT, false}, {1, 6, TABLE_LEFT, false},
+        {1, 20, TABLE_RIGHT, false}, {2, 9, TABLE_LEFT, false},   {1, 0, TABLE_LEFT, false},
+    };
+    const char *const cells[] = {what, median, unit, spread, goal, verdict};
+    table_row(stdout, columns, sizeof columns / sizeof *columns, cells);
 }
 
 static void print_row(const struct row *row)
@@ -107,22 +81,21 @@ static void print_row(const struct row *row)
         [GOAL_AT_LEAST] = ">=", [GOAL_AT_MOST] = "<=", [GOAL_ALL_AT_MOST] = "all <="};
     const struct samples *samples = &row->samples;
     int decimals = (int)row->decimals;
-    char spread[48] = "", goal[32] = "";
+    bool has_goal = row->goal.kind != GOAL_NONE;
+    char median[32], spread[48] = "", goal[32] = "";
+    snprintf(median, sizeof median, "%.*f", decimals, samples_median(samples));
     if (samples->count > 1)
-        snprintf(spread, sizeof spread, "%.*f .. %.*f", decimals, samples->at[0], decimals,
-                 samples->at[samples->count - 1]);
-    if (row->goal.kind != GOAL_NONE)
+        snprintf(spread, sizeof spread, "%.*f .. %.*f", decimals, samples_smallest(samples), decimals,
+                 samples_largest(samples));
+    if (has_goal)
         snprintf(goal, sizeof goal, "%s %g", signs[row->goal.kind], row->goal.limit);
-    printf("  %-52s %10.*f %-6s %20s  %-9s %s\n", row->what, decimals, median_of_sorted(samples), row->unit,
-           spread, goal,
-           row->goal.kind == GOAL_NONE ? ""
-           : is_met(row)               ? "met"
-                                       : "missed");
+    print_line(row->what, median, row->unit, spread, goal, !has_goal ? "" : is_met(row) ? "met" : "missed");
 }
 
 void report_print(void)
 {
-    printf("\n  %-52s %10s %-6s %20s  %-9s %s\n", "", "median", "", "smallest .. largest", "goal", "verdict");
+    printf("\n");
+    print_line("", "median", "", "smallest .. largest", "goal", "verdict");
     for (size_t i = 0; i < row_count; i++) {
         if (rows[i].heading[0] != '\0')
             printf("%s\n", rows[i].heading);

@@ -13,7 +13,7 @@
 
 #include "load/base/net.h"
 #include "load/base/proc.h"
-#include "load/lab/report.h"
+#include "load/lab/matrix.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
@@ -46,13 +46,13 @@ static void lab_stop(struct lab *lab)
 /* ---- the run ---- */
 
 /* On a terminal one line that changes, otherwise nothing: the tables come one by one. */
-static void show_progress(const struct report *report, size_t failure, size_t scheme)
+static void show_progress(const struct matrix *matrix, size_t failure, size_t scheme)
 {
     if (isatty(STDERR_FILENO) != 1)
         return;
-    const size_t done = failure * report->scheme_count + scheme;
-    fprintf(stderr, "\r\033[K%3zu of %zu  %s: %s %s", done + 1, report->scheme_count * report->failure_count,
-            report->failures[failure]->name, report->schemes[scheme]->number, report->schemes[scheme]->name);
+    const size_t done = failure * matrix->scheme_count + scheme;
+    fprintf(stderr, "\r\033[K%3zu of %zu  %s: %s %s", done + 1, matrix->scheme_count * matrix->failure_count,
+            matrix->failures[failure]->name, matrix->schemes[scheme]->number, matrix->schemes[scheme]->name);
 }
 
 static void end_progress(void)
@@ -61,33 +61,33 @@ static void end_progress(void)
         fprintf(stderr, "\r\033[K");
 }
 
-static void run_all(struct lab *lab, struct report *report)
+static void run_all(struct lab *lab, struct matrix *matrix)
 {
-    for (size_t i = 0; i < report->failure_count; i++) {
-        for (size_t j = 0; j < report->scheme_count; j++) {
-            show_progress(report, i, j);
-            trial_run(lab, report->schemes[j], report->failures[i], &report->cells[i][j]);
+    for (size_t i = 0; i < matrix->failure_count; i++) {
+        for (size_t j = 0; j < matrix->scheme_count; j++) {
+            show_progress(matrix, i, j);
+            trial_run(lab, matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]);
         }
         end_progress();
-        report_failure(report, i);
+        matrix_print_failure(matrix, i);
     }
 }
 
-static bool run_and_report(struct lab *lab, struct report *report, FILE *json, const char *json_path)
+static bool run_and_report(struct lab *lab, struct matrix *matrix, FILE *json, const char *json_path)
 {
     const uint64_t begin_us = net_now_us();
     if (!lab_start(lab))
         return false;
-    report_machine(report, lab);
-    run_all(lab, report);
-    report_matrix(report);
-    printf("%zu cells in %.0f s.\n", report->scheme_count * report->failure_count,
+    machine_describe(&lab->redis, &lab->postgres, matrix->machine);
+    run_all(lab, matrix);
+    matrix_print(matrix);
+    printf("%zu cells in %.0f s.\n", matrix->scheme_count * matrix->failure_count,
            (double)(net_now_us() - begin_us) / 1e6);
-    const bool is_written = json == NULL || report_json(report, json, json_path);
-    return report_judge(report) && is_written;
+    const bool is_written = json == NULL || matrix_write(matrix, json, json_path);
+    return matrix_judge(matrix) && is_written;
 }
 
-static int run(struct report *report, const char *json_path)
+static int run(struct matrix *matrix, const char *json_path)
 {
     static struct lab lab;
     FILE *json = json_path != NULL ? fopen(json_path, "we") : NULL; /* before two minutes are spent */
@@ -95,9 +95,9 @@ static int run(struct report *report, const char *json_path)
         fprintf(stderr, "lab: %s: %s\n", json_path, strerror(errno));
         return 2;
     }
-    lab.lease_s = report->lease_s;
+    lab.lease_s = matrix->lease_s;
     proc_clean_on_signals();
-    const bool good = run_and_report(&lab, report, json, json_path);
+    const bool good = run_and_report(&lab, matrix, json, json_path);
     lab_stop(&lab);
     if (json != NULL)
         fclose(json);
@@ -128,28 +128,28 @@ static bool is_chosen(const void *const *chosen, size_t count, const void *one)
 }
 
 /* NULL: all. False: none is called that. */
-static bool choose_scheme(struct report *report, const char *word)
+static bool choose_scheme(struct matrix *matrix, const char *word)
 {
     bool found = word == NULL;
     for (size_t i = 0; schemes[i] != NULL; i++) {
         if (word != NULL && strcmp(schemes[i]->name, word) != 0 && strcmp(schemes[i]->number, word) != 0)
             continue;
         found = true;
-        if (!is_chosen((const void *const *)report->schemes, report->scheme_count, schemes[i]))
-            report->schemes[report->scheme_count++] = schemes[i];
+        if (!is_chosen((const void *const *)matrix->schemes, matrix->scheme_count, schemes[i]))
+            matrix->schemes[matrix->scheme_count++] = schemes[i];
     }
     return found;
 }
 
-static bool choose_failure(struct report *report, const char *word)
+static bool choose_failure(struct matrix *matrix, const char *word)
 {
     bool found = word == NULL;
     for (size_t i = 0; failures[i] != NULL; i++) {
         if (word != NULL && strcmp(failures[i]->name, word) != 0)
             continue;
         found = true;
-        if (!is_chosen((const void *const *)report->failures, report->failure_count, failures[i]))
-            report->failures[report->failure_count++] = failures[i];
+        if (!is_chosen((const void *const *)matrix->failures, matrix->failure_count, failures[i]))
+            matrix->failures[matrix->failure_count++] = failures[i];
     }
     return found;
 }
@@ -182,50 +182,50 @@ static bool take_lease(const char *text, uint32_t *lease_s)
 }
 
 /* One word of the command line, or an option with its value. */
-static bool take_argument(int argc, char **argv, int *at, struct report *report, const char **json_path)
+static bool take_argument(int argc, char **argv, int *at, struct matrix *matrix, const char **json_path)
 {
     const char *lease = NULL;
     if (is_option("--json", argc, argv, at, json_path))
         return *json_path != NULL;
     if (is_option("--lease", argc, argv, at, &lease))
-        return lease != NULL && take_lease(lease, &report->lease_s);
-    if (choose_scheme(report, argv[*at]) || choose_failure(report, argv[*at]))
+        return lease != NULL && take_lease(lease, &matrix->lease_s);
+    if (choose_scheme(matrix, argv[*at]) || choose_failure(matrix, argv[*at]))
         return true;
     fprintf(stderr, "lab: %s: neither a scheme nor a failure (lab --list names them)\n%s", argv[*at], usage);
     return false;
 }
 
-static bool take_arguments(int argc, char **argv, struct report *report, const char **json_path)
+static bool take_arguments(int argc, char **argv, struct matrix *matrix, const char **json_path)
 {
     for (int i = 1; i < argc; i++) {
-        if (!take_argument(argc, argv, &i, report, json_path))
+        if (!take_argument(argc, argv, &i, matrix, json_path))
             return false;
     }
-    if (report->scheme_count == 0)
-        choose_scheme(report, NULL);
-    if (report->failure_count == 0)
-        choose_failure(report, NULL);
+    if (matrix->scheme_count == 0)
+        choose_scheme(matrix, NULL);
+    if (matrix->failure_count == 0)
+        choose_failure(matrix, NULL);
     return true;
 }
 
-static void note_command(int argc, char **argv, struct report *report)
+static void note_command(int argc, char **argv, struct matrix *matrix)
 {
     size_t used = 0;
-    for (int i = 0; i < argc && used < sizeof report->command; i++)
-        used += (size_t)snprintf(report->command + used, sizeof report->command - used, i > 0 ? " %s" : "%s",
+    for (int i = 0; i < argc && used < sizeof matrix->command; i++)
+        used += (size_t)snprintf(matrix->command + used, sizeof matrix->command - used, i > 0 ? " %s" : "%s",
                                  argv[i]);
 }
 
 int main(int argc, char **argv)
 {
-    static struct report report = {.lease_s = LEASE_USUAL_S};
+    static struct matrix matrix = {.lease_s = LEASE_USUAL_S};
     const char *json_path = NULL;
     if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
         return worker_main(argv);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
-    if (!take_arguments(argc, argv, &report, &json_path))
+    if (!take_arguments(argc, argv, &matrix, &json_path))
         return 2;
-    note_command(argc, argv, &report);
-    return run(&report, json_path);
+    note_command(argc, argv, &matrix);
+    return run(&matrix, json_path);
 }

@@ -41,9 +41,9 @@ static void judge(const struct burst *burst, uint64_t body_bytes, struct score *
     struct burst_summary summary;
     burst_summarise(burst, &summary);
     score_latencies(score, times_us, answered);
-    spread_add(&score->figures[FIGURE_GOOD], 100.0 * (double)good / REQUESTS);
-    spread_add(&score->figures[FIGURE_RATE],
-               summary.span_us > 0 ? (double)answered * 1e6 / (double)summary.span_us : 0);
+    samples_add(&score->figures[FIGURE_GOOD], 100.0 * (double)good / REQUESTS);
+    samples_add(&score->figures[FIGURE_RATE],
+                summary.span_us > 0 ? (double)answered * 1e6 / (double)summary.span_us : 0);
 }
 
 static bool run(struct stage *stage, struct peer *peer, struct score *score)
@@ -58,7 +58,7 @@ static bool run(struct stage *stage, struct peer *peer, struct score *score)
     struct meter before = stage_meter(stage, peer);
     bool ran = burst_run(burst) || peer_fail(peer, "the burst could not be run");
     stage_shares(stage, peer, before, REQUESTS, &score->figures[FIGURE_CPU], &score->figures[FIGURE_REDIS]);
-    spread_add(&score->figures[FIGURE_ORIGIN_CALLS], stage_origin_calls(stage, mark));
+    samples_add(&score->figures[FIGURE_ORIGIN_CALLS], stage_origin_calls(stage, mark));
     ran = ran && stage_same_body(stage, peer, path, &body_bytes);
     if (ran)
         judge(burst, body_bytes, score);

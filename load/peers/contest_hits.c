@@ -32,7 +32,7 @@ static bool run_full(struct stage *stage, struct peer *peer, const char *path, u
         return peer_fail(peer, "wrk saw errors");
     stage_shares(stage, peer, before, result.requests, &score->figures[FIGURE_FULL_CPU],
                  &score->figures[FIGURE_FULL_REDIS]);
-    spread_add(&score->figures[FIGURE_FULL_RATE], result.requests_per_s);
+    samples_add(&score->figures[FIGURE_FULL_RATE], result.requests_per_s);
     return true;
 }
 

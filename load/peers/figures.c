@@ -31,71 +31,23 @@ const struct figure_text *figure_text(enum figure figure)
     return &texts[figure];
 }
 
-/* ---- samples ---- */
-
-void spread_add(struct spread *spread, double sample)
-{
-    assert(spread->count < SCORE_SAMPLES_MAX);
-    spread->at[spread->count++] = sample;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-double spread_median(const struct spread *spread)
-{
-    struct spread sorted = *spread;
-    size_t middle = sorted.count / 2;
-    if (sorted.count == 0)
-        return 0;
-    qsort(sorted.at, sorted.count, sizeof *sorted.at, by_size);
-    return sorted.count % 2 != 0 ? sorted.at[middle] : (sorted.at[middle - 1] + sorted.at[middle]) / 2;
-}
-
-static double spread_end(const struct spread *spread, bool largest)
-{
-    double end = spread->count > 0 ? spread->at[0] : 0;
-    for (size_t i = 1; i < spread->count; i++) {
-        if ((spread->at[i] > end) == largest)
-            end = spread->at[i];
-    }
-    return end;
-}
-
-double spread_smallest(const struct spread *spread)
-{
-    return spread_end(spread, false);
-}
-
-double spread_largest(const struct spread *spread)
-{
-    return spread_end(spread, true);
-}
-
 /* ---- comparing ---- */
 
-double figure_rounded(enum figure figure, double value)
+int figure_compare(enum figure figure, const struct samples *left, const struct samples *right)
 {
-    char text[64];
-    snprintf(text, sizeof text, "%.*f", (int)texts[figure].decimals, value);
-    return strtod(text, NULL);
-}
-
-int figure_compare(enum figure figure, const struct spread *left, const struct spread *right)
-{
-    double a = figure_rounded(figure, spread_median(left)), b = figure_rounded(figure, spread_median(right));
+    const unsigned decimals = texts[figure].decimals;
+    double a = samples_rounded(samples_median(left), decimals);
+    double b = samples_rounded(samples_median(right), decimals);
     int higher = (a > b) - (a < b);
     if (texts[figure].direction == NEITHER_IS_BETTER)
         return 0;
     return texts[figure].direction == HIGHER_IS_BETTER ? higher : -higher;
 }
 
-bool figure_overlaps(const struct spread *left, const struct spread *right)
+bool figure_overlaps(const struct samples *left, const struct samples *right)
 {
-    return spread_smallest(left) <= spread_largest(right) && spread_smallest(right) <= spread_largest(left);
+    return samples_smallest(left) <= samples_largest(right) &&
+           samples_smallest(right) <= samples_largest(left);
 }
 
 /* ---- words ---- */
@@ -116,7 +68,7 @@ static size_t best_of(const struct figure_row *row)
 {
     size_t best = 0;
     for (size_t i = 1; i < row->count; i++) {
-        if (figure_compare(row->figure, row->spreads[i], row->spreads[best]) > 0)
+        if (figure_compare(row->figure, row->samples[i], row->samples[best]) > 0)
             best = i;
     }
     return best;
@@ -124,7 +76,7 @@ static size_t best_of(const struct figure_row *row)
 
 static bool is_best(const struct figure_row *row, size_t index)
 {
-    return figure_compare(row->figure, row->spreads[index], row->spreads[best_of(row)]) == 0;
+    return figure_compare(row->figure, row->samples[index], row->samples[best_of(row)]) == 0;
 }
 
 static size_t best_count(const struct figure_row *row)
@@ -154,7 +106,7 @@ void figure_best(const struct figure_row *row, char *text, size_t text_bytes)
 static void append_value(const struct figure_row *row, size_t index, char *text, size_t text_bytes)
 {
     const struct figure_text *about = &texts[row->figure];
-    append(text, text_bytes, "%.*f%s%s", (int)about->decimals, spread_median(row->spreads[index]),
+    append(text, text_bytes, "%.*f%s%s", (int)about->decimals, samples_median(row->samples[index]),
            about->unit[0] != '\0' ? " " : "", about->unit);
 }
 
@@ -162,7 +114,7 @@ static void append_value(const struct figure_row *row, size_t index, char *text,
 static void append_ratio(const struct figure_row *row, size_t better, size_t worse, char *text,
                          size_t text_bytes)
 {
-    double a = spread_median(row->spreads[better]), b = spread_median(row->spreads[worse]);
+    double a = samples_median(row->samples[better]), b = samples_median(row->samples[worse]);
     double ratio = texts[row->figure].direction == HIGHER_IS_BETTER ? a / b : b / a;
     if (a > 0 && b > 0 && ratio >= 1.05)
         append(text, text_bytes, ", %.*f times", ratio < 10 ? 1 : 0, ratio);
@@ -182,7 +134,7 @@ static size_t runner_up(const struct figure_row *row)
     size_t next = row->count;
     for (size_t i = 0; i < row->count; i++) {
         if (!is_best(row, i) &&
-            (next == row->count || figure_compare(row->figure, row->spreads[i], row->spreads[next]) > 0))
+            (next == row->count || figure_compare(row->figure, row->samples[i], row->samples[next]) > 0))
             next = i;
     }
     return next;
@@ -200,7 +152,7 @@ static void append_lead(const struct figure_row *row, char *text, size_t text_by
     append(text, text_bytes, "; next is %s with ", row->names[next]);
     append_value(row, next, text, text_bytes);
     append_ratio(row, best, next, text, text_bytes);
-    if (figure_overlaps(row->spreads[best], row->spreads[next]))
+    if (figure_overlaps(row->samples[best], row->samples[next]))
         append(text, text_bytes, " (repetitions overlap)");
 }
 
@@ -210,7 +162,7 @@ static void append_one_better(const struct figure_row *row, size_t index, size_t
     append(text, text_bytes, "%s with ", row->names[index]);
     append_value(row, index, text, text_bytes);
     append_ratio(row, index, ours, text, text_bytes);
-    if (figure_overlaps(row->spreads[index], row->spreads[ours]))
+    if (figure_overlaps(row->samples[index], row->samples[ours]))
         append(text, text_bytes, " (repetitions overlap)");
 }
 
@@ -219,9 +171,9 @@ static size_t next_better(const struct figure_row *row, size_t ours, const bool 
 {
     size_t next = row->count;
     for (size_t i = 0; i < row->count; i++) {
-        if (named[i] || figure_compare(row->figure, row->spreads[i], row->spreads[ours]) <= 0)
+        if (named[i] || figure_compare(row->figure, row->samples[i], row->samples[ours]) <= 0)
             continue;
-        if (next == row->count || figure_compare(row->figure, row->spreads[i], row->spreads[next]) > 0)
+        if (next == row->count || figure_compare(row->figure, row->samples[i], row->samples[next]) > 0)
             next = i;
     }
     return next;

@@ -11,12 +11,13 @@
 #define LOAD_PEERS_FIGURES_H
 
 #include "load/herd/record.h"
+#include "load/report/samples.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SCORE_SAMPLES_MAX = 16, SCORE_STATUSES = 600, SCORE_STRAIN_BYTES = 320 };
+enum { SCORE_STATUSES = 600, SCORE_STRAIN_BYTES = 320 };
 
 enum figure {
     FIGURE_ORIGIN_CALLS = 0,
@@ -48,19 +49,9 @@ struct figure_text {
 
 const struct figure_text *figure_text(enum figure figure);
 
-struct spread {
-    double at[SCORE_SAMPLES_MAX];
-    size_t count;
-};
-
-void spread_add(struct spread *spread, double sample);
-double spread_median(const struct spread *spread); /* 0 without samples */
-double spread_smallest(const struct spread *spread);
-double spread_largest(const struct spread *spread);
-
 /* What one peer did in one contest; the counts are over all repetitions. */
 struct score {
-    struct spread figures[FIGURE_COUNT];
+    struct samples figures[FIGURE_COUNT];
     uint64_t asked;
     uint64_t statuses[SCORE_STATUSES];
     uint64_t unanswered[RECORD_OUTCOMES];
@@ -69,12 +60,9 @@ struct score {
     char strain[SCORE_STRAIN_BYTES]; /* ... and how, the last time */
 };
 
-/* As printed: with the figure's decimals. */
-double figure_rounded(enum figure figure, double value);
-
 /* Positive: `left` is the better median; negative: worse; 0: equal as printed. */
-int figure_compare(enum figure figure, const struct spread *left, const struct spread *right);
-bool figure_overlaps(const struct spread *left, const struct spread *right);
+int figure_compare(enum figure figure, const struct samples *left, const struct samples *right);
+bool figure_overlaps(const struct samples *left, const struct samples *right);
 
 enum { FIGURE_SENTENCE_BYTES = 512, FIGURE_PEERS_MAX = 16 };
 
@@ -82,7 +70,7 @@ enum { FIGURE_SENTENCE_BYTES = 512, FIGURE_PEERS_MAX = 16 };
 struct figure_row {
     enum figure figure;
     const char *names[FIGURE_PEERS_MAX];
-    const struct spread *spreads[FIGURE_PEERS_MAX];
+    const struct samples *samples[FIGURE_PEERS_MAX];
     size_t count;
     const char *ours; /* the name of ours */
 };

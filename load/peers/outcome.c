@@ -5,6 +5,8 @@
  */
 #include "load/peers/peers.h"
 
+#include "load/report/table.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,31 +23,42 @@ static struct figure_row row_of(const struct outcome *outcome, size_t contest, e
 {
     struct figure_row row = {.figure = figure, .ours = peer_catalogd.name};
     for (size_t i = 0; i < outcome->peer_count; i++) {
-        const struct spread *spread = &outcome->scores[contest][i].figures[figure];
-        if (spread->count == 0)
+        const struct samples *samples = &outcome->scores[contest][i].figures[figure];
+        if (samples->count == 0)
             continue;
         row.names[row.count] = outcome->peers[i]->name;
-        row.spreads[row.count++] = spread;
+        row.samples[row.count++] = samples;
     }
     return row;
 }
 
 /* ---- one table ---- */
 
-static void print_head(const struct outcome *outcome, size_t contest)
+/* A label, a cell for each peer, and what stands behind them. */
+struct line {
+    const char *cells[PEERS_MAX + 2];
+    char texts[PEERS_MAX][CELL_BYTES];
+};
+
+static void print_line(const struct outcome *outcome, const struct line *line)
 {
-    printf("\n%s\n%*s", outcome->contests[contest]->title, LABEL_COLUMNS, "");
-    for (size_t i = 0; i < outcome->peer_count; i++)
-        printf("%*s", PEER_COLUMNS, outcome->peers[i]->name);
-    printf("  best\n");
+    struct table_column columns[PEERS_MAX + 2] = {{0, LABEL_COLUMNS, TABLE_LEFT, false}};
+    const size_t count = outcome->peer_count;
+    bool has_end = line->cells[count + 1] != NULL;
+    for (size_t i = 0; i < count; i++)
+        columns[1 + i] = (struct table_column){0, PEER_COLUMNS, TABLE_RIGHT, false};
+    columns[1 + count] = (struct table_column){2, 0, TABLE_LEFT, false};
+    table_row(stdout, columns, 1 + count + has_end, line->cells);
 }
 
-static void print_cell(enum figure figure, const struct spread *spread)
+static void print_head(const struct outcome *outcome, size_t contest)
 {
-    if (spread->count == 0)
-        printf("%*s", PEER_COLUMNS, "-");
-    else
-        printf("%*.*f", PEER_COLUMNS, (int)figure_text(figure)->decimals, spread_median(spread));
+    struct line line = {.cells = {""}};
+    for (size_t i = 0; i < outcome->peer_count; i++)
+        line.cells[1 + i] = outcome->peers[i]->name;
+    line.cells[1 + outcome->peer_count] = "best";
+    printf("\n%s\n", outcome->contests[contest]->title);
+    print_line(outcome, &line);
 }
 
 /* Short enough for two of them in one column: 1.23, 12.3, 123, 12k. */
@@ -58,36 +71,47 @@ static void format_short(double value, unsigned decimals, char *text, size_t tex
         snprintf(text, text_bytes, "%.*f", (int)(decimals < fitting ? decimals : fitting), value);
 }
 
-/* The smallest and the largest sample, below the medians. */
-static void print_spreads(const struct outcome *outcome, size_t contest, enum figure figure)
+static void format_median(const struct samples *samples, unsigned decimals, char text[CELL_BYTES])
 {
-    unsigned decimals = figure_text(figure)->decimals;
-    printf("%-*s", LABEL_COLUMNS, "    smallest..largest");
-    for (size_t i = 0; i < outcome->peer_count; i++) {
-        const struct spread *spread = &outcome->scores[contest][i].figures[figure];
-        char cell[CELL_BYTES] = "", smallest[CELL_BYTES / 3], largest[CELL_BYTES / 3];
-        format_short(spread_smallest(spread), decimals, smallest, sizeof smallest);
-        format_short(spread_largest(spread), decimals, largest, sizeof largest);
-        if (spread->count > 0)
-            snprintf(cell, sizeof cell, "%s..%s", smallest, largest);
-        printf("%*s", PEER_COLUMNS, cell);
-    }
-    printf("\n");
+    snprintf(text, CELL_BYTES, samples->count > 0 ? "%.*f" : "-", (int)decimals, samples_median(samples));
 }
 
+static void format_spread(const struct samples *samples, unsigned decimals, char text[CELL_BYTES])
+{
+    char smallest[CELL_BYTES / 3], largest[CELL_BYTES / 3];
+    format_short(samples_smallest(samples), decimals, smallest, sizeof smallest);
+    format_short(samples_largest(samples), decimals, largest, sizeof largest);
+    snprintf(text, CELL_BYTES, samples->count > 0 ? "%s..%s" : "", smallest, largest);
+}
+
+static void print_figure(const struct outcome *outcome, size_t contest, enum figure figure, const char *label,
+                         const char *end)
+{
+    const unsigned decimals = figure_text(figure)->decimals;
+    struct line line = {.cells = {label}};
+    for (size_t i = 0; i < outcome->peer_count; i++) {
+        const struct samples *samples = &outcome->scores[contest][i].figures[figure];
+        line.cells[1 + i] = line.texts[i];
+        if (end != NULL)
+            format_median(samples, decimals, line.texts[i]);
+        else
+            format_spread(samples, decimals, line.texts[i]);
+    }
+    line.cells[1 + outcome->peer_count] = end;
+    print_line(outcome, &line);
+}
+
+/* The medians; below those of a decisive figure the smallest and the largest sample. */
 static void print_row(const struct outcome *outcome, size_t contest, enum figure figure)
 {
     const struct figure_text *text = figure_text(figure);
-    struct figure_row row = row_of(outcome, contest, figure);
+    const struct figure_row row = row_of(outcome, contest, figure);
     char label[CELL_BYTES], best[FIGURE_SENTENCE_BYTES];
     snprintf(label, sizeof label, "%s%s%s", text->name, text->unit[0] != '\0' ? ", " : "", text->unit);
-    printf("%-*s", LABEL_COLUMNS, label);
-    for (size_t i = 0; i < outcome->peer_count; i++)
-        print_cell(figure, &outcome->scores[contest][i].figures[figure]);
     figure_best(&row, best, sizeof best);
-    printf("  %s\n", best);
+    print_figure(outcome, contest, figure, label, best);
     if (text->is_decisive)
-        print_spreads(outcome, contest, figure);
+        print_figure(outcome, contest, figure, "    smallest..largest", NULL);
 }
 
 /* ---- words below it ---- */
@@ -114,22 +138,10 @@ static void print_failures(const struct outcome *outcome, size_t contest)
     }
 }
 
-/* In lines of LINE_COLUMNS, the further ones indented. */
-static void print_wrapped(const char *text)
+static void print_sentence(const char *text)
 {
-    size_t column = 1;
-    printf(" ");
-    while (*text != '\0') {
-        size_t word = strcspn(text, " ");
-        if (column + 1 + word > LINE_COLUMNS) {
-            printf("\n     ");
-            column = 5;
-        }
-        printf(" %.*s", (int)word, text);
-        column += 1 + word;
-        text += word + (text[word] == ' ');
-    }
-    printf("\n");
+    printf("  ");
+    table_words(stdout, text, LINE_COLUMNS, 2, 6);
 }
 
 /* Where the generator could not ask in time, the latencies are partly its own; how much stands in the JSON. */
@@ -146,7 +158,7 @@ static void print_strain(const struct outcome *outcome, size_t contest)
                 outcome->peers[i]->name, score->strained_count, score->figures[FIGURE_P99].count);
     }
     if (used > 0)
-        print_wrapped(text);
+        print_sentence(text);
 }
 
 static void print_sentences(const struct outcome *outcome, size_t contest)
@@ -158,7 +170,7 @@ static void print_sentences(const struct outcome *outcome, size_t contest)
             continue;
         figure_sentence(&row, sentence, sizeof sentence);
         if (sentence[0] != '\0')
-            print_wrapped(sentence);
+            print_sentence(sentence);
     }
 }
 

@@ -34,8 +34,8 @@ static void judge(const struct paced *paced, const struct records *records, uint
                             record->body_bytes == body_bytes);
     }
     score_latencies(score, times_us, answered);
-    spread_add(&score->figures[FIGURE_GOOD], 100.0 * (double)good / (double)records->count);
-    spread_add(&score->figures[FIGURE_RATE], rate_of(paced, answered, last_us - records->at[0].due_us));
+    samples_add(&score->figures[FIGURE_GOOD], 100.0 * (double)good / (double)records->count);
+    samples_add(&score->figures[FIGURE_RATE], rate_of(paced, answered, last_us - records->at[0].due_us));
     free(times_us);
 }
 
@@ -52,9 +52,9 @@ static void count_calls(const struct stage *stage, const struct paced *paced, ui
 {
     uint32_t calls = stage_origin_calls(stage, mark);
     uint32_t expiries = stage_expiries(stage, mark, paced->ttl_ms);
-    spread_add(&score->figures[FIGURE_ORIGIN_CALLS], calls);
+    samples_add(&score->figures[FIGURE_ORIGIN_CALLS], calls);
     if (expiries > 0)
-        spread_add(&score->figures[FIGURE_CALLS_PER_EXPIRY], (double)calls / expiries);
+        samples_add(&score->figures[FIGURE_CALLS_PER_EXPIRY], (double)calls / expiries);
 }
 
 static bool ask_at_pace(const struct peer *peer, const struct paced *paced, struct records *records,

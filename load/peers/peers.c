@@ -13,15 +13,14 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/rival.h"
+#include "load/stack/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
-enum { FILES_NEEDED = 4096, REPETITIONS = 3, ROLLING_S = 10, SECONDS_MAX = 600 };
+enum { FILES_NEEDED = 4096, REPETITIONS = 3, REPETITIONS_MAX = 16, ROLLING_S = 10, SECONDS_MAX = 600 };
 
 static struct peer *const all_peers[] = {&peer_catalogd, &peer_nginx,   &peer_varnish, &peer_bentocache,
                                          &peer_dedupe,   &peer_dogpile, &peer_guide};
@@ -32,6 +31,7 @@ enum {
 };
 _Static_assert((size_t)ALL_PEERS <= (size_t)PEERS_MAX && (size_t)ALL_CONTESTS <= (size_t)CONTESTS_MAX,
                "struct outcome has room for everybody");
+_Static_assert((size_t)REPETITIONS_MAX <= (size_t)SAMPLES_MAX, "struct samples has room for all of them");
 
 static struct outcome outcome;
 static struct stage stage;
@@ -54,7 +54,7 @@ static bool complain(const char *word)
     for (size_t i = 0; i < ALL_CONTESTS; i++)
         fprintf(stderr, " %s", all_contests[i]->name);
     fprintf(stderr, "\n  options:  --json FILE, --repetitions 1..%d, --seconds 1..%d (of rolling)\n",
-            SCORE_SAMPLES_MAX, SECONDS_MAX);
+            REPETITIONS_MAX, SECONDS_MAX);
     return false;
 }
 
@@ -87,7 +87,7 @@ static bool read_number(const char *option, const char *text, uint32_t most, uin
 static bool read_option(struct wish *wish, const char *option, const char *text)
 {
     if (strcmp(option, "--repetitions") == 0)
-        return read_number(option, text, SCORE_SAMPLES_MAX, &wish->repetitions);
+        return read_number(option, text, REPETITIONS_MAX, &wish->repetitions);
     if (strcmp(option, "--seconds") == 0)
         return read_number(option, text, SECONDS_MAX, &wish->rolling_s);
     if (strcmp(option, "--json") != 0)
@@ -196,18 +196,13 @@ static void run_all(const struct wish *wish)
 
 static void describe_machine(double load_before)
 {
-    struct utsname system;
-    char postgres[64] = "", redis[PEER_TEXT_BYTES];
-    uname(&system);
-    stack_postgres_query(stage.postgres.url, "SELECT split_part(version(), ' ', 2)", postgres,
-                         sizeof postgres);
-    rival_first_line("redis-server --version | sed 's/.* v=//; s/ .*//'", redis, sizeof redis);
+    char machine[MACHINE_BYTES];
+    machine_describe(&stage.redis, &stage.postgres, machine);
     snprintf(
         outcome.machine, sizeof outcome.machine,
-        "%ld cores, %s %s %s; Redis %.32s, PostgreSQL %s.\n"
+        "%s.\n"
         "Clients, caches, origin, Redis and PostgreSQL share these cores; the load average was %.1f before.",
-        sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis, postgres,
-        load_before);
+        machine, load_before);
 }
 
 /* True: whoever is installed has worked, and somebody has. */

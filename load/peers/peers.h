@@ -112,7 +112,7 @@ struct meter stage_meter(const struct stage *stage, const struct peer *peer);
 
 /* A sample of what was used since, for each of so many requests: all of it, and Redis's part if there is one. */
 void stage_shares(const struct stage *stage, const struct peer *peer, struct meter since, uint64_t requests,
-                  struct spread *share, struct spread *redis_share);
+                  struct samples *share, struct samples *redis_share);
 
 /* Samples of FIGURE_P50 to FIGURE_MAX; sorts the times. */
 void score_latencies(struct score *score, uint64_t *times_us, size_t count);

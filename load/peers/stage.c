@@ -3,7 +3,6 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/rank.h"
-#include "load/bench/usage.h"
 #include "load/peers/peers.h"
 
 #include <hiredis/hiredis.h>
@@ -138,21 +137,21 @@ uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_m
 
 struct meter stage_meter(const struct stage *stage, const struct peer *peer)
 {
-    struct meter meter = {.redis_us = peer->uses_redis ? usage_cpu_us(stage->redis.pid) : 0};
+    struct meter meter = {.redis_us = peer->uses_redis ? proc_cpu_us(stage->redis.pid) : 0};
     for (size_t i = 0; i < PEER_INSTANCES; i++)
-        meter.peer_us += usage_cpu_us(peer->pids[i]);
+        meter.peer_us += proc_cpu_us(peer->pids[i]);
     return meter;
 }
 
 void stage_shares(const struct stage *stage, const struct peer *peer, struct meter since, uint64_t requests,
-                  struct spread *share, struct spread *redis_share)
+                  struct samples *share, struct samples *redis_share)
 {
     struct meter now = stage_meter(stage, peer);
     double each = requests > 0 ? (double)requests : 1;
     double redis_us = (double)(now.redis_us - since.redis_us);
-    spread_add(share, ((double)(now.peer_us - since.peer_us) + redis_us) / each);
+    samples_add(share, ((double)(now.peer_us - since.peer_us) + redis_us) / each);
     if (peer->uses_redis)
-        spread_add(redis_share, redis_us / each);
+        samples_add(redis_share, redis_us / each);
 }
 
 static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
@@ -163,10 +162,10 @@ static double rank_ms(const uint64_t *sorted_us, size_t count, double percent)
 void score_latencies(struct score *score, uint64_t *times_us, size_t count)
 {
     rank_sort(times_us, count);
-    spread_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 50));
-    spread_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 99));
-    spread_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 99.9));
-    spread_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 100));
+    samples_add(&score->figures[FIGURE_P50], rank_ms(times_us, count, 50));
+    samples_add(&score->figures[FIGURE_P99], rank_ms(times_us, count, 99));
+    samples_add(&score->figures[FIGURE_P999], rank_ms(times_us, count, 99.9));
+    samples_add(&score->figures[FIGURE_MAX], rank_ms(times_us, count, 100));
 }
 
 bool score_tally(struct score *score, enum record_outcome outcome, uint16_t status, bool right_body)

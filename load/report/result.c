@@ -2,6 +2,7 @@
 /* result.c - see result.h: a result's life, what is simply counted, stale answers, marks, and a report's life. */
 #include "load/report/result.h"
 
+#include "load/base/rank.h"
 #include "load/report/result_expiries.h"
 #include "load/report/result_latency.h"
 #include "load/report/result_text.h"
@@ -15,7 +16,7 @@
 
 uint64_t result_rank(uint64_t count, uint32_t per_10000)
 {
-    return count / 10000 * per_10000 + (count % 10000 * per_10000 + 9999) / 10000;
+    return rank_nearest(count, per_10000 / 100.0);
 }
 
 bool result_supports(uint64_t count, uint32_t per_10000)

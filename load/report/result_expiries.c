@@ -10,6 +10,7 @@
  */
 #include "load/report/result_expiries.h"
 
+#include "load/base/rank.h"
 #include "load/report/result_text.h"
 
 #include <inttypes.h>
@@ -86,12 +87,6 @@ struct asked {
 
 /* ---- what was asked for ---- */
 
-static int compare_numbers(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Different targets are asked for the same thing by URLs of the same path. */
 static uint64_t first_url(const struct work *work, uint16_t url)
 {
@@ -110,7 +105,7 @@ static bool asked_init(struct asked *asked, const struct result_source *source)
         return false;
     for (size_t i = 0; i < records->count; i++)
         asked->at[i] = (uint64_t)records->at[i].key << 32 | first_url(source->work, records->at[i].url);
-    qsort(asked->at, records->count, sizeof *asked->at, compare_numbers);
+    rank_sort(asked->at, records->count);
     for (size_t i = 0; i < records->count; i++) {
         if (i == 0 || asked->at[i] != asked->at[asked->count - 1])
             asked->at[asked->count++] = asked->at[i];
@@ -164,7 +159,7 @@ static bool take_numbers(const struct asked *asked, const struct witness_load *c
             return false;
         (*different)++;
     }
-    qsort(numbers, *different, sizeof *numbers, compare_numbers);
+    rank_sort(numbers, *different);
     return *different > 0 && numbers[0] != numbers[*different - 1];
 }
 

@@ -93,6 +93,10 @@ struct field {
 
 extern const struct field fields_of_report[], fields_of_result[], fields_of_strain[], fields_of_quantiles[];
 
+/* Names of FIELD_COUNTS: "200", and the words of record.h. */
+const char *field_status_name(size_t status);
+const char *field_outcome_name(size_t outcome);
+
 /* A percentile: are there answers enough for it? */
 bool field_is_supported(const struct result_quantiles *quantiles, const struct field *percentile);
 

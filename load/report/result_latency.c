@@ -6,6 +6,7 @@
  */
 #include "load/report/result_latency.h"
 
+#include "load/base/rank.h"
 #include "load/report/result_fields.h"
 #include "load/report/result_noise.h"
 
@@ -25,12 +26,6 @@ enum {
 /* Which group an answered request belongs to. */
 typedef uint32_t (*keyed_group)(const struct record *record, const void *context);
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* `keyed` has room for all records. How many there are. */
 static size_t keyed_collect(const struct records *records, keyed_group group, const void *context,
                             uint64_t *keyed)
@@ -44,7 +39,7 @@ static size_t keyed_collect(const struct records *records, keyed_group group, co
         if (number != KEYED_LEFT_OUT)
             keyed[count++] = (uint64_t)number << 32 | record->end_us;
     }
-    qsort(keyed, count, sizeof *keyed, by_size);
+    rank_sort(keyed, count);
     return count;
 }
 
@@ -98,12 +93,6 @@ static void summarise(const uint64_t *keyed, size_t count, struct result_quantil
             *(uint64_t *)(void *)((char *)out + field->offset) =
                 keyed_percentile(keyed, count, field->per_10000);
     }
-}
-
-void latency_summarise(uint64_t *times_us, size_t count, struct result_quantiles *out)
-{
-    qsort(times_us, count, sizeof *times_us, by_size);
-    summarise(times_us, count, out);
 }
 
 /* Ranks evenly spread over the logarithm of what is above them: the rare, slow answers get as many points as the

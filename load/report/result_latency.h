@@ -11,7 +11,4 @@
 /* *out is zeroed before, and duration_ms known. False: no memory; result_clear() has the rest. */
 bool latency_make(const struct result_source *source, struct result *out);
 
-/* Of any latencies, each below 2^32 us; sorts them. */
-void latency_summarise(uint64_t *times_us, size_t count, struct result_quantiles *out);
-
 #endif

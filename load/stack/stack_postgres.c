@@ -73,18 +73,10 @@ static bool create_cluster(const struct stack_postgres *postgres)
     return proc_run(&options, INIT_LIMIT_MS);
 }
 
-static bool wait_until_up(struct stack_postgres *postgres)
+static bool is_up(void *context)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
-        if (PQping(postgres->socket_url) == PQPING_OK)
-            return true;
-        if (proc_wait(postgres->pid, 10, NULL)) {
-            postgres->pid = 0;
-            return false;
-        }
-    }
-    return false;
+    const struct stack_postgres *postgres = context;
+    return PQping(postgres->socket_url) == PQPING_OK;
 }
 
 /* When this program is gone PostgreSQL gets SIGQUIT: it ends its sessions and frees its shared memory. */
@@ -104,13 +96,8 @@ static bool launch(struct stack_postgres *postgres)
     }
     const struct proc_options options = {
         .argv = argv, .output_path = postgres->log_path, .user = proc_plain_user(), .end_signal = SIGQUIT};
-    postgres->pid = proc_start(&options);
-    if (postgres->pid > 0 && wait_until_up(postgres))
-        return true;
-    if (postgres->pid > 0)
-        proc_kill_tree(&postgres->pid);
-    postgres->pid = 0;
-    return false;
+    postgres->pid = proc_start_up(&options, is_up, postgres, START_LIMIT_MS);
+    return postgres->pid > 0;
 }
 
 static bool complain(const struct stack_postgres *postgres)

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* matrix.c - see matrix.h. */
+#include "load/lab/matrix.h"
+
+#include "load/report/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIELD_BYTES = 48 };
+
+/* ---- one failure ---- */
+
+static void write_ms(char field[FIELD_BYTES], bool has, uint64_t us)
+{
+    snprintf(field, FIELD_BYTES, has ? "%.1f" : "-", (double)us / 1e3);
+}
+
+static void write_stuck(char field[FIELD_BYTES], const struct cell *cell)
+{
+    write_ms(field, cell->has_stuck, cell->stuck_us);
+    if (cell->is_until_resumed)
+        snprintf(field, FIELD_BYTES, "> %.1f", (double)cell->stuck_us / 1e3);
+    if (cell->is_for_ever)
+        snprintf(field, FIELD_BYTES, "> %.0f (PTTL %" PRId64 ")", (double)cell->stuck_us / 1e3,
+                 cell->lock_pttl_ms);
+}
+
+static const struct table_column columns[] = {
+    {2, 2, TABLE_LEFT, false},  {1, 12, TABLE_LEFT, false},  {1, 7, TABLE_RIGHT, false},
+    {1, 7, TABLE_RIGHT, false}, {1, 9, TABLE_RIGHT, false},  {1, 18, TABLE_RIGHT, false},
+    {1, 8, TABLE_RIGHT, false}, {1, 13, TABLE_RIGHT, false}, {1, 5, TABLE_RIGHT, false},
+    {1, 6, TABLE_RIGHT, false}, {2, 0, TABLE_LEFT, false},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void print_unmeasured(const struct scheme *scheme, const struct cell *cell)
+{
+    static const struct table_column narrow[] = {
+        {2, 2, TABLE_LEFT, false}, {1, 12, TABLE_LEFT, false}, {1, 0, TABLE_LEFT, false}};
+    const char *const cells[] = {scheme->number, scheme->name,
+                                 cell->state == CELL_NOT_RUN ? "not run" : "- has no such moment"};
+    table_row(stdout, narrow, 3, cells);
+}
+
+static void print_measured(const struct scheme *scheme, const struct cell *cell)
+{
+    char queries[FIELD_BYTES], holders[FIELD_BYTES], deletions[FIELD_BYTES], stuck[FIELD_BYTES];
+    char wake[FIELD_BYTES], polling[FIELD_BYTES] = "-", served[FIELD_BYTES];
+    snprintf(queries, sizeof queries, "%" PRIu32, cell->load_count);
+    snprintf(holders, sizeof holders, "%" PRIu32, cell->holders_peak);
+    snprintf(deletions, sizeof deletions, "%" PRIu32, cell->wrong_deletions);
+    write_stuck(stuck, cell);
+    write_ms(wake, cell->has_wake, cell->wake_us);
+    if (cell->has_polling)
+        snprintf(polling, sizeof polling, "%.1f / %.1f", cell->calls, cell->polling);
+    snprintf(served, sizeof served, "%" PRIu32 "/%" PRIu32, cell->answered, cell->asked);
+    const char *const stale = cell->is_stale || cell->is_stale_answer ? "yes" : "no";
+    const char *const cells[COLUMNS] = {scheme->number, scheme->name, queries, holders, deletions,    stuck,
+                                        wake,           polling,      stale,   served,  cell->verdict};
+    table_row(stdout, columns, COLUMNS, cells);
+}
+
+static void print_row(const struct scheme *scheme, const struct cell *cell)
+{
+    if (cell->state == CELL_MEASURED)
+        print_measured(scheme, cell);
+    else
+        print_unmeasured(scheme, cell);
+}
+
+void matrix_print_failure(const struct matrix *matrix, size_t failure)
+{
+    static const char *const above[] = {"",      "", "", "holders", "wrong", "stuck", "wake", "commands /s",
+                                        "stale", ""};
+    static const char *const below[COLUMNS] = {"",   "scheme",     "queries", "at once", "deletions", "ms",
+                                               "ms", "sent / run", "value",   "served",  "verdict"};
+    const struct failure *what = matrix->failures[failure];
+    printf("\n%s: %s\n  %s\n\n", what->name, what->title, what->story);
+    table_row(stdout, columns, sizeof above / sizeof *above, above);
+    table_row(stdout, columns, COLUMNS, below);
+    for (size_t i = 0; i < matrix->scheme_count; i++)
+        print_row(matrix->schemes[i], &matrix->cells[failure][i]);
+    fflush(stdout);
+}
+
+/* ---- the matrix ---- */
+
+static struct table_column column_of(const struct matrix *matrix, size_t failure)
+{
+    size_t width = strlen(matrix->failures[failure]->name);
+    for (size_t i = 0; i < matrix->scheme_count; i++) {
+        const size_t word = strlen(matrix->cells[failure][i].verdict);
+        width = word > width ? word : width;
+    }
+    return (struct table_column){1, width, TABLE_LEFT, false};
+}
+
+static void explain(double lease_s)
+{
+    printf("\n"
+           "stuck      nobody served within %.0f s, and the lock has no end\n"
+           "wrong del  somebody else's lock was deleted\n"
+           "stale      the old row was left in Redis, or served, after the invalidation had been confirmed\n"
+           "N loads    more queries than the case needs\n"
+           "waits      for so long nobody else was served, or, with > , until the paused holder went on\n"
+           "-          the scheme never comes by the point at which this failure strikes\n"
+           "\n"
+           "Leases last %.0f s. Queries: PostgreSQL's statement log. Deletions and fills: Redis's MONITOR. "
+           "Commands:\n"
+           "for each waiter and second in its first %.1f s, as sent by clients (MONITOR) / as run by Redis, "
+           "inside\n"
+           "scripts too (INFO commandstats). Times: the processes' own clocks, one clock on one machine.\n",
+           lease_s * TRIAL_FOR_EVER_QUARTERS / 4, lease_s, lease_s * TRIAL_COUNT_QUARTERS / 4);
+}
+
+void matrix_print(const struct matrix *matrix)
+{
+    struct table_column wide[1 + MATRIX_FAILURES_MAX] = {{0, 18, TABLE_LEFT, false}};
+    const char *cells[1 + MATRIX_FAILURES_MAX] = {"scheme x failure"};
+    const size_t count = 1 + matrix->failure_count;
+    for (size_t i = 1; i < count; i++) {
+        wide[i] = column_of(matrix, i - 1);
+        cells[i] = matrix->failures[i - 1]->name;
+    }
+    printf("\n");
+    table_row(stdout, wide, count, cells);
+    for (size_t j = 0; j < matrix->scheme_count; j++) {
+        char label[FIELD_BYTES];
+        snprintf(label, sizeof label, "%-3s %-14s", matrix->schemes[j]->number, matrix->schemes[j]->name);
+        cells[0] = label;
+        for (size_t i = 1; i < count; i++)
+            cells[i] = matrix->cells[i - 1][j].verdict;
+        table_row(stdout, wide, count, cells);
+    }
+    explain(matrix->lease_s);
+    printf("\n%s\n%s\n", matrix->machine, matrix->command);
+}
+
+/* ---- judging ours ---- */
+
+bool matrix_judge(const struct matrix *matrix)
+{
+    char why[FIELD_BYTES];
+    size_t kept = 0, judged = 0;
+    bool good = true;
+    for (size_t i = 0; i < matrix->failure_count; i++) {
+        for (size_t j = 0; j < matrix->scheme_count; j++) {
+            const struct cell *cell = &matrix->cells[i][j];
+            good = good && cell->state != CELL_NOT_RUN;
+            if (!matrix->schemes[j]->is_ours)
+                continue;
+            judged++;
+            if (cell_keeps_promise(cell, &matrix->failures[i]->demand, why, sizeof why))
+                kept++;
+            else
+                printf("%s does not keep its promise: %s: %s\n", matrix->schemes[j]->name,
+                       matrix->failures[i]->name, why);
+        }
+    }
+    if (judged > 0)
+        printf("Ours kept what guard/README.md promises in %zu of %zu.\n", kept, judged);
+    return good && kept == judged;
+}
+
+/* ---- JSON ---- */
+
+static void json_text(FILE *file, const char *name, const char *text)
+{
+    fprintf(file, "\"%s\": \"", name);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', file);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
+    }
+    fprintf(file, "\"");
+}
+
+static void json_ms(FILE *file, const char *name, bool has, uint64_t us)
+{
+    fprintf(file, has ? ", \"%s\": %.3f" : ", \"%s\": null", name, (double)us / 1e3);
+}
+
+static void json_numbers(FILE *file, const struct cell *cell)
+{
+    const struct {
+        const char *name;
+        uint32_t number;
+    } numbers[] = {{"workers", cell->worker_count}, {"queries", cell->load_count},
+                   {"holders", cell->holders_peak}, {"wrong_deletions", cell->wrong_deletions},
+                   {"asked", cell->asked},          {"served", cell->answered},
+                   {"failed", cell->failed}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        fprintf(file, ", \"%s\": %" PRIu32, numbers[i].name, numbers[i].number);
+}
+
+static void json_cell(FILE *file, const struct scheme *scheme, const struct failure *failure,
+                      const struct cell *cell)
+{
+    static const char *const states[] = {"not run", "no such moment", "measured"};
+    const char *const texts[][2] = {{"scheme", scheme->name},
+                                    {"failure", failure->name},
+                                    {"state", states[cell->state]},
+                                    {"verdict", cell->verdict}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        fprintf(file, i == 0 ? "    {" : ", ");
+        json_text(file, texts[i][0], texts[i][1]);
+    }
+    json_numbers(file, cell);
+    json_ms(file, "stuck_ms", cell->has_stuck, cell->stuck_us);
+    json_ms(file, "wake_ms", cell->has_wake, cell->wake_us);
+    fprintf(file, ", \"for_ever\": %s, \"stale_value\": %s, \"stale_answer\": %s",
+            cell->is_for_ever ? "true" : "false", cell->is_stale ? "true" : "false",
+            cell->is_stale_answer ? "true" : "false");
+    if (cell->is_for_ever)
+        fprintf(file, ", \"lock_pttl_ms\": %" PRId64, cell->lock_pttl_ms);
+    if (cell->has_polling)
+        fprintf(file, ", \"commands_sent_per_waiter_s\": %.2f, \"commands_run_per_waiter_s\": %.2f",
+                cell->calls, cell->polling);
+    fprintf(file, "}");
+}
+
+bool matrix_write(const struct matrix *matrix, FILE *file, const char *path)
+{
+    fprintf(file, "{\n  ");
+    json_text(file, "machine", matrix->machine);
+    fprintf(file, ",\n  ");
+    json_text(file, "command", matrix->command);
+    fprintf(file, ",\n  \"lease_ms\": %" PRIu32 ",\n  \"cells\": [\n", matrix->lease_s * 1000);
+    for (size_t i = 0; i < matrix->failure_count; i++) {
+        for (size_t j = 0; j < matrix->scheme_count; j++) {
+            const bool is_last = i + 1 == matrix->failure_count && j + 1 == matrix->scheme_count;
+            json_cell(file, matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]);
+            fprintf(file, is_last ? "\n" : ",\n");
+        }
+    }
+    fprintf(file, "  ]\n}\n");
+    if (fflush(file) == 0 && ferror(file) == 0)
+        return true;
+    fprintf(stderr, "lab: %s: not everything could be written\n", path);
+    return false;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * matrix.h - schemes x failures: what came of a run, its tables and its JSON.
+ *
+ * Threads: one. Errors: false, and the reason on stderr.
+ */
+#ifndef LOAD_LAB_MATRIX_H
+#define LOAD_LAB_MATRIX_H
+
+#include "load/lab/cell.h"
+#include "load/lab/trial.h"
+#include "load/stack/machine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { MATRIX_SCHEMES_MAX = 16, MATRIX_FAILURES_MAX = 16, MATRIX_TEXT_BYTES = 256 };
+
+/* What was chosen, and what came of it: cells[failure][scheme]. */
+struct matrix {
+    const struct scheme *schemes[MATRIX_SCHEMES_MAX];
+    size_t scheme_count;
+    const struct failure *failures[MATRIX_FAILURES_MAX];
+    size_t failure_count;
+    struct cell cells[MATRIX_FAILURES_MAX][MATRIX_SCHEMES_MAX];
+    char machine[MACHINE_BYTES], command[MATRIX_TEXT_BYTES];
+    uint32_t lease_s;
+};
+
+/* One failure: a row for each scheme. */
+void matrix_print_failure(const struct matrix *matrix, size_t failure);
+void matrix_print(const struct matrix *matrix);
+
+/* Says on stdout what ours has kept or not. True: everything, and every cell could be run. */
+bool matrix_judge(const struct matrix *matrix);
+
+/* `path` is for the reason only. */
+bool matrix_write(const struct matrix *matrix, FILE *file, const char *path);
+
+#endif
