@@ -54,7 +54,7 @@ static bool split_target(const char *text, size_t count, struct host_port *out)
            rest == text + count && split_host(text, host_bytes, out);
 }
 
-/* IPv4 first: who says "localhost" rarely means ::1. */
+/* IPv4 first: "localhost" rarely means ::1. */
 static int look_up_name(const char *host, const char *port, struct addrinfo **found)
 {
     const struct addrinfo v4 = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
@@ -183,7 +183,7 @@ static bool find_key(struct work_url *url, char *why)
                  QUOTED_MAX, url->path);
 }
 
-/* " weight N" behind the path, if anything. */
+/* " weight N" after the path, if anything. */
 static bool parse_weight(const char *text, struct work_url *url, char *why)
 {
     uint64_t weight;

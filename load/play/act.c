@@ -108,7 +108,7 @@ static enum act_outcome act_on_server(struct servers *servers, struct server ser
     }
 }
 
-/* SIGKILL to all before anybody is waited for: they shall die in the same moment, not one after the other. */
+/* SIGKILL to all before any is waited for: they are to die at the same moment, not one after the other. */
 static void kill_together(struct servers *servers)
 {
     for (size_t i = 0; i < servers->scenario->process_count; i++) {

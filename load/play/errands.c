@@ -2,9 +2,9 @@
 /*
  * errands.c - see errands.h.
  *
- *     [0 .. told)      failed ones were told by errands_poll()
- *     [told .. done)   through
- *     [done .. count)  the first of them is under way
+ *     [0 .. reported)     errands_poll() has returned those that failed
+ *     [reported .. done)  over
+ *     [done .. count)     the first of them is under way
  *
  * Locking: `mutex` guards everything but `servers`; it is not held while an errand is run.
  */
@@ -32,7 +32,7 @@ struct errands {
     pthread_cond_t changed;
     bool is_told_to_end;
     struct errand all[ERRANDS_MAX];
-    size_t count, done, told;
+    size_t count, done, reported;
 };
 
 static bool run_one(const struct servers *servers, const struct scenario_action *action, char *why)
@@ -99,8 +99,8 @@ bool errands_poll(struct errands *errands, size_t *tag, size_t *open, char why[s
 {
     bool failed = false;
     pthread_mutex_lock(&errands->mutex);
-    while (!failed && errands->told < errands->done) {
-        const struct errand *errand = &errands->all[errands->told++];
+    while (!failed && errands->reported < errands->done) {
+        const struct errand *errand = &errands->all[errands->reported++];
         failed = errand->failed;
         *tag = failed ? errand->tag : *tag;
         if (failed)

@@ -80,7 +80,7 @@ struct expect {
     bool is_share, has_window;
     uint32_t from_ms, to_ms;
     char variant[EXPECT_VARIANT_BYTES]; /* "": in each */
-    bool is_default;                    /* nobody wrote it */
+    bool is_default;                    /* added by scenario_complete() */
     bool takes_4xx;                     /* failed: a 4xx is expected */
 };
 
@@ -95,7 +95,7 @@ const struct words_help *expect_word(size_t index);
 
 /* What a figure needs beyond the requests. */
 enum expect_needs {
-    EXPECT_NEEDS_LOADS = 1 << 0, /* somebody counts */
+    EXPECT_NEEDS_LOADS = 1 << 0, /* something counts them */
     EXPECT_NEEDS_KEYS = 1 << 1,  /* the log, which knows keys or instants */
     EXPECT_NEEDS_ENDS = 1 << 2,  /* when loads ended */
     EXPECT_NEEDS_SAMPLES = 1 << 3,
@@ -109,7 +109,7 @@ unsigned expect_needs(const struct expect *expect);
 struct expect_source {
     const struct result *result;
     const struct records *records;
-    const struct witness_view *view; /* NULL: nobody looked */
+    const struct witness_view *view; /* NULL: there was no witness */
     uint64_t begin_us;
 };
 

@@ -342,7 +342,7 @@ static bool wants_none(const struct expect *expect)
     return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, least, expect->wanted);
 }
 
-/* More than was seen is at least as much as was seen; of a ratio nobody knows. */
+/* If there may have been more, what "at least" was seen holds; a ratio may be anything. */
 static bool holds_for_more(const struct expect *expect, double value)
 {
     bool is_at_least = expect->operator== EXPECT_AT_LEAST || expect->operator== EXPECT_MORE;

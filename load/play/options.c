@@ -323,7 +323,7 @@ static const char language[] = "\n"
                                "Times: 250ms, 1.5s, 2m.\n"
                                "\n";
 
-static const char happenings[] = "\nWhat can happen with \"at\" and \"on load\", one after the other:\n\n";
+static const char actions[] = "\nWhat can happen with \"at\" and \"on load\", one after the other:\n\n";
 
 static const char figures[] = "\nWhat can be expected. A VALUE is a time for latencies, a number or a share "
                               "(99.5%) of the requests for requests,\n"
@@ -387,7 +387,7 @@ static void print_words(const char *above, const struct words_help *(*word)(size
 static void print_language(FILE *out)
 {
     print_words(language, scenario_word, out);
-    print_words(happenings, scenario_happening, out);
+    print_words(actions, scenario_action_word, out);
     print_words(figures, expect_word, out);
     fputs(parts, out);
 }
@@ -477,7 +477,7 @@ static void finish_run(struct reading *reading)
     snprintf(scenario->name, sizeof scenario->name, "%s", reading->name != NULL ? reading->name : "run");
     if (scenario->title[0] == '\0')
         snprintf(scenario->title, sizeof scenario->title, "A stampede on %.120s",
-                 scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nobody");
+                 scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nothing");
     if (reading->mistakes == 0)
         scenario_check(scenario, complain_of_whole, reading);
     if (reading->mistakes > 0)

@@ -17,7 +17,7 @@
 enum {
     TICK_MS = 2,
     SHOW_EVERY_US = 100000,
-    ABORT_LIMIT_MS = 5000,  /* after it was told to stop, the herd gets so long */
+    ABORT_LIMIT_MS = 5000,  /* for the herd, after it was told to stop */
     QUIET_LIMIT_MS = 35000, /* commands end themselves before */
     FRESH_MS = 60000,       /* the service's own settings, where a stack does not tell others */
     JITTER_PERCENT = 10
@@ -29,7 +29,7 @@ struct run {
     const struct scenario *scenario;
     const char *variant, *name;
     struct work *work;       /* owned: the scenario's, with targets */
-    struct witness *witness; /* owned; NULL: nobody looks */
+    struct witness *witness; /* owned; NULL: none */
     struct herd *herd;       /* owned until herd_end() */
     struct writer *writers[SCENARIO_WRITES_MAX];
     struct timeline *timeline; /* owned */
@@ -105,7 +105,7 @@ static bool warm(struct run *run, char *why)
     return false;
 }
 
-/* Until Ctrl-C at the latest; those who are never ready are herd_release()'s to tell. */
+/* Until Ctrl-C at the latest; herd_release() reports connections that are never ready. */
 static void wait_connected(const struct run *run)
 {
     struct herd_progress progress = {.connected = false};
@@ -116,7 +116,7 @@ static void wait_connected(const struct run *run)
     }
 }
 
-/* Everybody is connected before anything that expires is warmed up: a TTL does not wait. */
+/* All clients are connected before anything that expires is warmed up: a TTL does not wait. */
 static bool prepare(struct run *run, char *why)
 {
     char reason[WORK_WHY_BYTES];
@@ -157,7 +157,7 @@ static bool release(struct run *run, char *why)
 
 /* ---- while it runs ---- */
 
-/* The log grows with every statement; it is looked at often only while somebody waits for a load. */
+/* The log grows with every statement; it is read often only while an event waits for a load. */
 static uint64_t count_loads(const struct run *run, uint64_t known, uint64_t now_us, uint64_t show_at_us)
 {
     if (run->witness == NULL || (!timeline_waits_for_load(run->timeline) && now_us < show_at_us))

@@ -13,7 +13,7 @@
  *
  * What happens is done one after the other, so a server that takes a while to start delays what comes next; the report
  * says when everything really began and ended.
- * What is told to happen and does not, or fails, is a check that did not hold.
+ * An action that fails, or never comes to happen, is a check that did not hold.
  *
  * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting
  * anything and reports every mistake, not only the first.
@@ -40,7 +40,7 @@ enum {
     SCENARIO_VARIANTS_MAX = 8,
     SCENARIO_EVENTS_MAX = 48,
     SCENARIO_WRITES_MAX = 4,
-    SCENARIO_EXPECTS_MAX = RESULT_CHECKS_MAX - 2, /* one that nobody wrote, and one about writes */
+    SCENARIO_EXPECTS_MAX = RESULT_CHECKS_MAX - 2, /* the default one, and one about writes */
     SCENARIO_LETS_MAX = 16,
     SCENARIO_NAME_BYTES = EXPECT_VARIANT_BYTES,
     SCENARIO_TEXT_BYTES = 1024, /* a statement, a command, a URL */
@@ -121,9 +121,9 @@ struct scenario {
     char title[RESULT_TEXT_BYTES];
     char about[1024];
 
-    uint64_t told; /* which directives, a bit each; scenario_take.c's own */
+    uint64_t seen; /* which words, a bit each; scenario_take.c's own */
 
-    uint32_t process_count; /* of the stack; 0: somebody's own service */
+    uint32_t process_count; /* of the stack; 0: a service of the user's */
     char settings[SCENARIO_SETTINGS_MAX][SCENARIO_SETTING_BYTES]; /* "NAME=value" */
     size_t setting_count;
     uint32_t product_count;
@@ -175,14 +175,14 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
 bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
                    char why[static SCENARIO_WHY_BYTES]);
 
-/* What was not told: "failed = 0", unless something is expected about failed. Called by scenario_read(). */
+/* Adds "failed = 0", unless something is expected about failed. Called by scenario_read(). */
 void scenario_complete(struct scenario *scenario);
-/* Somebody wrote what is expected about failed in this variant. */
+/* The scenario itself expects something about failed in this variant. */
 bool scenario_says_failed(const struct scenario *scenario, const char *variant);
 
 /* The index-th word a line can begin with, and what can happen: how they are written; NULL: there are no more. */
 const struct words_help *scenario_word(size_t index);
-const struct words_help *scenario_happening(size_t index);
+const struct words_help *scenario_action_word(size_t index);
 
 /* "at ..." and "on load ...", after their first word. */
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
@@ -195,11 +195,11 @@ size_t scenario_check(const struct scenario *scenario, scenario_complain *compla
 /* NULL: there is no line "let NAME ...". */
 const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes);
 
-/* A setting of the stack's line, "NAME" without "="; NULL: not told. */
+/* A setting of the stack's line, "NAME" without "="; NULL: not set. */
 const char *scenario_setting(const struct scenario *scenario, const char *name);
 bool scenario_set_setting(struct scenario *scenario, const char *name, const char *value);
 
-/* The same of a number, with what varies in this variant; `fallback` where it was not told. */
+/* The same of a number, with what varies in this variant; `fallback` where it is not set. */
 uint32_t scenario_number(const struct scenario *scenario, const char *variant, const char *name,
                          uint32_t fallback);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* scenario_check.c - what each directive is right about by itself may still contradict another; see scenario.h. */
+/* scenario_check.c - lines that are right by themselves may still contradict each other; see scenario.h. */
 #include "load/play/scenario.h"
 
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static bool counts_by_log(const struct scenario *scenario)
     return has_stack(scenario) || scenario->way == WITNESS_LOG;
 }
 
-/* ---- who is asked ---- */
+/* ---- servers ---- */
 
 static void check_servers(struct checking *checking)
 {
@@ -75,7 +75,7 @@ static bool sends_sql(const struct scenario *scenario)
     return scenario->write_count > 0;
 }
 
-/* What is told and then not used is a mistake: somebody would wait for its figures in vain. */
+/* What is named and then not used is a mistake: its figures would be waited for in vain. */
 static void check_idle(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -105,7 +105,7 @@ static void check_counting(struct checking *checking)
     check_idle(checking);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests and writes ---- */
 
 static void check_work(struct checking *checking)
 {
@@ -157,7 +157,7 @@ static void check_event(struct checking *checking, const struct scenario_event *
         wrong(checking, event->line, "sql: a database is needed: database URL");
     if (event->is_on_load && !counts_by_log(scenario))
         wrong(checking, event->line,
-              "on load: only the statement log tells when a load begins: count log PATH");
+              "on load: only the statement log knows when a load begins: count log PATH");
     if (!event->is_on_load && scenario->work.shape == WORK_RATE && event->at_ms > scenario->work.duration_ms)
         wrong(checking, event->line, "\"%s\" at %u ms: the run is over by then", event->text,
               (unsigned)event->at_ms);

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-struct happening {
+struct action_row {
     struct words_help shown; /* for a server its verbs stand in `arguments`, with | between them */
-    bool (*read)(const struct happening *row, struct words *words, struct scenario_action *out, char *why);
+    bool (*read)(const struct action_row *row, struct words *words, struct scenario_action *out, char *why);
     enum scenario_party party;
-    enum scenario_verb verb; /* of what is about nobody */
+    enum scenario_verb verb; /* of an action without a party */
 };
 
-static bool refuse_usage(const struct happening *row, char *why)
+static bool refuse_usage(const struct action_row *row, char *why)
 {
     char usage[96];
     snprintf(usage, sizeof usage, "%s %s", row->shown.name, row->shown.arguments);
@@ -68,7 +68,7 @@ static bool read_process(struct words *words, struct scenario_action *out)
     return word != NULL && number_read(word, 1, SCENARIO_PROCESSES_MAX, &out->process);
 }
 
-static bool read_server(const struct happening *row, struct words *words, struct scenario_action *out,
+static bool read_server(const struct action_row *row, struct words *words, struct scenario_action *out,
                         char *why)
 {
     const char *process = strchr(row->shown.arguments, ' ');
@@ -110,7 +110,7 @@ static bool read_fault(struct words *words, struct scenario_action *out)
     return false;
 }
 
-static bool read_link(const struct happening *row, struct words *words, struct scenario_action *out,
+static bool read_link(const struct action_row *row, struct words *words, struct scenario_action *out,
                       char *why)
 {
     (void)row;
@@ -127,9 +127,9 @@ static bool read_link(const struct happening *row, struct words *words, struct s
         NULL);
 }
 
-/* ---- what is about nobody ---- */
+/* ---- actions without a party ---- */
 
-static bool read_argument(const struct happening *row, struct words *words, struct scenario_action *out,
+static bool read_argument(const struct action_row *row, struct words *words, struct scenario_action *out,
                           char *why)
 {
     const char *word = words_next(words);
@@ -142,7 +142,7 @@ static bool read_argument(const struct happening *row, struct words *words, stru
 
 /* ---- what can happen ---- */
 
-static const struct happening happenings[] = {
+static const struct action_row action_rows[] = {
     {{"redis", "kill|start|restart|pause|resume|flush|failover",
 
       "it starts empty. failover: the first one is killed, its replica is promoted, and the proxy leads "
@@ -179,11 +179,11 @@ static const struct happening happenings[] = {
     {{"note", "\"TEXT\"", "is shown on the page"}, read_argument, .verb = SCENARIO_NOTE},
 };
 
-enum { HAPPENINGS = sizeof happenings / sizeof *happenings };
+enum { ACTION_ROWS = sizeof action_rows / sizeof *action_rows };
 
-const struct words_help *scenario_happening(size_t index)
+const struct words_help *scenario_action_word(size_t index)
 {
-    return index < HAPPENINGS ? &happenings[index].shown : NULL;
+    return index < ACTION_ROWS ? &action_rows[index].shown : NULL;
 }
 
 static bool read_action(struct words *words, struct scenario_action *out, char *why)
@@ -191,14 +191,14 @@ static bool read_action(struct words *words, struct scenario_action *out, char *
     const char *word = words_next(words);
     if (word == NULL)
         return words_refuse(why, "an action is missing, for instance: redis kill", NULL);
-    for (size_t i = 0; i < HAPPENINGS; i++) {
-        if (strcmp(word, happenings[i].shown.name) != 0)
+    for (size_t i = 0; i < ACTION_ROWS; i++) {
+        if (strcmp(word, action_rows[i].shown.name) != 0)
             continue;
-        out->party = happenings[i].party;
-        out->verb = happenings[i].verb;
-        return happenings[i].read(&happenings[i], words, out, why);
+        out->party = action_rows[i].party;
+        out->verb = action_rows[i].verb;
+        return action_rows[i].read(&action_rows[i], words, out, why);
     }
-    return words_refuse_unknown(why, "action", word, scenario_happening);
+    return words_refuse_unknown(why, "action", word, scenario_action_word);
 }
 
 /* ---- the line ---- */

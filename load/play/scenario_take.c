@@ -541,9 +541,9 @@ static bool take_directive(struct taking *taking, size_t index)
     const char *arguments = directive->shown.arguments != NULL ? directive->shown.arguments : "";
     struct walk walk = {taking, directive, arguments, directive->slots};
     uint64_t bit = (uint64_t)1 << index;
-    if (!directive->repeats && (taking->scenario->told & bit) != 0)
+    if (!directive->repeats && (taking->scenario->seen & bit) != 0)
         return words_refuse(taking->why, "a second line with", directive->shown.name);
-    taking->scenario->told |= bit;
+    taking->scenario->seen |= bit;
     set_flag(&walk, directive->shown.name);
     if (directive->take != NULL ? !directive->take(taking) : !take_arguments(&walk, true))
         return fail(taking, &directive->shown);

@@ -20,7 +20,7 @@ enum {
     READY_LIMIT_MS = 15000,
     JOIN_LIMIT_MS = 5000,
     DEFAULT_WORKERS = 8,
-    SPARE_CONNECTIONS = 24, /* of PostgreSQL: for the witness, writers, sql "..." and those it reserves */
+    SPARE_CONNECTIONS = 24, /* of PostgreSQL: for the witness, writers, sql "..." and its reserved ones */
     SPARE_FILES = 4096,
     SQL_LIMIT_MS = 5000
 };
@@ -68,7 +68,7 @@ static bool start_proxy(struct servers *servers)
             proxy_add(servers->proxy, servers->postgres.port, &servers->postgres_route));
 }
 
-/* Before anything is loaded: what has connected by then would hear of it later. */
+/* Before anything is loaded: open sessions would hear of it later. */
 static bool log_ends(const struct servers *servers)
 {
     const struct scenario *scenario = servers->scenario;
@@ -91,7 +91,7 @@ static bool start_postgres(struct servers *servers)
     return progress_done(stack_postgres_load(servers->postgres.url, servers->scenario->product_count));
 }
 
-/* catalogd ignores what it does not know in its environment: a slip of the pen would go unnoticed. */
+/* catalogd ignores what it does not know in its environment: a typo would go unnoticed. */
 static bool knows_setting(const char *help, const char *setting)
 {
     char name[SCENARIO_SETTING_BYTES];
@@ -200,7 +200,7 @@ bool servers_empty_redis(struct servers *servers)
     return good;
 }
 
-/* Ready is not yet connected to Redis: who is asked before that goes without it. */
+/* Ready does not mean connected to Redis: until then a request goes without it. */
 static bool wait_joined(const struct stack_catalogd *catalogd)
 {
     static const char *const wanted[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
@@ -245,7 +245,7 @@ void servers_stop_variant(struct servers *servers)
         stack_catalogd_stop(&servers->catalogd[i]);
 }
 
-/* ---- who is where ---- */
+/* ---- addresses ---- */
 
 void servers_name_targets(const struct servers *servers, struct work *work)
 {

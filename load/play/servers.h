@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * servers.h - who is asked in a scenario: its stack, or nobody of ours.
+ * servers.h - the servers of a scenario: its stack, or the user's own.
  *
  *     servers_open()             Redis, PostgreSQL with its products, proxy, replica
  *       servers_start_variant()  an empty Redis and the processes, ready
@@ -42,7 +42,7 @@ void servers_close(struct servers *servers);
 
 /* Puts the targets into the work. */
 void servers_name_targets(const struct servers *servers, struct work *work);
-/* Who counts, and how. False: nobody. */
+/* How loads and commands are counted. False: not at all. */
 bool servers_witness(const struct servers *servers, struct witness_options *out);
 /* For statements; NULL: there is none. */
 const char *servers_database(const struct servers *servers);

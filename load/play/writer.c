@@ -54,7 +54,7 @@ static bool keep(struct writer *writer, const struct result_write *write)
     return true;
 }
 
-/* A message may be lost on its way: it is repeated, as whoever writes has to. */
+/* A POST may be lost on its way: it is repeated, as every writer must. */
 static bool post(struct writer *writer, uint32_t key, char *why)
 {
     char url[SCENARIO_TEXT_BYTES + 64];
