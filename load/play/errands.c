@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { SQL_LIMIT_MS = 5000, POST_LIMIT_MS = 1000 };
+_Static_assert((int)SCENARIO_WHY_BYTES >= SQL_WHY_BYTES, "any reason fits");
 
 struct errand {
     const struct scenario_action *action; /* lent */
@@ -37,13 +38,9 @@ struct errands {
 
 static bool run_one(const struct servers *servers, const struct scenario_action *action, char *why)
 {
-    char reason[SQL_WHY_BYTES];
     if (action->verb == SCENARIO_POST)
         return servers_post(servers, action->argument, POST_LIMIT_MS, why);
-    if (sql_run(servers_database(servers), action->argument, SQL_LIMIT_MS, NULL, 0, reason))
-        return true;
-    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-    return false;
+    return sql_run(servers_database(servers), action->argument, SQL_LIMIT_MS, NULL, 0, why);
 }
 
 static void *run(void *context)

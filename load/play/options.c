@@ -131,102 +131,83 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
 /* ---- the tables ---- */
 
 #define AT(member) offsetof(struct reading, member)
+#define WORD(word) take_word, .directive = (word)
+#define LINE(words) take_line, .directive = (words)
+#define TEXT(member) take_text, .at = AT(member)
+#define NUMBER(member, from, to, default)                                                                    \
+    take_number, .at = AT(options.member), .least = (from), .most = (to), .otherwise = (default)
 
 static const struct flag run_flags[] = {
-    {{"url", "URL", NULL}, take_line, .directive = "ask"},
-    {{"target", "HOST:PORT", NULL}, take_line, .directive = "target"},
-    {{"burst", "N", "N connections, all released at the same instant (default 1000)"},
-     take_text,
-     .at = AT(shape.burst)},
-    {{"rounds", "N", "this many bursts (default 1)"}, take_text, .at = AT(shape.rounds)},
-    {{"every", "TIME", "... each this long after the start of the previous one"},
-     take_text,
-     .at = AT(shape.every)},
-    {{"pause", "TIME", "... and this long after its end"}, take_text, .at = AT(shape.pause)},
-    {{"rate", "N", "or: N requests are due each second, whatever became of earlier ones"},
-     take_text,
-     .at = AT(shape.rate)},
-    {{"for", "TIME", "... for this long (default 10s)"}, take_text, .at = AT(shape.span)},
+    {{"url", "URL", NULL}, LINE("ask")},
+    {{"target", "HOST:PORT", NULL}, LINE("target")},
+    {{"burst", "N", "N connections, all released at the same instant (default 1000)"}, TEXT(shape.burst)},
+    {{"rounds", "N", "this many bursts (default 1)"}, TEXT(shape.rounds)},
+    {{"every", "TIME", "... each this long after the start of the previous one"}, TEXT(shape.every)},
+    {{"pause", "TIME", "... and this long after its end"}, TEXT(shape.pause)},
+    {{"rate", "N", "or: N requests are due each second, whatever became of earlier ones"}, TEXT(shape.rate)},
+    {{"for", "TIME", "... for this long (default 10s)"}, TEXT(shape.span)},
     {{"poisson", NULL, "... at random instants (default: evenly spaced)"},
      take_switch,
      .at = AT(shape.is_poisson)},
-    {{"connections", "N", "... over at most this many connections (default 1000)"},
-     take_text,
-     .at = AT(shape.connections)},
-    {{"close", NULL, "a new connection for each request (default: keep)"},
-     take_line,
-     .directive = "connections close"},
-    {{"warm", "URL", NULL}, take_line, .directive = "warm"},
-    {{"leave", "\"50% after 20ms\"", NULL}, take_line, .directive = "leave"},
-    {{"limit", "TIME", NULL}, take_word, .directive = "limit"},
-    {{"method", "NAME", NULL}, take_word, .directive = "method"},
-    {{"header", "\"NAME: VALUE\"", NULL}, take_word, .directive = "header"},
-    {{"version-after", "TEXT", NULL}, take_word, .directive = "version"},
-    {{"generators", "N", NULL}, take_word, .directive = "generators"},
-    {{"sources", "N", NULL}, take_word, .directive = "sources"},
-    {{"seed", "N", NULL}, take_word, .directive = "seed"},
+    {{"connections", "N", "... over at most this many connections (default 1000)"}, TEXT(shape.connections)},
+    {{"close", NULL, "a new connection for each request (default: keep)"}, LINE("connections close")},
+    {{"warm", "URL", NULL}, LINE("warm")},
+    {{"leave", "\"50% after 20ms\"", NULL}, LINE("leave")},
+    {{"limit", "TIME", NULL}, WORD("limit")},
+    {{"method", "NAME", NULL}, WORD("method")},
+    {{"header", "\"NAME: VALUE\"", NULL}, WORD("header")},
+    {{"version-after", "TEXT", NULL}, WORD("version")},
+    {{"generators", "N", NULL}, WORD("generators")},
+    {{"sources", "N", NULL}, WORD("sources")},
+    {{"seed", "N", NULL}, WORD("seed")},
     {{"database", "URL", "postgresql://user@host:port/name, for --count, --queries, --write and sql"},
-     take_word,
-     .directive = "database"},
+     WORD("database")},
     {{"count", "WAY",
       "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
       "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)"},
      .take = take_count},
-    {{"queries", "TEXT", NULL}, take_word, .directive = "queries"},
-    {{"redis", "URL", NULL}, take_word, .directive = "redis"},
-    {{"ttl", "\"TIME [jitter P%]\"", NULL}, take_line, .directive = "ttl"},
+    {{"queries", "TEXT", NULL}, WORD("queries")},
+    {{"redis", "URL", NULL}, WORD("redis")},
+    {{"ttl", "\"TIME [jitter P%]\"", NULL}, LINE("ttl")},
     {{"write", "LINE",
       "every 100ms keys 1-20 sql \"UPDATE ... WHERE id = {key} RETURNING version\" then URL"},
-     take_line,
-     .directive = "write"},
+     LINE("write")},
     {{"at", "\"TIME ACTION\"",
-
       "an action this long after the start: run \"COMMAND\", sql \"STATEMENT\", post URL, note \"TEXT\"; "
       "may be repeated"},
-     take_line,
-     .directive = "at"},
-    {{"on", "\"load ACTION\"", "the same, as soon as a load begins"}, take_line, .directive = "on"},
+     LINE("at")},
+    {{"on", "\"load ACTION\"", "the same, as soon as a load begins"}, LINE("on")},
     {{"expect", "\"FIGURE OP VALUE\"",
-
       "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", \"status "
       "200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected too, unless one of them "
       "is about failed. What was not measured does not hold: if no load was seen, only \"loads = 0\" "
       "does, and p99 takes 100 answers"},
-     take_line,
-     .directive = "expect"},
-    {{"name", "TEXT", "of the result, by which reports are compared (default run)"},
-     take_text,
-     .at = AT(name)},
-    {{"title", "TEXT", NULL}, take_word, .directive = "title"},
-    {{"json", "FILE", "the report, for comparing it and showing it again"},
-     take_text,
-     .at = AT(options.json)},
-    {{"html", "FILE", "the report as one page with plots"}, take_text, .at = AT(options.html)},
+     LINE("expect")},
+    {{"name", "TEXT", "of the result, by which reports are compared (default run)"}, TEXT(name)},
+    {{"title", "TEXT", NULL}, WORD("title")},
+    {{"json", "FILE", "the report, for comparing it and showing it again"}, TEXT(options.json)},
+    {{"html", "FILE", "the report as one page with plots"}, TEXT(options.html)},
     {{"baseline", "FILE", "an earlier run's JSON; if anything became worse the exit status is 1"},
-     take_text,
-     .at = AT(options.baseline)},
+     TEXT(options.baseline)},
 };
 
 static const struct flag scenario_flags[] = {
     {{"set", "NAME=VALUE", "another value for a let or for a setting of the stack, or only this variant"},
      .take = take_set},
-    {{"json", "FOLDER", "a report NAME.json for each scenario"}, take_text, .at = AT(options.json)},
-    {{"html", "FOLDER", "a page NAME.html for each scenario"}, take_text, .at = AT(options.html)},
+    {{"json", "FOLDER", "a report NAME.json for each scenario"}, TEXT(options.json)},
+    {{"html", "FOLDER", "a page NAME.html for each scenario"}, TEXT(options.html)},
 };
 
 static const struct flag report_flags[] = {
-    {{"output", "FILE", "or -o: one HTML page"}, take_text, .at = AT(options.html)},
+    {{"output", "FILE", "or -o: one HTML page"}, TEXT(options.html)},
 };
-
-#define NUMBER(member, from, to, default)                                                                    \
-    take_number, .at = AT(options.member), .least = (from), .most = (to), .otherwise = (default)
 
 static const struct flag demo_flags[] = {
     {{"scale", "N", "products in the database"}, NUMBER(scale, 100, 99999999, 50000)},
     {{"requests", "N", "sent at the same instant"}, NUMBER(requests, 2, 2000, 1000)},
     {{"delay", "MS", "how long each query takes"}, NUMBER(delay_ms, 0, 10000, 200)},
-    {{"json", "FILE", "default build/demo.json"}, take_text, .at = AT(options.json)},
-    {{"html", "FILE", "default build/demo.html"}, take_text, .at = AT(options.html)},
+    {{"json", "FILE", "default build/demo.json"}, TEXT(options.json)},
+    {{"html", "FILE", "default build/demo.html"}, TEXT(options.html)},
 };
 
 static const struct flag serve_flags[] = {

@@ -23,11 +23,15 @@ enum {
     JITTER_PERCENT = 10
 };
 
+_Static_assert((int)SCENARIO_WHY_BYTES >= WORK_WHY_BYTES && (int)SCENARIO_WHY_BYTES >= WITNESS_WHY_BYTES,
+               "any reason fits");
+
 /* What a run has in hand. */
 struct run {
     struct servers *servers;
     const struct scenario *scenario;
     const char *variant, *name;
+    char *why;               /* the caller's, of SCENARIO_WHY_BYTES */
     struct work *work;       /* owned: the scenario's, with targets */
     struct witness *witness; /* owned; NULL: none */
     struct herd *herd;       /* owned until herd_end() */
@@ -81,28 +85,18 @@ static void show(const struct run *run, const struct herd_progress *progress, ui
 
 /* ---- beginning ---- */
 
-static bool open_witness(struct run *run, char *why)
+static bool open_witness(struct run *run)
 {
     struct witness_options options;
-    char reason[WITNESS_WHY_BYTES];
-    if (!servers_witness(run->servers, &options))
-        return true;
-    if (witness_open(&options, &run->witness, reason))
-        return true;
-    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-    return false;
+    return !servers_witness(run->servers, &options) || witness_open(&options, &run->witness, run->why);
 }
 
-static bool warm(struct run *run, char *why)
+static bool warm(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
     if (run->scenario->warm.url_count == 0)
         return true;
     progress_step("warming up");
-    if (progress_done(warm_up(&run->scenario->warm, run->work, reason)))
-        return true;
-    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-    return false;
+    return progress_done(warm_up(&run->scenario->warm, run->work, run->why));
 }
 
 /* Until Ctrl-C at the latest; herd_release() reports connections that are never ready. */
@@ -117,37 +111,27 @@ static void wait_connected(const struct run *run)
 }
 
 /* All clients are connected before anything that expires is warmed up: a TTL does not wait. */
-static bool prepare(struct run *run, char *why)
+static bool prepare(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
     *run->work = run->scenario->work;
     servers_name_targets(run->servers, run->work);
-    if (!open_witness(run, why))
+    if (!open_witness(run) || !herd_start(run->work, &run->herd, run->why))
         return false;
-    if (!herd_start(run->work, &run->herd, reason)) {
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-        return false;
-    }
     wait_connected(run);
-    return interrupt_seen() || warm(run, why);
+    return interrupt_seen() || warm(run);
 }
 
-static bool release(struct run *run, char *why)
+static bool release(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
-    if (run->witness != NULL && !witness_begin(run->witness, reason)) {
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    if (run->witness != NULL && !witness_begin(run->witness, run->why))
         return false;
-    }
     run->wall_s = time(NULL);
-    if (!herd_release(run->herd, &run->begin_us, reason)) {
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    if (!herd_release(run->herd, &run->begin_us, run->why))
         return false;
-    }
     for (size_t i = 0; i < run->scenario->write_count; i++) {
         run->writers[i] = writer_begin(run->servers, &run->scenario->writes[i]);
         if (run->writers[i] == NULL) {
-            snprintf(why, SCENARIO_WHY_BYTES, "a writer could not be started");
+            snprintf(run->why, SCENARIO_WHY_BYTES, "a writer could not be started");
             return false;
         }
     }
@@ -230,19 +214,15 @@ static void wait_for_commands(struct run *run)
 }
 
 /* False: a generator or the witness failed; what there is stays. */
-static bool collect(struct run *run, char *why)
+static bool collect(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
+    char why[SCENARIO_WHY_BYTES];
     end_writers(run);
-    bool good = herd_end(&run->herd, &run->records, &run->strain, reason);
-    if (!good)
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    bool good = herd_end(&run->herd, &run->records, &run->strain, run->why);
     wait_for_commands(run);
     if (run->witness == NULL)
         return good;
-    run->has_view = witness_end(run->witness, &run->view, reason);
-    if (!run->has_view && good)
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    run->has_view = witness_end(run->witness, &run->view, good ? run->why : why);
     return good && run->has_view;
 }
 
@@ -345,19 +325,19 @@ static void clear(struct run *run)
     free(run->work);
 }
 
-static enum run_end carry_out(struct run *run, struct result **out, char *why)
+static enum run_end carry_out(struct run *run, struct result **out)
 {
-    if (!prepare(run, why) || interrupt_seen())
+    if (!prepare(run) || interrupt_seen())
         return interrupt_seen() ? RUN_INTERRUPTED : RUN_FAILED;
-    if (!release(run, why))
+    if (!release(run))
         return RUN_FAILED;
     watch(run);
-    bool is_whole = collect(run, why);
+    bool is_whole = collect(run);
     bool was_interrupted = run->is_partial;
     run->is_partial = run->is_partial || !is_whole;
     *out = make_result(run);
     if (*out == NULL) {
-        snprintf(why, SCENARIO_WHY_BYTES, "no memory for %zu records", run->records.count);
+        snprintf(run->why, SCENARIO_WHY_BYTES, "no memory for %zu records", run->records.count);
         return RUN_FAILED;
     }
     return was_interrupted ? RUN_INTERRUPTED : is_whole ? RUN_OVER : RUN_FAILED;
@@ -367,13 +347,13 @@ enum run_end run_once(struct servers *servers, const char *variant, const char *
                       char why[static SCENARIO_WHY_BYTES])
 {
     struct run run = {
-        .servers = servers, .scenario = servers->scenario, .variant = variant, .name = name, .end_us = 0};
+        .servers = servers, .scenario = servers->scenario, .variant = variant, .name = name, .why = why};
     enum run_end end = RUN_FAILED;
     *out = NULL;
     run.work = calloc(1, sizeof *run.work);
     run.timeline = calloc(1, sizeof *run.timeline);
     if (run.work != NULL && run.timeline != NULL)
-        end = carry_out(&run, out, why);
+        end = carry_out(&run, out);
     else
         snprintf(why, SCENARIO_WHY_BYTES, "no memory");
     clear(&run);

@@ -144,7 +144,6 @@ static bool read_argument(const struct action_row *row, struct words *words, str
 
 static const struct action_row action_rows[] = {
     {{"redis", "kill|start|restart|pause|resume|flush|failover",
-
       "it starts empty. failover: the first one is killed, its replica is promoted, and the proxy leads "
       "there"},
      read_server,
@@ -156,18 +155,15 @@ static const struct action_row action_rows[] = {
      read_server,
      .party = SCENARIO_CATALOGD},
     {{"leader", "kill|pause|start|resume",
-
       "the process that holds a lease at that moment; waits for one. start and resume: the one it was"},
      read_server,
      .party = SCENARIO_LEADER},
     {{"link", "redis|postgres FAULT",
-
       "breaks the proxy: delay TIME, drop, reset, silent, dribble TIME, cut, freeze-requests, "
       "freeze-replies or late TIME; heal"},
      .read = read_link},
     {{"sql", "\"STATEMENT\"", "runs it on the database"}, read_argument, .verb = SCENARIO_SQL},
     {{"run", "\"COMMAND\"",
-
       "runs a shell command, which must exit with 0 within 30 s. Its environment has TARGET, REDIS_URL "
       "and DATABASE_URL"},
      read_argument,

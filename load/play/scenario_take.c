@@ -333,13 +333,11 @@ static const struct directive {
     size_t flag_at;   /* ... sets this */
 } directives[] = {
     {{"let", "NAME VALUE",
-
       "${NAME} stands for VALUE in the lines below; --set NAME=VALUE gives it another value"},
      .take = take_let,
      .repeats = true},
     {{"title", "TEXT", "the title of the report"}, .slots = {{TEXT(title)}}},
     {{"stack", "PROCESSES [NAME=value ...]",
-
       "a private Redis and PostgreSQL, and this many catalogd processes with these settings; FRESH_MS "
       "and JITTER_PERCENT are its ttl"},
      .take = take_stack},
@@ -348,9 +346,7 @@ static const struct directive {
     {{"vary", "NAME VALUE ...",
       "runs the scenario once for each value of this setting, with one table for all"},
      .take = take_vary},
-    {{"proxy", "redis|postgres ...",
-
-      "puts a breakable TCP proxy between the processes and that server"},
+    {{"proxy", "redis|postgres ...", "puts a breakable TCP proxy between the processes and that server"},
      .take = take_proxy},
     {{"replica", NULL, "a second Redis that follows the first"},
      .flag = "replica",
@@ -363,20 +359,16 @@ static const struct directive {
     {{"redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"},
      .slots = {{TEXT(redis_url)}}},
     {{"count", "log PATH | statements | sql \"SELECT ...\" | none",
-
       "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, "
       "by a query for a number that only grows, or not at all (default). A stack counts in its own log"},
      .take = take_count,
      .flag = "count",
      .flag_at = AT(has_count)},
     {{"queries", "TEXT",
-
       "a statement that contains this text is a load. Best is a text that each URL causes exactly once. "
       "The key of a load is its parameters or, without any, its literals"},
      .slots = {{TEXT(statement)}}},
-    {{"ttl", "TIME [jitter PERCENT%]",
-
-      "how long a value lives: what loads per expiry is computed from"},
+    {{"ttl", "TIME [jitter PERCENT%]", "how long a value lives: what loads per expiry is computed from"},
      .slots = {{TIME(ttl_ms)}, {PERCENT(jitter_percent)}},
      .flag = "ttl",
      .flag_at = AT(has_ttl)},
@@ -384,14 +376,12 @@ static const struct directive {
      .take = take_warm,
      .repeats = true},
     {{"ask", "/PATH|URL [weight N]",
-
       "what to request: http://host:port/path, or a /path of the targets; may be repeated. \"/path "
       "weight 3\" is requested three times as often. One {...} in it becomes a number: {1-900}, "
       "{zipf:1-50000}, {each:1-2000}, {random}"},
      .take = take_ask,
      .repeats = true},
     {{"burst", "N [connections] [N rounds [every TIME] [pause TIME]]",
-
       "N connections, all released at the same instant (default 1000). Each further round begins "
       "\"every\" TIME after the start of the previous one, and at least a \"pause\" after its end"},
      .slots = {{.take = take_connections,
@@ -402,7 +392,6 @@ static const struct directive {
                {TIME(work.every_ms)},
                {TIME(work.pause_ms)}}},
     {{"rate", "N [per second] for TIME [poisson] [over N [connections]]",
-
       "N requests are due each second, whatever became of earlier ones; poisson: at random instants. A "
       "request takes a free connection, opens one, or waits if that many are open (default 1000)"},
      .slots = {{.take = take_per_second, .at = AT(work.per_second), .least = 1, .most = 10000000},
@@ -428,13 +417,11 @@ static const struct directive {
     {{"seed", "N", "the same seed gives the same keys and instants (default 1)"},
      .slots = {{.take = take_seed, .most = UINT32_MAX}}},
     {{"write", "every TIME keys N|N-N sql \"STATEMENT\" [then /PATH]",
-
       "changes one row after another during the run. {key} stands for the key; the statement returns the "
       "new version; then the path is posted to until the answer is 2xx"},
      .take = take_write,
      .repeats = true},
     {{"at", "TIME ACTION [for TIME] [as NAME]",
-
       "an action this long after the start; for TIME: undone after so long; as NAME: what reports call it"},
      .take = take_at,
      .repeats = true},
@@ -443,7 +430,6 @@ static const struct directive {
      .take = take_on,
      .repeats = true},
     {{"expect", "FIGURE [of PART] OPERATOR VALUE [from TIME to TIME] [in VARIANT]",
-
       "what must hold. \"failed = 0\" is expected too, unless a line is about failed (in that variant)"},
      .take = take_expect,
      .repeats = true},
