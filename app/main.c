@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from
- * stampeding.
+ * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
  *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> server -> operations -> ready
  *
- * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server
- * finishes its running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at
- * once, leaving its leases to their TTL.
+ * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server finishes its
+ * running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at once and leaves its
+ * leases to their TTL.
  *
- * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong
- * settings, 130 or 143 for a second signal.
+ * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
+ * http (clients), ops (operators). Each says at its door what it owns: settings.h, pg.h, catalog.h, writer.h, server.h,
+ * ops.h.
+ *
+ * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
+ * 143 for a second signal.
  */
 #include "app/base/clock.h"
 #include "app/base/log.h"
@@ -58,7 +61,7 @@ static bool raise_limits(const struct settings *settings)
 {
     const uint64_t needed = (uint64_t)settings->max_connections +
                             (uint64_t)loop_count(settings) * FDS_PER_LOOP +
-                            (uint64_t)settings->load_workers * FDS_PER_WORKER +
+                            (uint64_t)settings->guard.load_workers * FDS_PER_WORKER +
                             (uint64_t)settings->write_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
     const struct rlimit no_core = {0, 0}; /* values and passwords would be in it */
     struct rlimit files;
@@ -77,7 +80,7 @@ static bool raise_limits(const struct settings *settings)
     return false;
 }
 
-/* Before any thread: they inherit the mask, so that only wait_for_signal() takes these two. */
+/* Before any thread: all inherit the mask, so that only wait_for_signal() takes these two. */
 static void prepare_signals(sigset_t *endings)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -115,21 +118,9 @@ static void log_guard(void *context, const char *text)
 
 static bool open_guard(const struct settings *settings, struct guard **out)
 {
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_config config = settings->guard;
     struct guard_error error = {.text = ""};
 
-    config.redis_url = settings->redis_url;
-    config.name_space = settings->name_space;
-    config.mode = settings->guard_mode;
-    config.redis_limit_ms = settings->redis_limit_ms;
-    config.load_workers = settings->load_workers;
-    config.load_queue = settings->load_queue;
-    config.max_waiters = settings->max_waiters;
-    config.max_value_bytes = settings->max_value_bytes;
-    config.near_bytes = settings->near_bytes;
-    config.push_bytes = settings->push_bytes;
-    config.load_permits = settings->load_permits;
-    config.permit_ms = settings->permit_ms;
     config.log = log_guard;
     if (guard_open(&config, out, &error) == GUARD_OK)
         return true;
@@ -164,7 +155,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .listen = settings->listen,
         .loops = loop_count(settings),
         .connections_max = settings->max_connections,
-        .fresh_ms = settings->fresh_ms,
+        .fresh_ms = settings->policy.fresh_ms,
         .guard = service->guard,
         .writer = service->writer,
     };
@@ -181,7 +172,7 @@ static bool service_open(const struct settings *settings, struct service *servic
            ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
 }
 
-/* Also for a half-open one. False: a loader never came back, and may still use what the catalog has. */
+/* Also for a half-open one. False: a loader never came back and may still use the catalog. */
 static bool service_close(struct service *service, uint32_t drain_ms)
 {
     const uint64_t end_ms = clock_ms() + drain_ms;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENT_COUNT = 64 }; /* different event names; what comes later shares the last gate */
+enum { EVENT_COUNT = 64 }; /* different event names; later ones share the last gate */
 
 struct event {
     const char *name; /* a literal */
@@ -93,7 +93,7 @@ static void write_line(enum log_level level, const char *event, const char *pair
     while (length > 0 && line[length - 1] == ' ')
         length--;
     line[length++] = '\n';
-    /* A log that cannot be written is nobody's to report. */
+    /* A log that cannot be written cannot be reported either. */
     ssize_t ignored;
     do {
         ignored = write(STDERR_FILENO, line, length);

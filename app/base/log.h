@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log.h - one line an event to stderr: time=... level=... event=... key=value ...
+ * log.h - one line per event to stderr: time=... level=... event=... key=value ...
  *
  * A line leaves in one write(2), so lines of several threads and processes never mix. Control characters are
- * escaped as \xNN and a line ends at LOG_LINE_BYTES, so what a stranger sent cannot forge or flood lines.
+ * escaped as \xNN and a line ends at LOG_LINE_BYTES, so that what a client sent cannot forge or flood lines.
  *
- * In an outage the same event repeats thousands of times: of each event name LOG_BURST lines pass in
- * LOG_WINDOW_MS, the rest are counted, and the next window's first line is preceded by one that says
- * suppressed=N. log_flush() reports what no line has reported yet.
+ * In an outage the same event repeats thousands of times: of each event LOG_BURST lines pass in LOG_WINDOW_MS, the rest
+ * are counted, and the first line of the next window is preceded by one that says suppressed=N. log_flush() reports
+ * what is still unreported.
  *
  * Threads: any. One mutex guards the table of event names; it is not held while writing.
  */

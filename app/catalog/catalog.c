@@ -2,9 +2,9 @@
 /*
  * catalog.c - the loader: key -> plan -> rows -> document; and the watcher that knows whether we are ready.
  *
- * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt
- * (no answer in time, connection lost, a table or column missing); so a process that nobody asks, because it
- * is not ready, still finds out that it is ready again.
+ * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt (no answer
+ * in time, connection lost, a table or column missing); so a process that gets no requests because it is not ready
+ * still finds out that it is ready again.
  *
  * Lifetime: `stop_fd` becomes readable once, in catalog_close(), and ends the watcher and its query.
  */
@@ -30,7 +30,7 @@
 
 enum {
     PLAN_PARAMS_MAX = 3,
-    ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; beyond it something is wrong */
+    ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; more is a mistake */
     LOOK_INTERVAL_MS = 1000,
     LOOK_LIMIT_MS = 2000,
     MISSING_BYTES = 512,
@@ -85,12 +85,11 @@ static bool make_plan(const struct catalog *catalog, const char *text, struct pl
         return false;
     plan->statement = kinds[key.kind].statement;
     plan->build = kinds[key.kind].build;
-    number_print((int64_t)key.id, plan->id);
-    number_print((int64_t)key.after, plan->after);
+    const char *id = number_print((int64_t)key.id, plan->id), *delay_ms = catalog->delay_ms;
     const char *const params[DOCUMENT_KIND_COUNT][PLAN_PARAMS_MAX] = {
-        [DOCUMENT_TREE] = {catalog->delay_ms},
-        [DOCUMENT_CATEGORY] = {plan->id, plan->after, catalog->delay_ms},
-        [DOCUMENT_PRODUCT] = {plan->id, plan->validator, catalog->delay_ms},
+        [DOCUMENT_TREE] = {delay_ms},
+        [DOCUMENT_CATEGORY] = {id, number_print((int64_t)key.after, plan->after), delay_ms},
+        [DOCUMENT_PRODUCT] = {id, plan->validator, delay_ms},
     };
     memcpy(plan->params, params[key.kind], sizeof(plan->params));
     return true;
@@ -101,16 +100,17 @@ static bool make_plan(const struct catalog *catalog, const char *text, struct pl
 static const enum guard_failure failures[] = {
     [PG_OK] = GUARD_FAILURE_NONE,           [PG_UNAVAILABLE] = GUARD_FAILURE_UNAVAILABLE,
     [PG_TIMEOUT] = GUARD_FAILURE_TIMEOUT,   [PG_REJECTED] = GUARD_FAILURE_REJECTED,
-    [PG_CANCELLED] = GUARD_FAILURE_TIMEOUT, /* nobody waits for it any more */
+    [PG_CANCELLED] = GUARD_FAILURE_TIMEOUT, /* no request waits for it any more */
 };
 
 /* Undefined table or column, or no right to read it: the schema is not what it was. */
 static bool schema_is_doubtful(const struct pg_fault *fault)
 {
     static const char *const states[] = {"42P01", "42703", "42501", "3F000"};
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         if (strcmp(fault->sqlstate, states[i]) == 0)
             return true;
+    }
     return false;
 }
 
@@ -126,18 +126,12 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
     guard_load_fail(load, failures[outcome]);
 }
 
-/* The validator of a product names every row it is made of: the statement sends nothing else if that is still the
- * same. */
+/* If the validator is still the same, the statement sends nothing else. */
 static void note_validator(const struct guard_load *load, struct plan *plan)
 {
     const char *previous = guard_load_previous_validator(load);
     if (previous != NULL && catalog_json_is_validator(previous, strlen(previous)))
         snprintf(plan->validator, sizeof(plan->validator), "%s", previous);
-}
-
-static bool is_unchanged(const struct plan *plan, const struct rows *rows)
-{
-    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator);
 }
 
 static void fail_broken(struct guard_load *load)
@@ -155,7 +149,7 @@ static void name_category(struct guard_load *load, const char *id)
     guard_load_tag(load, tag);
 }
 
-/* Every category that the document shows in its path: whoever renames one need not know what lies below it. */
+/* Every category in the path of the document: a rename need not know what lies below it. */
 static void name_path(struct guard_load *load, const struct rows *rows, size_t row)
 {
     const char *ids[CATALOG_PATH_MAX];
@@ -169,7 +163,7 @@ static void name_tags(struct guard_load *load, const struct plan *plan, const st
     char tag[TAG_SIZE];
     name_path(load, rows, 0);
     if (plan->statement == LOAD_CATEGORY) {
-        name_category(load, plan->id); /* also if it is absent */
+        name_category(load, plan->id); /* even if it is absent */
         tag_listing(plan->id, tag);
         guard_load_tag(load, tag);
     }
@@ -179,7 +173,7 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
 {
     struct catalog_document document;
     name_tags(load, plan, rows);
-    if (is_unchanged(plan, rows)) {
+    if (plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator)) {
         guard_load_unchanged(load);
         return;
     }
@@ -303,11 +297,12 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
     }
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (outcome == PG_OK)
             answer_one_of_many(loads[i], &rows);
         else
             fail(catalog, loads[i], outcome, &fault);
+    }
     rows_clear(&rows);
 }
 
@@ -371,10 +366,10 @@ bool catalog_ready(const struct catalog *catalog)
 
 static bool open_pool(struct catalog *catalog, const struct settings *settings)
 {
-    uint32_t limit_ms = settings->load_limit_ms;
+    uint32_t limit_ms = settings->policy.load_limit_ms;
     const struct pg_config config = {
         .conninfo = settings->database_url,
-        .connection_count = (size_t)settings->load_workers + 1, /* the watcher's */
+        .connection_count = (size_t)settings->guard.load_workers + 1, /* the watcher's */
         .prepare = settings->prepare,
         .statement_limit_ms = limit_ms > LOOK_LIMIT_MS ? limit_ms : LOOK_LIMIT_MS,
         .statements = statements,
@@ -386,23 +381,11 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
 static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
                       struct guard_error *error)
 {
-    struct guard_policy policy = {
-        .struct_size = sizeof(policy),
-        .loader = load_document,
-        .context = catalog,
-        .fresh_ms = settings->fresh_ms,
-        .stale_ms = settings->stale_ms,
-        .absent_ms = settings->absent_ms,
-        .failure_ms = settings->failure_ms,
-        .jitter_percent = settings->jitter_percent,
-        .lease_ms = settings->lease_ms,
-        .max_hold_ms = settings->max_hold_ms,
-        .load_limit_ms = settings->load_limit_ms,
-        .deadline_ms = settings->deadline_ms,
-        .soft_ms = settings->soft_ms,
-        .early_percent = settings->early_percent,
-        .near_ms = settings->near_bytes > 0 ? settings->near_ms : 0,
-    };
+    struct guard_policy policy = settings->policy;
+
+    policy.loader = load_document;
+    policy.context = catalog;
+    policy.near_ms = settings->guard.near_bytes > 0 ? policy.near_ms : 0;
     for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
         policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;

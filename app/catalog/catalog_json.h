@@ -2,9 +2,8 @@
 /*
  * catalog_json.h - from the rows of sql/load_*.sql to the documents of the catalog.
  *
- * Keys stand in a fixed order and nothing but the rows goes in, so the same rows make the same bytes. What
- * cannot be a document, a NULL or a text that is not UTF-8 in a database that checks neither, is BROKEN and
- * never half of one.
+ * Keys stand in a fixed order and nothing but the rows goes in, so the same rows make the same bytes. Rows that cannot
+ * be a document (a NULL, or a text that is not UTF-8, in a database that checks neither) are BROKEN, never half of one.
  *
  * Pure, any thread.
  */
@@ -51,15 +50,15 @@ catalog_json_build catalog_json_product;
 /* The same for one row of many, of sql/load_products.sql. */
 enum catalog_json_verdict catalog_json_product_at(const struct rows *rows, size_t row,
                                                   struct catalog_document *out);
-/* The id of that row; NULL: it is no product. */
+/* The id of that row; NULL: it is not a product. */
 const char *catalog_json_product_id(const struct rows *rows, size_t row);
 /* The ids of the categories on the path of that row's document, a product's or a category's, itself included; returns
  * how many. Lent by the rows. */
 size_t catalog_json_path(const struct rows *rows, size_t row, const char *ids[CATALOG_PATH_MAX]);
 /* The row is there, has this validator and came without the rest, as sql/load_product.sql sends it then. */
 bool catalog_json_product_unchanged(const struct rows *rows, const char *validator);
-/* text[0..bytes) may be the validator of a product: it has the length and the characters of one (product_validator()
- * in sql/schema.sql), and so needs no quotes anywhere. */
+/* text[0..bytes) has the length and the characters of the validator of a product (product_validator() in
+ * sql/schema.sql), and so needs no quotes anywhere. */
 bool catalog_json_is_validator(const char *text, size_t bytes);
 
 /* 16 hex digits and a NUL: tells one edition of a document from the next. */

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Refusals that are not the guard's. */
+/* Refusals. The guard's are among them. */
 enum problem {
     PROBLEM_UNKNOWN_PATH,
     PROBLEM_ENCODED_PATH,
@@ -77,11 +77,11 @@ struct answer {
     char text[1024];
 };
 
-/* `path`: what "instance" says, NULL for nothing; left out too if it holds more than an innocent path does.
- * `fresh_ms`: of the policy, for the ttl of a stale answer. */
+/* `path`: for "instance"; NULL, or a path that is not innocent: left out. `fresh_ms`: the policy's, for the ttl of a
+ * stale answer. */
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
                         struct answer *out);
-/* A document made of several values: `result` says what it is to be said of them all. Takes the body. */
+/* A document made of several values: `result` is what holds for all of them. Takes the body. */
 void answer_from_body(const struct guard_result *result, const char *validator, char *body, size_t body_bytes,
                       uint32_t fresh_ms, struct answer *out);
 void answer_problem(enum problem problem, const char *path, struct answer *out);
@@ -95,7 +95,7 @@ void answer_retry_after(uint32_t retry_ms, struct answer *out);
 /* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,
  * 13.1.2). */
 bool answer_etag_matches(const struct answer *answer, const char *if_none_match);
-/* Makes a 200 a 304. It keeps its value, which is not sent: Content-Length is to be that of the 200. */
+/* Makes a 200 a 304. It keeps its value, which is not sent, because Content-Length must be that of the 200. */
 void answer_not_modified(struct answer *answer);
 
 #endif

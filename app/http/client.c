@@ -37,7 +37,7 @@ static const unsigned LEGAL_FROM[CLIENT_STATE_COUNT] = {
     [CLIENT_GONE] = BIT(CLIENT_ASKED),
 };
 
-/* How long a client may stay in a state; 0: its end is not up to him. */
+/* How long a client may stay in a state; 0: it is not the client that ends it. */
 static const uint32_t LIMIT_MS[CLIENT_STATE_COUNT] = {
     [CLIENT_FRESH] = 10000, [CLIENT_HEAD] = 10000,    [CLIENT_BODY] = 20000,
     [CLIENT_READY] = 10000, [CLIENT_SENDING] = 60000, [CLIENT_IDLE] = 60000,
@@ -177,16 +177,14 @@ static void end(struct client *client)
     shutdown(socket_of(client), SHUT_RDWR); /* libmicrohttpd notices, and closes it */
 }
 
-/* A client who has finished sending in these has nothing left to be answered. In SENDING he may be
- * reading. */
+/* A client that has finished sending in one of these has nothing left to be answered. In SENDING it may be reading. */
 static bool fin_means_gone(enum client_state state)
 {
     return state == CLIENT_FRESH || state == CLIENT_HEAD || state == CLIENT_IDLE;
 }
 
-/* A FIN that came together with the last bytes is lost on libmicrohttpd 0.9.75: it polls edge-triggered and
- * stops reading when a read comes up short. One look a little later finds it; any later FIN is an edge of its
- * own. */
+/* libmicrohttpd 0.9.75 loses a FIN that came together with the last bytes: it polls edge-triggered and stops reading
+ * after a short read. One look a little later finds it; any later FIN is an edge of its own. */
 static void look_for_fin(struct client *client)
 {
     char byte;
@@ -227,7 +225,7 @@ static void sweep_state(struct clients *clients, enum client_state state)
     }
 }
 
-/* Of those in this state that were not hung up on. */
+/* Of those in this state whose sockets were not shut down. */
 static struct client *oldest(const struct clients *clients, enum client_state state)
 {
     struct client *client = clients->list[state];
@@ -237,7 +235,7 @@ static struct client *oldest(const struct clients *clients, enum client_state st
     return client;
 }
 
-/* Whoever has been reading for longest, if that is too long; NULL: nobody is. */
+/* The client that has been reading for longest, if that is too long; else NULL. */
 static struct client *slow_reader(const struct clients *clients)
 {
     struct client *client = oldest(clients, CLIENT_SENDING);
@@ -286,7 +284,7 @@ static bool has_room(const struct clients *clients, size_t bytes)
     return clients->answer_bytes == 0 || clients->answer_bytes + bytes <= CLIENT_ANSWERS_BYTES_MAX;
 }
 
-/* False: too many others are quicker. Whoever makes room is gone in the next MHD_run(). */
+/* False: too many others are quicker. A client that makes room is gone in the next MHD_run(). */
 static bool make_room_for_answer(struct clients *clients, size_t bytes)
 {
     struct client *client = clients->list[CLIENT_SENDING];
@@ -394,21 +392,17 @@ static enum MHD_Result send_pong(struct client *client)
 
 /* ---- asking ---- */
 
-/* A hit that had to be parked in the meantime goes ahead of those who were woken together. */
-static void wake_first(struct client *client)
+/* A hit that had to be parked in the meantime goes ahead of waiters that were woken together. */
+static void go_on(struct client *client, bool is_hit)
 {
     struct clients *clients = client->clients;
 
-    DL_DELETE(clients->list[CLIENT_WAKING], client);
-    DL_PREPEND(clients->list[CLIENT_WAKING], client);
-}
-
-static void go_on(struct client *client, bool is_hit)
-{
     move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
-    if (client->state == CLIENT_WAKING && is_hit)
-        wake_first(client);
-    client_due(client->clients);
+    if (client->state == CLIENT_WAKING && is_hit) {
+        DL_DELETE(clients->list[CLIENT_WAKING], client);
+        DL_PREPEND(clients->list[CLIENT_WAKING], client);
+    }
+    client_due(clients);
 }
 
 /* The guard's callback, on this loop's thread. The value is lent: keep it. */
@@ -494,8 +488,8 @@ static enum MHD_Result ask(struct client *client, const char *path)
 
 /* ---- writing ---- */
 
-/* The writer's callback, on a thread of his. Sent under the lock: whoever finds the list filled knows that
- * nothing more is done to the loop's handle, and may close it. */
+/* The writer's callback, on one of its threads. Sent under the lock: a loop that finds the job in the list knows that
+ * nothing more is done to its handle, and may close it. */
 static void written(struct write_job *job)
 {
     struct clients *clients = ((struct client *)job->context)->clients;
@@ -533,8 +527,8 @@ static enum MHD_Result submit(struct client *client, const char *path)
     return send_written(client, path);
 }
 
-/* For a client that wants so much more; whose body has been coming for longest makes way. False: that is itself, or all
- * is taken by bodies that have come. */
+/* The body that has been arriving for longest makes way. False: that is this client's own, or all room is taken by
+ * complete bodies. */
 static bool make_room_for_body(const struct client *client, size_t more_bytes)
 {
     struct clients *clients = client->clients;
@@ -590,7 +584,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
         client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
             (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
-            client->selection = selection_new(uri); /* later the URI is no more what it was */
+            client->selection = selection_new(uri); /* libmicrohttpd takes the URI apart later */
         move(client, CLIENT_HEAD);
     }
     return client;
@@ -611,11 +605,6 @@ void client_complained(void *context, const char *format, va_list arguments)
     }
 }
 
-static bool method_is_known(const char *method)
-{
-    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-}
-
 /* What is wrong with path or method; PROBLEM_COUNT: nothing. */
 static enum problem refusal(const struct client *client, const char *method)
 {
@@ -623,7 +612,8 @@ static enum problem refusal(const struct client *client, const char *method)
         return VERDICT_PROBLEMS[client->verdict];
     if (upload_is_write(&client->route, method))
         return writer_of(client) != NULL ? PROBLEM_COUNT : PROBLEM_WRITES_OFF;
-    return method_is_known(method) && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
+    const bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    return reads && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
 /* First call: only what cannot be kept open is answered here, for an answer given here closes the
@@ -675,11 +665,6 @@ static enum MHD_Result handle_body(struct client *client, const char *path, cons
     return taken ? MHD_YES : MHD_NO;
 }
 
-static enum MHD_Result handle_asked(struct client *client)
-{
-    return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
-}
-
 enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body, size_t *body_bytes,
                               void **client_slot)
@@ -697,7 +682,7 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
     case CLIENT_READY:
         return handle_ready(client, path, method);
     case CLIENT_ASKED:
-        return handle_asked(client);
+        return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
     case CLIENT_ANSWERED:
         if (client->selection != NULL)
             return send_selection(client, path);
@@ -732,7 +717,7 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
     }
     move(client, CLIENT_GONE);
     client->connection = NULL;
-    if (clients->guard != NULL) /* else it is detaching, and about to answer everybody anyway */
+    if (clients->guard != NULL) /* else it is detaching, and about to answer all of them anyway */
         guard_loop_cancel(clients->guard, client->ticket);
 }
 

@@ -9,26 +9,26 @@
  *                              |                 |                     PARKED --callback--> WAKING    |
  *     IDLE <--completed-- SENDING <--------------+---- refusals, /ping, response queued --------------+
  *
- *     A request that writes comes HEAD --> BODY --> READY, and goes READY --writer asked--> PARKED.
+ *     A request that writes takes HEAD --> BODY --> READY --writer asked--> PARKED.
  *
  *     GONE: the client hung up while the guard owed an answer; freed by the callback.
  *
- * ASKED is what makes hits cheap. libmicrohttpd calls the handler of an unsuspended connection that has no
- * response yet again in every MHD_run(), which costs one function call; a suspension and its resumption cost
- * two epoll_ctl() and a write(), and a walk over everybody else who is suspended. So a request is suspended
- * only when the guard has not answered within CLIENT_LOOK_MS, or when too many are being looked at.
+ * ASKED makes hits cheap. In every MHD_run() libmicrohttpd calls the handler of each connection that is neither
+ * suspended nor answered, which costs one function call; a suspension and its resumption cost two epoll_ctl(), a
+ * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
+ * within CLIENT_LOOK_MS, or if too many are ASKED.
  *
- * Threads: all on the thread of the loop, except the counters, which anyone may read.
- * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly
- * once, and so does the writer, so a waiter is resumed exactly once.
- * Time: every state a stranger could stay in has an absolute limit, however many bytes he drips meanwhile; in BODY it
- * grows with what has come, in ASKED and PARKED it is the guard's own deadline.
- * Memory: what has come of bodies is bounded for all clients of a loop. When it is full, the body that has been coming
- * for longest makes way, for whoever sends his at once has been in nobody's way. A document made of many products is
- * kept until its reader has it, so all of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit takes
- * the place of those that are larger, or have been read for longer than CLIENT_SLOW_MS, oldest first: their readers are
- * hung up on. If that is not enough it is refused. Alone it may be larger than the budget. So nobody who does not read
- * keeps the others from reading.
+ * Threads: all on the thread of the loop, except the counters, which any thread may read.
+ * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly once, and
+ * so does the writer, so a waiter is resumed exactly once.
+ * Time: every state that a client could stay in has an absolute limit, however slowly its bytes drip in; in BODY it
+ * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline.
+ * Memory: the bodies received by one loop are bounded. When their room is full, the one that has been arriving for
+ * longest makes way: a body that is sent at once is never in the way. A document of many products is kept until its
+ * reader has it, so those of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit displaces larger
+ * ones and those that have been read for longer than CLIENT_SLOW_MS, oldest first, by closing their connections; if
+ * that is not enough it is refused. A single one may exceed the budget. So no client can keep others from reading by
+ * not reading itself.
  */
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H
@@ -49,13 +49,13 @@ struct write_job;
 struct writer;
 
 enum {
-    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* for bodies of writes at a time, on one loop */
-    CLIENT_BODY_BYTES_A_MS = 8,          /* for so many bytes of a body it has a millisecond, */
-    CLIENT_BODY_LEAST_MS = 5000,         /* and so long beside */
-    CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* for answers to /products?ids= that are being sent, on one loop */
-    CLIENT_SLOW_MS = 1000,               /* whoever reads an answer for longer makes way for others */
-    CLIENT_LOOK_MS = 2,                  /* how long a request stays ASKED */
-    CLIENT_LOOK_MAX = 512,               /* and how many may at a time */
+    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* of one loop: bodies being received */
+    CLIENT_BODY_LEAST_MS = 5000,         /* a body has this long, */
+    CLIENT_BODY_BYTES_A_MS = 8,          /* and one more millisecond for every so many bytes received */
+    CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* of one loop: answers to /products?ids= being sent */
+    CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
+    CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for at most this long */
+    CLIENT_LOOK_MAX = 512,               /* and at most so many are */
 };
 
 enum client_state {
@@ -81,8 +81,8 @@ struct client {
     guard_ticket ticket;               /* ASKED, PARKED */
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
-    struct write_job *job;             /* from BODY on; ours, but for the writer's while PARKED */
-    size_t answer_bytes;               /* SENDING: of a document made for this answer alone; else 0 */
+    struct write_job *job;             /* from BODY on; ours, except while PARKED: the writer's */
+    size_t answer_bytes; /* SENDING: the size of a document made for this answer alone; else 0 */
     struct route route;
     const char *uri_end; /* HEAD: see struct reply_line */
     uint8_t state;       /* enum client_state */
@@ -90,13 +90,13 @@ struct client {
     bool looked_at;      /* in its present state, for a lost FIN */
     bool ended;          /* its socket was shut down */
 };
-_Static_assert(sizeof(struct client) <= 192, "a waiter is to stay small");
+_Static_assert(sizeof(struct client) <= 192, "a waiter must stay small");
 
-/* Answers with a body or an error, by what was asked and by the hundreds of the status. */
+/* Answers by route and by the hundreds of the status. */
 enum { CLIENT_STATUS_CLASSES = 6 };
 struct client_counters {
     _Atomic uint64_t answers[ROUTE_TARGET_COUNT][CLIENT_STATUS_CLASSES];
-    _Atomic uint64_t expired; /* connections ended for their limit, or to make room */
+    _Atomic uint64_t expired; /* connections closed at their limit, or to make room */
 };
 
 /* What the clients of all loops of one server share. */
@@ -124,11 +124,11 @@ struct clients {
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];
 
-    uv_async_t written_request; /* any thread: the writer has done some */
+    uv_async_t written_request; /* any thread: the writer has finished some jobs */
     pthread_mutex_t written_lock;
     struct write_job *written; /* under written_lock */
 
-    /* anyone may read */
+    /* any thread may read */
     _Alignas(64) _Atomic uint32_t count[CLIENT_STATE_COUNT];
     struct client_counters counters;
 };
@@ -149,18 +149,17 @@ void client_complained(void *context, const char *format, va_list arguments)
 void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
                       enum MHD_RequestTerminationCode code);
 
-/* Takes over the writes that are done; on the loop's thread. */
+/* Takes over the finished writes; on the loop's thread. */
 void client_take_written(struct clients *clients);
 
 /* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
 unsigned client_wake(struct clients *clients, unsigned count_max);
-/* Shuts down the socket of the client that has asked for nothing, or not wholly, for longest; if there is none, of the
- * one that has been reading an answer for longest, if for more than CLIENT_SLOW_MS. */
+/* Shuts down the socket of the client that has gone longest without a complete request; if there is none, of the one
+ * that has been reading an answer for longest, if that is more than CLIENT_SLOW_MS. */
 void client_make_way(struct clients *clients);
-/* Shuts down the sockets of clients whose limit has passed, or who have left unnoticed. Every
- * LOOP_TICK_MS. */
+/* Shuts down the sockets of clients that are past their limit or have left unnoticed. Every LOOP_TICK_MS. */
 void client_sweep(struct clients *clients);
-/* Clients with a request that is not yet completely answered. */
+/* Clients with a request that is not completely answered. */
 uint32_t client_busy_count(const struct clients *clients);
 
 #endif

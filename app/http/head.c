@@ -8,13 +8,14 @@
 #include <string.h>
 #include <strings.h>
 
-/* RFC 9110, 5.5 and 5.6.2: where a byte may stand, in names and values, in values or nowhere; beyond ASCII in values. */
+/* RFC 9110, 5.5 and 5.6.2: where a byte may stand, in names and values, in values or nowhere; beyond ASCII in values.
+ * */
 static const char PLACES[256] = "         v                      "
                                 "vnvnnnnnvvnnvnnvnnnnnnnnnnvvvvvv"  /* from the space */
                                 "vnnnnnnnnnnnnnnnnnnnnnnnnnnvvvnn"  /* from @ */
                                 "nnnnnnnnnnnnnnnnnnnnnnnnnnnvnvn "; /* from ` */
 
-/* Both spans end at a NUL at the latest: head_begin() has seen to it that there is one. */
+/* Both spans end at a NUL at the latest: head_begin() has checked that there is one. */
 static size_t name_span(const char *from)
 {
     const char *at = from;
@@ -24,7 +25,7 @@ static size_t name_span(const char *from)
     return (size_t)(at - from);
 }
 
-/* Some of the eight is a control character, or may be a tab. */
+/* One of the eight bytes may be a control character, a tab included. */
 static bool has_control(const char *at)
 {
     const uint64_t ones = UINT64_MAX / 255, tops = ones * 0x80;

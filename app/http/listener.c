@@ -37,7 +37,7 @@ static bool set_option(int fd, int level, int name)
 
 /* ---- host:port ---- */
 
-/* `exclusive`: fails if anybody listens there; others with SO_REUSEPORT may join once it listens. */
+/* `exclusive`: fails if the port is in use; others with SO_REUSEPORT may join once it listens. */
 static int open_tcp(const struct sockaddr *address, socklen_t address_bytes, bool exclusive)
 {
     const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -108,7 +108,7 @@ static bool open_host(const char *setting, const struct address *wanted, struct 
 
 /* ---- unix:PATH ---- */
 
-/* Removes a socket nobody answers on. False: somebody does, or it is something else; *why says which. */
+/* Removes a dead socket. False: it is in use, or not a socket; *why says which. */
 static bool clear_path(const struct sockaddr_un *address, const char **why)
 {
     struct stat status;

@@ -2,13 +2,13 @@
 /*
  * listener.h - the sockets that a listen setting stands for.
  *
- * host:port opens one SO_REUSEPORT socket per loop, so that the kernel spreads connections. Such sockets
- * would also let a second copy of the program bind and silently take half of the traffic: the first socket is
- * therefore bound without SO_REUSEPORT, which fails if anybody is there, and joins the others afterwards. A
- * port of 0 is resolved by the first and taken by the rest.
+ * host:port opens one SO_REUSEPORT socket per loop, so that the kernel spreads connections. Such sockets would also let
+ * a second copy of the program bind and silently take half of the traffic: so the first socket is bound without
+ * SO_REUSEPORT, which fails if the port is in use, and joins the others afterwards. A port of 0 is resolved by the
+ * first and taken by the rest.
  *
- * unix:PATH opens one socket and shares it. A path that somebody answers on is refused, one left behind by a
- * dead process is replaced, anything that is not a socket is never touched.
+ * unix:PATH opens one socket and shares it. A path that is being listened on is refused, one left behind by a dead
+ * process is replaced, anything that is not a socket is never touched.
  *
  * Threads: one at a time, at start; binding a path changes the umask for a moment.
  */

@@ -39,8 +39,8 @@ static bool has(const struct server_loop *loop, enum client_state state)
     return loop->clients.list[state] != NULL;
 }
 
-/* libmicrohttpd always wants to run again while requests are ASKED, for it looks at them every time; what
- * else it wants cannot be told apart, so it waits for the next event or a millisecond. */
+/* libmicrohttpd always wants to run again while requests are ASKED, because it looks at them every time. What else it
+ * wants cannot be told apart, so it waits for the next event or a millisecond. */
 static void plan_next_turn(struct server_loop *loop)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
@@ -54,7 +54,7 @@ static void plan_next_turn(struct server_loop *loop)
         uv_timer_start(&loop->look, look_again, LOOK_AGAIN_MS, 0);
 }
 
-/* Reads, answers and writes for everybody who is not suspended. */
+/* Reads, answers and writes for all connections that are not suspended. */
 static void serve(struct server_loop *loop)
 {
     const bool answers = has(loop, CLIENT_ANSWERED);
@@ -64,8 +64,8 @@ static void serve(struct server_loop *loop)
         MHD_run(loop->daemon); /* the first run queued the responses, this one writes them */
 }
 
-/* How many are woken in this turn: few while others ask for something else, since each step of theirs waits for
- * a batch, but not so few that the walk over the suspended costs more than answering. */
+/* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
+ * not so few that the walk over the suspended costs more than answering. */
 static unsigned wake_count(const struct server_loop *loop)
 {
     const unsigned walked =
@@ -76,9 +76,9 @@ static unsigned wake_count(const struct server_loop *loop)
     return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
 }
 
-/* Whoever asks for something else goes ahead of those who are woken together: what was looked up is answered, and
- * what is looked up is on its way to Redis, before the next batch. True: lookups are to leave first; not twice in a
- * row, or they would hold up the woken for ever. */
+/* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on their
+ * way to Redis, before the next batch. True: lookups must leave first; not twice in a row, or they would hold up the
+ * waiters for ever. */
 static bool serve_others(struct server_loop *loop)
 {
     const bool left_before = loop->lookups_leave;
@@ -105,8 +105,8 @@ static void turn(struct server_loop *loop)
 
 /* ---- phases ---- */
 
-/* libmicrohttpd closes the descriptor of a daemon that was not told to let go of it; one that it could not
- * start has left it open. */
+/* libmicrohttpd closes the descriptor of a daemon that was not told to let go of it; a daemon that it could not start
+ * has left it open. */
 static void listener_close(struct server_loop *loop)
 {
     if (loop->listen_fd < 0)
@@ -161,7 +161,7 @@ static void advance(struct server_loop *loop)
     }
 }
 
-/* Whoever the kernel has already accepted would be reset when the listener closes. */
+/* Connections that the kernel has already accepted would be reset when the listener closes. */
 static void empty_backlog(struct server_loop *loop)
 {
     struct pollfd listener = {.fd = loop->listen_fd, .events = POLLIN};
@@ -214,8 +214,8 @@ static void ticked(uv_timer_t *timer)
 
 /* ---- opening and closing ---- */
 
-/* So near to the limit idle and slow connections make way for new ones: more than libmicrohttpd accepts before it closes
- * those. */
+/* This close to the limit, idle and slow connections make way for new ones: more than libmicrohttpd accepts before it
+ * closes those. */
 static uint32_t spare_connections(uint32_t connections_max)
 {
     const uint32_t wanted = ACCEPTED_A_TURN + connections_max / 16;

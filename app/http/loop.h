@@ -2,22 +2,22 @@
 /*
  * loop.h - one server loop: a thread, a libuv loop, a libmicrohttpd daemon and the guard's connection to it.
  *
- * libmicrohttpd runs in external epoll mode: its epoll descriptor is polled by libuv, and MHD_run() is called
- * once a turn, after libuv has delivered everything else, if anything made it due:
+ * libmicrohttpd runs in external epoll mode: libuv polls its epoll descriptor, and MHD_run() is called once a turn,
+ * after libuv has delivered everything else, if anything made it due:
  *
  *     uv_run: I/O callbacks ---------------------------------------------------> check: turn
  *               its epoll fd is readable -> due                                    MHD_run
  *               the guard answered a client -> due                                 wake some, MHD_run
  *               the look timer, the drain -> due                                   still due? do not block
  *
- *     RUNNING --stop--> DRAINING --nobody busy, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
+ *     RUNNING --stop--> DRAINING --none busy, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *
- *     DRAINING    the listener is closed, requests under way go on, their connections close with the answer
- *     DETACHING   the guard answers whoever still waits with CLOSING
+ *     DRAINING    the listener is closed, running requests go on, their connections close with the answer
+ *     DETACHING   the guard answers all remaining waiters with CLOSING
  *     FLUSHING    those answers go out, for at most a second; writes that have begun are waited for
  *
- * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the
- * server) and the atomics.
+ * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the server) and
+ * the atomics.
  */
 #ifndef APP_LOOP_H
 #define APP_LOOP_H
@@ -30,9 +30,9 @@
 
 enum {
     LOOP_WAKE_BATCH = 128,
-    LOOP_WAKE_FEW = 24,       /* while others ask for something else */
-    LOOP_ALONE_MS = 20,       /* since somebody else has asked: nobody will mind a whole batch */
-    LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one woken */
+    LOOP_WAKE_FEW = 24,       /* while others make requests */
+    LOOP_ALONE_MS = 20,       /* without another request: a whole batch bothers none */
+    LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one that is woken */
     LOOP_TICK_MS = 250,
     LOOP_FLUSH_MS = 1000
 };
@@ -57,14 +57,14 @@ struct server_loop {
     int listen_fd;
     enum loop_phase phase;
     uint64_t phase_ends_ms;
-    uint64_t asked_ms;  /* when requests were last ASKED while others were to be woken */
-    bool lookups_leave; /* in the latest turn that had somebody to wake */
+    uint64_t asked_ms;  /* when requests were last ASKED while waiters were to be woken */
+    bool lookups_leave; /* in the latest turn with a waiter to wake */
 
     /* set before the stop is requested */
     uint32_t drain_ms;
 
     struct clients clients;   /* theirs */
-    _Atomic uint64_t beat_ms; /* clock_ms() of the latest tick; anyone may read it */
+    _Atomic uint64_t beat_ms; /* clock_ms() of the latest tick; any thread may read it */
 };
 
 /* Starts the thread and waits until it answers. Takes listen_fd in any case. False: the reason was logged. */

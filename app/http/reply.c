@@ -131,7 +131,7 @@ void reply_memo_clear(struct reply_memo *memo)
     guard_value_unref(&memo->result.value);
 }
 
-/* Nothing that is answered differs: the value is the same object, spans are told in seconds. */
+/* The answer would be the same: the value is the same object, ages are told in seconds. */
 static bool memo_fits(const struct reply_memo *memo, const struct guard_result *result)
 {
     return memo->response != NULL && memo->result.value == result->value &&
@@ -240,7 +240,7 @@ bool reply_complains_of_length(const char *format)
     return strstr(format, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL;
 }
 
-/* Past libmicrohttpd, which has sent all that it was to send before. What the socket does not take is lost. */
+/* Past libmicrohttpd, which has sent all earlier answers. What the socket does not take at once is lost. */
 static void send_past(int fd, const struct answer *answer)
 {
     char text[sizeof(answer->text) + 512], date[40];

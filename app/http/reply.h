@@ -11,14 +11,14 @@
 
 #include <microhttpd.h>
 
-/* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. False: no
- * memory, or the connection cannot take it; close it. Sets *status to what was sent. Takes the answer's `body`. */
+/* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the answer's
+ * `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
 bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status);
 
 /*
- * The last value answered and its response, for those who get the same within the same second: everyone who
- * waited for one flight, everyone whose lookups were one. A response is some twenty allocations, a tenth of
- * what a hit costs. Of one loop; all zeros is empty.
+ * The last value answered and its response, for requests that get the same within the same second: all waiters of one
+ * flight, all that shared one lookup. A response is some twenty allocations, a tenth of what a hit costs. One per loop;
+ * all zeros is empty.
  */
 struct reply_memo {
     struct guard_result result; /* its value is ours */
@@ -46,27 +46,26 @@ struct reply_line {
 };
 
 /*
- * True if the head is none of HTTP/1.1 (head.h), announces a body, frames one in a way that two parsers could read
- * differently, or lacks what its version demands; then *problem says which. To be asked before anything is answered,
- * and refused with a closed connection. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the
- * head of its answer twice.)
+ * True if the head is not one of HTTP/1.1 (head.h), announces a body, frames one in a way that two parsers could read
+ * differently, or lacks what its version demands; *problem says which. Call it before anything is answered, and close
+ * the connection with the refusal. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the head
+ * of its answer twice.)
  */
 bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
                         enum problem *problem);
 
 /*
- * libmicrohttpd 0.9.75 answers a Content-Length that is no number by itself, and writes the head of that answer twice;
- * but before, it complains. To be called from MHD_OPTION_EXTERNAL_LOGGER, if the complaint is one of these, for each
- * connection that it may be about. True: it was about this one, which was answered, and shut down so that nothing more
- * can be sent.
+ * libmicrohttpd 0.9.75 answers a Content-Length that is not a number by itself, and writes the head of that answer
+ * twice; but it logs a complaint first. If reply_complains_of_length(), the logger calls reply_refuse_length() for each
+ * connection that may be meant. True: it was this one; it was answered and shut down, so that nothing more can be sent.
  */
 bool reply_complains_of_length(const char *format);
 bool reply_refuse_length(struct MHD_Connection *connection);
 
-/* For MHD_OPTION_UNESCAPE_CALLBACK: leaves every byte as it came, so that what is encoded can be refused. */
+/* For MHD_OPTION_UNESCAPE_CALLBACK: leaves every byte as it came, so that encoded bytes can be refused. */
 size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *text);
 
-/* The rest of that logger: libmicrohttpd's own complaints are about clients; nobody needs them twice. */
+/* For MHD_OPTION_EXTERNAL_LOGGER: one line in the log. */
 void reply_log(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 #endif

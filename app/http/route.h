@@ -32,7 +32,7 @@ enum route_target {
     ROUTE_PRODUCTS,
     ROUTE_PURCHASE,
     ROUTE_PING,
-    ROUTE_OTHER, /* none of ours; also the label of such requests in metrics */
+    ROUTE_OTHER, /* unknown; also the label of such requests in metrics */
     ROUTE_TARGET_COUNT
 };
 
@@ -41,8 +41,8 @@ enum route_verdict {
     ROUTE_UNKNOWN, /* no such path */
     ROUTE_ENCODED, /* a '%' somewhere */
     ROUTE_BAD_ID,
-    ROUTE_BAD_QUERY, /* a query where none is taken, or another one than after={id} or ids={id},... */
-    ROUTE_BAD_IDS,   /* ids= of more than ROUTE_IDS_MAX, of none, or with one that is wrong or comes twice */
+    ROUTE_BAD_QUERY, /* a query where none is taken, or not after={id} or ids={id},... */
+    ROUTE_BAD_IDS,   /* ids= with none, more than ROUTE_IDS_MAX, a wrong one, or one twice */
 };
 
 struct route {
@@ -54,18 +54,17 @@ struct route {
 /* The list behind ids=. */
 enum { ROUTE_IDS_MAX = 100, ROUTE_BAD_ID_SIZE = 24 };
 struct route_ids {
-    uint64_t ids[ROUTE_IDS_MAX]; /* in the order asked */
+    uint64_t ids[ROUTE_IDS_MAX]; /* in the order of the request */
     uint32_t count;
-    uint32_t bad_place;          /* ROUTE_BAD_IDS: 1 and up, which it was; 0: there are none */
+    uint32_t bad_place;          /* ROUTE_BAD_IDS: which one, from 1; 0: the list is empty */
     char bad[ROUTE_BAD_ID_SIZE]; /* its text, cut */
 };
 
-/* `uri` as it came on the request line, query included; also in absolute form. Always sets *out: with the
- * target at least, as far as it was recognised. */
+/* `uri` as on the request line, query included; also in absolute form. Always sets *out, at least its target. */
 enum route_verdict route_parse(const char *uri, struct route *out);
 
-/* Of a uri that route_parse() takes for ROUTE_PRODUCTS; OK, or BAD_IDS with what is wrong. An id that comes twice is
- * refused: so a set in an order has one spelling and one ETag. */
+/* For a uri that route_parse() takes for ROUTE_PRODUCTS; OK, or BAD_IDS with what is wrong. A repeated id is refused,
+ * so that a list has one spelling and one ETag. */
 enum route_verdict route_ids(const char *uri, struct route_ids *out);
 
 /* Writes the key and its NUL; returns its length. 0 if the route has none. */

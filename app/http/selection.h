@@ -2,10 +2,10 @@
 /*
  * selection.h - what GET /products?ids=3,1,7 asks for, and the document made of it:
  *
- *     {"products":[{...},{...}],"absent":[7]}     both in the order asked; each product as /products/{id} has it
+ *     {"products":[{...},{...}],"absent":[7]}   both in the order of the request, products as /products/{id} has them
  *
- * All or nothing: if one of the ids could neither be found nor found absent, the answer is that one's problem. Its
- * ETag is a hash of the body; Age is that of the oldest part, Cache-Status that of the one that took the longest way.
+ * All or nothing: if one of the ids could neither be found nor found absent, the answer is its problem. The ETag is a
+ * hash of the body; Age is that of the oldest part, Cache-Status that of the part that took the longest way.
  *
  * Threads: that of the connection.
  */
@@ -17,7 +17,7 @@
 
 struct selection;
 
-/* Those that have to be asked for. */
+/* The products that are not in the near cache. */
 struct selection_keys {
     char text[ROUTE_IDS_MAX][DOCUMENT_KEY_SIZE];
     const char *list[ROUTE_IDS_MAX]; /* into text */
@@ -29,12 +29,12 @@ struct selection *selection_new(const char *uri);
 /* Leaves NULL. Accepts NULL in *selection. */
 void selection_free(struct selection **selection);
 
-/* Takes what is near, if there is a guard to ask; sets the keys of the others. */
+/* Takes what is in the near cache, unless `guard` is NULL; sets the keys of the others. */
 void selection_look_near(struct selection *selection, struct guard *guard, const struct guard_kind *kind,
                          struct selection_keys *keys);
 /* The results of those keys, lent. */
 void selection_take(struct selection *selection, const struct guard_result *results, size_t count);
-/* Nothing had to be waited for but Redis. */
+/* Redis or the near cache answered everything. */
 bool selection_is_hit(const struct selection *selection);
 
 /* No document is longer; 0: it is a problem instead. */

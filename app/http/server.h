@@ -2,8 +2,13 @@
 /*
  * server.h - the service's HTTP side: several loops that answer the catalog's paths from the guard.
  *
- *     request line -> route.c -> client.c asks guard_loop_get() -> answer.c -> reply.c
- *                                         or writer_submit()    -> write_answer.c
+ *     request line -> route.c -> client.c: guard_loop_get() -> answer.c -> reply.c
+ *                                          writer_submit()  -> upload.c -> reply.c
+ *
+ * The room http/ owns client connections. Each loop is a thread; a connection stays on the loop that accepted it, and
+ * nothing is shared between loops but counters. Reading order: route (what is asked for), client (the life of a
+ * request), answer and reply (what goes out), loop and server (turns, phases, threads). Beside these: head (is it one
+ * HTTP request?), selection (/products?ids=), upload (requests that write), listener (sockets).
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
@@ -19,7 +24,7 @@
 #include <stdint.h>
 
 struct server_config {
-    const char *listen; /* lent until server_open() returns, like everything that is not said to be longer */
+    const char *listen; /* lent until server_open() returns, like everything that does not say longer */
     uint32_t loops;     /* at least 1 */
     uint32_t connections_max;
     uint32_t fresh_ms;
@@ -48,10 +53,10 @@ const char *server_address(const struct server *server);
 
 struct server_stats {
     uint64_t answers[ROUTE_TARGET_COUNT][CLIENT_STATUS_CLASSES];
-    uint64_t connections_expired; /* ended for dripping, for reading too slowly, or to make room */
+    uint64_t connections_expired; /* closed for sending or reading too slowly, or to make room */
     uint32_t connections, connections_busy, connections_parked;
     uint32_t loops;
-    uint32_t beat_age_ms; /* of the loop that has not turned for longest */
+    uint32_t beat_age_ms; /* of the loop that turned longest ago */
     bool writes_on;
     struct writer_stats writes; /* zeros if they are off */
 };

@@ -28,7 +28,7 @@ enum {
     STACK_BYTES = 1 << 20, /* jansson recurses */
     IDLE_LIMIT_S = 30,
     POOL_BYTES = 8192,
-    STUCK_MS = 5000, /* a server loop or a guard that has not turned for so long is stuck */
+    STUCK_MS = 5000, /* a server loop or a guard thread that has not turned for this long is stuck */
     INVALIDATE_LIMIT_MS = 1000,
     HOT_SHOWN = 20,
 };
@@ -50,25 +50,22 @@ struct ops {
 
 /* ---- answers ---- */
 
-/* `json` stays the caller's; NULL means there was no memory. */
-static bool send_json(struct MHD_Connection *connection, struct reply_document *document, const json_t *json)
+/* Takes `json`; NULL means there was no memory. */
+static bool send_json(struct MHD_Connection *connection, struct reply_document document, json_t *json)
 {
     char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
 
-    document->body = text;
-    const bool queued = text != NULL && reply_document(connection, document);
+    document.body = text;
+    const bool queued = text != NULL && reply_document(connection, &document);
     free(text);
+    json_decref(json);
     return queued;
 }
 
-/* Takes `json`. */
 static bool send_state(struct MHD_Connection *connection, unsigned status, json_t *json)
 {
-    struct reply_document document = {.status = status, .content_type = "application/json"};
-    const bool queued = send_json(connection, &document, json);
-
-    json_decref(json);
-    return queued;
+    return send_json(connection,
+                     (struct reply_document){.status = status, .content_type = "application/json"}, json);
 }
 
 struct refusal {
@@ -79,16 +76,14 @@ struct refusal {
 
 static bool refuse(struct MHD_Connection *connection, const struct refusal *refusal)
 {
-    json_t *json = json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", refusal->title, "status",
-                             (int)refusal->status, "detail", refusal->detail);
-    struct reply_document document = {.status = refusal->status,
-                                      .content_type = "application/problem+json",
-                                      .header = refusal->header,
-                                      .header_value = refusal->header_value};
-    const bool queued = send_json(connection, &document, json);
+    const struct reply_document document = {.status = refusal->status,
+                                            .content_type = "application/problem+json",
+                                            .header = refusal->header,
+                                            .header_value = refusal->header_value};
 
-    json_decref(json);
-    return queued;
+    return send_json(connection, document,
+                     json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", refusal->title,
+                               "status", (int)refusal->status, "detail", refusal->detail));
 }
 
 static const struct refusal UNCONFIRMED = {
@@ -230,7 +225,7 @@ static bool hot(struct ops *ops, struct MHD_Connection *connection)
                                 heat(ops, GUARD_HOT_WAIT, 1000)));
 }
 
-/* Nobody knows which loads will turn out to have a tag: they name theirs when their query is over. */
+/* Which loads will turn out to have a tag is unknown: they name theirs after their query. */
 static json_t *say_invalidated(const char *text, bool is_tag, const struct guard_invalidated *result)
 {
     json_t *said =
@@ -338,7 +333,7 @@ static struct place *place_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* On the thread that accepts, at both ends: nobody is accepted while one waits for a place. */
+/* On the thread that accepts, at both ends: no other connection is accepted while one waits for a place. */
 static void notified(void *context, struct MHD_Connection *connection, void **slot,
                      enum MHD_ConnectionNotificationCode code)
 {
@@ -351,7 +346,7 @@ static void notified(void *context, struct MHD_Connection *connection, void **sl
         places_leave(*slot);
 }
 
-/* A thread has one connection: what is said on it is about that one. */
+/* A thread has one connection: a complaint on it is about that one. */
 static _Thread_local struct MHD_Connection *heard;
 
 __attribute__((format(printf, 2, 0))) static void complained(void *nothing, const char *format,
@@ -371,7 +366,7 @@ static void *hear_request_line(void *context, const char *uri, struct MHD_Connec
     return (void *)(uintptr_t)head_target_end(uri);
 }
 
-/* Called once when the head is there and again when all is: an answer at the first call closes. */
+/* Called when the head is complete and again when everything is: an answer at the first call closes. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body, size_t *body_bytes,
                               void **seen)
@@ -440,7 +435,7 @@ bool ops_open(const struct settings *settings, struct guard *guard, const struct
     ops->guard = guard;
     ops->catalog = catalog;
     ops->server = server;
-    ops->mode = settings->guard_mode;
+    ops->mode = settings->guard.mode;
     ops->started_ms = clock_ms();
     if (ops_start(ops, settings))
         *out = ops;

@@ -2,22 +2,24 @@
 /*
  * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask.
  *
- *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503;
- *                                      nothing else matters
- *     GET  /readyz                     200 if requests can be answered: the database is reached and the
- *                                      process is not shutting down. Redis away, or refusing us, is
- *                                      "degraded": right but uncached
- *     GET  /metrics                    Prometheus text; with the token, if there is one
- *     GET  /hot                        the keys whose loads the guard saved most of, and those that were waited
- *                                      for longest, as JSON; with the token, if there is one
- *     POST /invalidate?key=product:7   drops an entry and voids its running load; with the token, if there is
- *                                      one. 503: not confirmed, do it again
- *     POST /invalidate?tag=category:7  the same for a group of entries, see tag.h: they count as missing from
- *                                      then on, and so does what loads of them that run will have stored. Says
- *                                      whether any may have been there, not whether a load ran
+ *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503; nothing else
+ *                                      matters
+ *     GET  /readyz                     200 if requests can be answered: the database is reached and the process is not
+ *                                      shutting down. Redis away, or refusing us, is "degraded": right but uncached
+ *     GET  /metrics                    Prometheus text
+ *     GET  /hot                        the keys for which the guard saved the most loads, and those with the longest
+ *                                      waits, as JSON
+ *     POST /invalidate?key=product:7   drops an entry and voids its running load. 503: not confirmed, repeat it
+ *     POST /invalidate?tag=category:7  the same for a group of entries, see document.h: they count as missing from then
+ *                                      on, and so does what their running loads will store. Says whether there may
+ *                                      have been any, not whether a load ran
  *
- * A thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take this
- * listener with it. They are few; who makes way when all are taken is said in places.h.
+ * All but the first two ask for the token, if there is one. A thread per connection: an invalidation blocks while Redis
+ * is slow, and a stuck server loop must not take this listener with it. There are few; places.h says which makes way
+ * when all places are taken.
+ *
+ * The room ops/: this file answers, metrics.h prints the numbers, places.h keeps the listener free, token.h keeps the
+ * secret.
  *
  * Threads: open, close and drain on one thread.
  */

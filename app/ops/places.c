@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { NAP_MS = 5, GOING_A_MS = 8 /* so many threads end within one, on a busy machine */ };
+enum { NAP_MS = 5, GOING_A_MS = 8 /* so many threads end in a millisecond on a busy machine */ };
 
 static void nap(size_t span_ms)
 {
@@ -19,7 +19,7 @@ static void yield_in(struct place *place, uint64_t span_ms)
     atomic_store(&place->yields_ms, clock_ms() + span_ms);
 }
 
-/* Whose time comes first; NULL: there is still room. *going: those who were hung up on and are still there. */
+/* The place whose time comes first; NULL: there is still room. *going: closed ones that are still there. */
 static struct place *first_to_go(struct places *places, size_t *going)
 {
     struct place *first = NULL;

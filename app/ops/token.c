@@ -60,7 +60,7 @@ bool token_read(const char *path, struct token *out)
     return good;
 }
 
-/* As long for any text of one length, whatever is wrong with it. */
+/* Takes equally long for all texts of one length. */
 bool token_matches(const struct token *token, const char *given)
 {
     char padded[TOKEN_BYTES_MAX + 1] = "";

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * token.h - the secret that operators show: read from a file once, compared without saying how much was
- * right.
+ * token.h - the secret that operators send: read from a file once, compared without telling how much was right.
  *
  * Threads: any, once read.
  */
@@ -14,7 +13,7 @@
 enum { TOKEN_BYTES_MIN = 16, TOKEN_BYTES_MAX = 256 };
 
 struct token {
-    size_t bytes; /* 0: none is asked for */
+    size_t bytes; /* 0: none is required */
     char text[TOKEN_BYTES_MAX + 1];
 };
 

@@ -2,7 +2,7 @@
 /*
  * pg.c - see pg.h.
  *
- * A link is one connection of the pool, a turn is one pg_query() on it. The functions from wait_ready() to
+ * A link is one connection of the pool, a turn is one pg_query() on it. The functions from take_rows() to
  * run_statement() are the levels of a turn; each returns an outcome, and anything but PG_OK ends the turn.
  *
  * Locking: the pool's lock guards only the stack of idle links. A link belongs to the turn that took it.
@@ -127,8 +127,8 @@ static enum pg_outcome take_result(struct turn *turn, const PGresult *result, st
     }
 }
 
-/* All results of one statement. An error of the server's is read to its end, so that the connection stays
- * usable; anything else ends the turn, and the connection, at once. */
+/* All results of one statement. An error from the server is read to its end, so that the connection stays usable;
+ * anything else ends the turn, and the connection, at once. */
 static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
 {
     enum pg_outcome first = PG_OK;
@@ -164,10 +164,10 @@ static void hear_notice(void *context, const PGresult *notice)
     struct link *link = context;
     const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
     if (severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
-        link->dying = true; /* an error outside of a query arrives as a notice */
+        link->dying = true; /* an error between queries arrives as a notice */
 }
 
-/* What stands before dbname is a default that the conninfo may override, what stands after it is not. */
+/* The conninfo may override what stands before dbname, and not what stands after it. */
 static PGconn *start_connecting(const struct pg_pool *pool)
 {
     const char *const names[] = {"fallback_application_name", "gssencmode", "tcp_user_timeout", "dbname",
@@ -249,7 +249,7 @@ static enum pg_outcome connect_link(struct turn *turn)
     return outcome;
 }
 
-/* Whatever is left of the connection; reset rather than closed, so that the server notices at once. */
+/* Reset rather than closed while it is busy, so that the server notices at once. */
 static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
 {
     if (link->conn == NULL)
@@ -313,8 +313,7 @@ static enum pg_outcome run_prepared(struct turn *turn)
     return outcome != PG_OK ? outcome : take_results(turn, turn->rows);
 }
 
-/* In a pipeline everything up to the sync is one transaction, so the limits hold for the statement and are
- * gone after it. */
+/* In a pipeline everything up to the sync is one transaction: the limits hold for the statement and end with it. */
 static bool send_limits(struct turn *turn)
 {
     static const char reading[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
@@ -374,8 +373,8 @@ static enum pg_outcome run_statement(struct turn *turn)
 
 /* ---- a turn ---- */
 
-/* The session forgot the statement, or the tables changed under its plan: refused at its binding, so it has
- * not been run, and a new connection prepares it anew. */
+/* The session forgot the statement, or the tables changed under its plan. It was refused when it was bound, so it was
+ * not run, and a new connection prepares it anew. */
 static bool prepared_is_outdated(const struct turn *turn)
 {
     const char *sqlstate = turn->wait.fault->sqlstate;
@@ -509,7 +508,7 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
     enum pg_state before = atomic_load(&turn->pool->state);
     enum pg_state now = state_after(turn, outcome, before);
     if (now == before || !atomic_compare_exchange_strong(&turn->pool->state, &before, now))
-        return; /* nothing new, or another turn knows better */
+        return; /* nothing new, or another turn was faster */
     if (now == PG_STATE_UP) {
         log_event(LOG_LEVEL_INFO, "database_up", "%s", "");
     } else {
@@ -518,14 +517,15 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
     }
 }
 
-/* An error of the server's ends the transaction; unless it ends the session, perhaps after a COMMIT whose
- * answer never left. */
+/* An error from the server means that the transaction was rolled back; unless it ends the session, perhaps after a
+ * COMMIT whose answer never left. */
 static bool end_is_unheard(const char *sqlstate)
 {
     static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
-    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
         if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0)
             return true;
+    }
     return sqlstate[0] == '\0';
 }
 

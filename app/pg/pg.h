@@ -2,7 +2,11 @@
 /*
  * pg.h - statements to PostgreSQL and rows back, within a deadline whatever the server does.
  *
- * A pool holds one connection per thread that may query at a time, made when first needed:
+ * The room pg/ is all that talks to libpq, except that settings.c parses a URL with it. Reading order: pg (the pool and
+ * one query), pg_wait (libpq with a deadline), pg_error (what a fault means), rows and pg_array (results and
+ * parameters); pg_cancel and pg_listen have connections, and pg_cancel a thread, of their own.
+ *
+ * A pool holds one connection per thread that may query at a time, opened when first needed:
  *
  *              pg_query                login done, session set up
  *     NONE ----------------> CONNECTING ------------------------> IDLE <-------------+
@@ -11,23 +15,21 @@
  *      +-------------------------+<--------------------------- QUERYING -------------+
  *            the connection is closed and never used again
  *
- * Time: libpq is driven non-blocking beside our own deadline, the only limit that holds when the server is
- * stopped but its kernel still answers. Behind it stand the server's: statement_timeout, and where the
- * server has it (14 and later) client_connection_check_interval, which ends the query of a process that is
- * gone. A query given up is also cancelled (pg_cancel.h). What cannot be limited is DNS: libpq resolves host
- * names with a blocking call. Name hosts by hostaddr, or put them into /etc/hosts.
+ * Time: libpq is driven non-blocking under our own deadline, the only limit that holds when the server is stopped but
+ * its kernel still answers. Behind it stand the server's limits: statement_timeout and, from version 14 on,
+ * client_connection_check_interval, which ends the query of a process that is gone. An abandoned query is also
+ * cancelled (pg_cancel.h). DNS cannot be limited: libpq resolves host names with a blocking call. Name hosts by
+ * hostaddr, or put them into /etc/hosts.
  *
- * Retries: none once a statement has been sent, for a load is to be started once. A pooled connection that
- * turns out to have been closed by the server while idle is replaced before anything is sent; so is one whose
- * prepared statement the server no longer accepts (it was not run).
+ * Retries: none once a statement has been sent, because a load must be started once. A pooled connection that the
+ * server has closed while it was idle is replaced before anything is sent; so is one whose prepared statement the
+ * server no longer accepts (it was not run).
  *
- * Without `prepare` nothing is kept in the session, for it may be another one next time (pgbouncer in
- * transaction mode): limits and statement travel as one implicit transaction in one round trip.
- * client_connection_check_interval is then up to ALTER ROLE.
+ * Without `prepare` nothing is kept in the session, which may be another one next time (pgbouncer in transaction mode):
+ * limits and statement travel as one implicit transaction in one round trip. client_connection_check_interval is then
+ * up to ALTER ROLE.
  *
  * Threads: any; at most `connection_count` in pg_query() at a time.
- * Owner: this file, pg_cancel and pg_listen are the only ones that talk to libpq, but for settings.c, which
- * parses.
  */
 #ifndef APP_PG_H
 #define APP_PG_H
@@ -69,7 +71,7 @@ void pg_pool_close(struct pg_pool **pool);
 struct pg_request {
     size_t statement;          /* index */
     const char *const *params; /* texts, as many as the statement has */
-    uint32_t left_ms;          /* all in all: connecting, waiting, reading */
+    uint32_t left_ms;          /* for everything: connecting, waiting, reading */
     int cancel_fd;             /* readable: give up; -1: none */
 };
 
@@ -85,7 +87,7 @@ enum pg_state {
     PG_STATE_DOWN,  /* not reached, lost, or the login was refused */
 };
 
-/* What the last query found; asks nobody. A cancelled query finds nothing. */
+/* What the last query found; costs nothing. A cancelled query finds nothing. */
 enum pg_state pg_pool_state(const struct pg_pool *pool);
 
 #endif

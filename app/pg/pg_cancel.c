@@ -2,8 +2,7 @@
 /*
  * pg_cancel.c - see pg_cancel.h.
  *
- * Lifetime: the last of the closer and the thread to leave frees the canceller; they are one unless the
- * closer gave up waiting, which `orphaned` says.
+ * Lifetime: the closer frees the canceller, or the thread does if the closer gave up waiting, as `orphaned` says.
  */
 #include "app/pg/pg_cancel.h"
 

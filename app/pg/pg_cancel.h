@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg_cancel.h - asks the server to end the query of a connection that is being given up.
+ * pg_cancel.h - asks the server to end the query of an abandoned connection.
  *
- * Before PostgreSQL 17 libpq can only do this with PQcancel(), which opens a second connection and waits for
- * its end without any limit: for minutes if packets are lost, for as long as the server is stopped. So one
- * thread does the waiting, and a load worker never. Requests that find the queue full are dropped; they are a
- * courtesy, for the server ends an unwanted query by itself when it sees the connection gone
- * (client_connection_check_interval) or at statement_timeout.
+ * Before PostgreSQL 17 libpq can only do this with PQcancel(), which opens a second connection and waits for its end
+ * without any limit: for minutes if packets are lost, for as long as the server is stopped. So one thread does the
+ * waiting, and never a load worker. A request that finds the queue full is dropped; it is a courtesy, because the
+ * server ends an unwanted query by itself when it sees the connection gone (client_connection_check_interval) or at
+ * statement_timeout.
  *
- * A late request can hit nobody else: it names the backend of a connection that is never used again.
+ * A late request cannot hit another query: it names the backend of a connection that is never used again.
  *
  * Threads: any.
  */
@@ -22,8 +22,8 @@ struct pg_canceller;
 /* NULL: no memory or no thread. */
 struct pg_canceller *pg_canceller_open(void);
 
-/* Lets the queue be worked off for a second; a thread that is then still inside PQcancel() is left to itself
- * and frees the rest when it returns. Leaves NULL; accepts NULL in *canceller. */
+/* Gives the queue one second; a thread that is then still inside PQcancel() is left to itself and frees the rest when
+ * it returns. Leaves NULL; accepts NULL in *canceller. */
 void pg_canceller_close(struct pg_canceller **canceller);
 
 /* Never blocks. The connection may be finished right after. */

@@ -32,7 +32,7 @@ enum pg_outcome pg_fault_set(struct pg_fault *fault, enum pg_outcome outcome, co
 /* "ok", "unavailable", ... */
 const char *pg_outcome_name(enum pg_outcome outcome);
 
-/* Never PG_OK or PG_CANCELLED. What is in no row of the table is PG_REJECTED. */
+/* Never PG_OK or PG_CANCELLED. An unknown state is PG_REJECTED. */
 enum pg_outcome pg_error_classify(const char *sqlstate);
 
 /* libpq has no accessor for the SQLSTATE of a refused login; at full verbosity its text has one, as in

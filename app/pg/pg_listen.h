@@ -4,11 +4,10 @@
  *
  *     CLOSED --pg_listen_connect--> LISTENING --lost--> CLOSED
  *
- * A notification is a hint: the server forgets those for whom nobody is connected, and a connection may be
- * dead for long before it shows. Who relies on it looks for himself after every connect, and now and then
- * anyway.
+ * A notification is a hint: the server forgets those for clients that are not connected, and a connection may be dead
+ * for long before it shows. So its user looks at the table after every connect, and now and then anyway.
  *
- * A pooler in transaction mode cannot listen; the connection then is refused, or hears nothing.
+ * A pooler in transaction mode cannot listen; the connection is then refused, or hears nothing.
  *
  * Threads: one at a time. Time: every wait has a limit and ends early when cancel_fd becomes readable.
  */
@@ -27,14 +26,14 @@ struct pg_listener *pg_listener_open(const char *conninfo, const char *channel);
 /* Leaves NULL; accepts NULL in *listener. */
 void pg_listener_close(struct pg_listener **listener);
 
-/* To be called when it is not listening. PG_OK: it listens; anything else: `fault` says why. */
+/* Call it while it is not listening. PG_OK: it listens; anything else: `fault` says why. */
 enum pg_outcome pg_listener_connect(struct pg_listener *listener, uint32_t limit_ms, int cancel_fd,
                                     struct pg_fault *fault);
 bool pg_listener_is_up(const struct pg_listener *listener);
 
 /* To poll for reading; -1 while it is not listening. */
 int pg_listener_fd(const struct pg_listener *listener);
-/* How many notifications have come; it may be up no longer afterwards. Never blocks. */
+/* Returns how many notifications have come; afterwards it may be down. Never blocks. */
 uint32_t pg_listener_hear(struct pg_listener *listener);
 
 #endif

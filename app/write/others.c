@@ -2,7 +2,7 @@
 /*
  * others.c - see others.h.
  *
- * Locking: `lock` guards the list of who has come and the end; the list of who waits is the thread's.
+ * Locking: `lock` guards the list of newcomers and the end; the list of waiting writes is the thread's.
  */
 #include "app/write/others.h"
 
@@ -27,12 +27,12 @@ struct others {
     struct others_wait *waiting;
 };
 
-/* Of one cache and not handed over yet, or of all; AT_ONCE at the most. */
+/* Transactions of one cache that are not handed over yet, or of all; at most AT_ONCE. */
 struct batch {
     char text[PG_ARRAY_NUMBERS_SIZE(AT_ONCE)];
     struct pg_array ids;
     const char *cache;
-    uint64_t deadline_ms; /* the last one's */
+    uint64_t deadline_ms; /* the latest */
 };
 
 static void batch_add(struct batch *batch, const struct others_wait *wait)
@@ -49,7 +49,7 @@ static void batch_begin(struct batch *batch)
     pg_array_init(&batch->ids, batch->text, sizeof(batch->text));
 }
 
-/* What could not be handed over comes due by itself, when its writer's time is over. */
+/* What could not be handed over comes due by itself, once its writer's time is over. */
 static void hand_over(struct others *others)
 {
     struct batch batch;
@@ -87,7 +87,7 @@ static void tell(struct others *others, struct others_wait *wait, bool all_confi
     wait->told(wait, all_confirmed);
 }
 
-/* The first AT_ONCE of those that wait: they came first. */
+/* At the first AT_ONCE that wait: they came first. */
 static void look(struct others *others)
 {
     struct batch batch;

@@ -2,10 +2,10 @@
 /*
  * outbox.c - see outbox.h.
  *
- * Locking: `lock` guards the transactions to settle. A batch has a lock of its own, for the guard calls back
- * on its thread.
- * Lifetime: a batch belongs to the thread and to the callbacks under way; the last to leave frees it, so that
- * the thread can end without waiting for Redis.
+ * Locking: `lock` guards the transactions to settle. A batch has a lock of its own, because the guard calls back on its
+ * thread.
+ * Lifetime: a batch belongs to the thread and to the callbacks under way; the last of them frees it, so that the thread
+ * can end without waiting for Redis.
  */
 #include "app/write/outbox.h"
 
@@ -30,24 +30,24 @@
 enum {
     BATCH_ROWS = 500,
     PAY_LIMIT_MS = 1500, /* of the guard's attempts for one batch */
-    CLAIM_MS = 3000,     /* longer than that, so that nobody tries the same meanwhile */
+    CLAIM_MS = 3000,     /* longer than that, so that no other process tries the same meanwhile */
     CONNECT_LIMIT_MS = 2000,
     CONNECT_PAUSE_MS = 500,
-    SETTLE_MAX = 4096, /* transactions; those beyond come due, and are paid once more */
+    SETTLE_MAX = 4096, /* transactions; more come due, and are paid once more */
     SETTLE_PAUSE_MS = 20,
     TROUBLE_PAUSE_MS = 200,
     HELD_PAUSE_MS = 100, /* rows are due, but another session holds them */
     FORGET_EVERY_MS = 60000,
-    FORGET_PAUSE_MS = 100, /* between pieces, when there are more */
+    FORGET_PAUSE_MS = 100, /* when there are more */
     FORGET_ROWS = 1000,
-    NAME_PAUSE_MS = 50, /* between looks for the name of the cache, while it is not the registered one */
+    NAME_PAUSE_MS = 50, /* between looks for a cache that can be registered */
     ROWS_BYTES_MAX = 4 << 20,
 };
 
-/* One key of a batch and the rows that stand for it: the first of them asks, the others follow it. */
+/* A row of a batch. Of several with one key the first one invalidates, the others share its result. */
 struct batch_row {
     struct batch *batch;
-    size_t same_as; /* index of the row that asks for this key; its own if it is the one */
+    size_t same_as; /* index of the first row with its key, perhaps itself */
     bool paid;
 };
 
@@ -56,7 +56,7 @@ struct batch {
     char cache[GUARD_CACHE_ID_BYTES + 1]; /* that is paid */
     pthread_mutex_t lock;
     int done_fd;       /* owned: readable when all have been answered */
-    size_t unanswered; /* under lock: callbacks to come, and one while the thread is interested */
+    size_t unanswered; /* under lock: callbacks to come, and one while the thread starts them */
     bool is_left;      /* under lock: the thread is gone */
     size_t row_count;
     struct batch_row rows[BATCH_ROWS];
@@ -119,7 +119,7 @@ static void batch_free(struct batch *batch)
     free(batch);
 }
 
-/* One less who will come; the last one tells the thread. True: it is gone, and the batch is the caller's. */
+/* One answer less to come; the last one tells the thread. True: that is gone, and the batch is the caller's. */
 static bool batch_answer(struct batch *batch)
 {
     pthread_mutex_lock(&batch->lock);
@@ -159,7 +159,7 @@ static void batch_ask(struct batch *batch, size_t at, const char *key, struct gu
         batch_answer(batch);
 }
 
-/* Rows often stand for the same key, of a product that sells: it is asked for once. */
+/* Many rows may have the same key, of a product that sells well: it is invalidated once. */
 static void batch_begin(struct outbox *outbox, struct batch *batch)
 {
     for (size_t at = 0; at < batch->row_count; at++) {
@@ -225,7 +225,7 @@ static bool settle_batch(struct outbox *outbox, const struct batch *batch)
     return false;
 }
 
-/* What was settled in vain comes due, and is paid once more. */
+/* What cannot be settled comes due, and is paid once more. */
 static void settle_writes(struct outbox *outbox)
 {
     static const size_t text_bytes = PG_ARRAY_NUMBERS_SIZE(SETTLE_MAX);
@@ -266,7 +266,7 @@ static void drop_silent(struct outbox *outbox)
     rows_clear(&rows);
 }
 
-/* True: it is another one than before, or the first. */
+/* True: it is another cache than before, or the first. */
 static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32_t cache_count)
 {
     const bool was_registered = strcmp(outbox->cache, id) == 0;
@@ -283,8 +283,8 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
     return !was_registered;
 }
 
-/* While Redis is away nobody is told that its cache is in use: nobody here can read or fill it. True: from now on debts
- * can be paid that could not before. */
+/* While Redis is away its cache is not said to be in use: this process can neither read nor fill it. True: from now on
+ * debts can be paid that could not before. */
 static bool beat(struct outbox *outbox)
 {
     struct cache_gate *gate = outbox->config.gate;
@@ -350,7 +350,7 @@ static uint32_t least_of(uint32_t left, uint32_t right)
     return left < right ? left : right;
 }
 
-/* Everything that is due; returns how long it may take until something else is. */
+/* Everything that is due; returns the time until more is. */
 static uint32_t work_off(struct outbox *outbox)
 {
     struct store_owing owing;
@@ -366,7 +366,7 @@ static uint32_t work_off(struct outbox *outbox)
     if (store_measure(outbox->config.store, cache, outbox->stop_fd, &owing)) {
         atomic_store(&outbox->row_count, owing.row_count);
         atomic_store(&outbox->oldest_ms, owing.oldest_ms);
-    } else { /* something may be due, and no notification come for it */
+    } else { /* something may be due without a notification */
         outbox->is_troubled = true;
         return TROUBLE_PAUSE_MS;
     }
@@ -376,7 +376,7 @@ static uint32_t work_off(struct outbox *outbox)
 
 /* ---- listening and waiting ---- */
 
-/* A round follows in any case, for what was missed. */
+/* A round follows in any case, for notifications that were missed. */
 static void listen_again(struct outbox *outbox)
 {
     struct pg_fault fault;
@@ -410,7 +410,7 @@ static bool drain_event(int fd, short revents)
     return revents != 0 && eventfd_read(fd, &ignored) == 0;
 }
 
-/* Sleeps until an event or `until_ms`. True: somebody asks for a round, or for the end. */
+/* Sleeps until an event or `until_ms`. True: a round is due, or the end. */
 static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *settle_at_ms)
 {
     struct pollfd fds[4] = {{.fd = outbox->stop_fd, .events = POLLIN},
@@ -439,8 +439,8 @@ static uint64_t earliest_of(uint64_t left_ms, uint64_t right_ms)
     return left_ms < right_ms ? left_ms : right_ms;
 }
 
-/* Until the next round. Writes that were paid are no reason for one: their rows go a little later, together. Nor is a
- * beat, but for the first one: from then on debts can be paid. */
+/* Until the next round. Paid writes are no reason for one: their rows go a little later, together. Nor is a beat,
+ * except the first: from then on debts can be paid. */
 static void wait_some(struct outbox *outbox, uint32_t pause_ms)
 {
     const bool deaf = !pg_listener_is_up(outbox->listener);
@@ -476,7 +476,7 @@ static void *run(void *context)
 
 /* ---- from other threads ---- */
 
-/* Those of another cache than the ones that wait come due, and are paid once more. */
+/* A transaction that another cache confirmed than those already waiting comes due, and is paid once more. */
 void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *cache)
 {
     pthread_mutex_lock(&outbox->lock);

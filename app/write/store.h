@@ -5,8 +5,7 @@
  * Each is one statement and one transaction (sql/), over connections of its own and with the rights of
  * WRITE_DATABASE_URL, apart from those of the loads.
  *
- * Threads: any, at most `connection_count` at a time. Time: instants are those of clock_ms().
- * Errors are logged here, once, with their SQLSTATE.
+ * Threads: any, at most `connection_count` at a time. Errors are logged here, once, with their SQLSTATE.
  */
 #ifndef APP_STORE_H
 #define APP_STORE_H
@@ -20,9 +19,9 @@ struct store_config {
     const char *conninfo; /* lent until store_close() */
     bool prepare;
     size_t connection_count;
-    uint32_t limit_ms;      /* longest that a statement may be given */
+    uint32_t limit_ms;      /* longest time that a statement may get */
     uint32_t lock_limit_ms; /* longest wait for a row's lock */
-    uint32_t pays_ms;       /* so long nobody else is asked to pay what a write owes */
+    uint32_t pays_ms;       /* for this long no other process pays what a write owes */
 };
 
 /* False: no memory or no thread. Connects to nothing. */
@@ -38,7 +37,7 @@ struct store_write {
     uint64_t deadline_ms;
 };
 
-/* Sets all of *result but `visible`. *transaction_id: DONE, REPEATED: the one that owes invalidations. */
+/* Sets all of *result except `visible`. *transaction_id: DONE, REPEATED: the one that owes invalidations. */
 void store_write(struct store *store, const struct store_write *write, struct write_result *result,
                  int64_t *transaction_id);
 
@@ -54,8 +53,8 @@ struct store_beat {
     uint64_t beat_ms, silence_ms;
 };
 
-/* `cache`: the id of the one that is paid; in two of them NULL: not known. `ids`, `transactions`: as PostgreSQL writes
- * arrays: "{}", "{1,2}". */
+/* `cache`: the id of the one that is paid; NULL, for store_owed() and store_measure(): not known. `ids`,
+ * `transactions`: texts of a pg_array. */
 
 /* One row per target: target, and "t" if other caches are owed it too. */
 bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
@@ -65,9 +64,9 @@ bool store_claim(struct store *store, const struct store_claim *claim, int cance
 /* The cache has confirmed them. */
 bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache);
 bool store_return(struct store *store, const char *ids, const char *cache);
-/* Those of the transactions that still owe something, to whatever cache. One row each: its id. */
+/* Those of the transactions that still owe something to some cache. One row each: its id. */
 bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows);
-/* Purchases whose time is over, count_max of them at the most. */
+/* Purchases that need not be remembered any more, at most count_max of them. */
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count);
 
 struct store_owing {
@@ -78,10 +77,10 @@ bool store_measure(struct store *store, const char *cache, int cancel_fd, struct
 
 /* ---- the caches ---- */
 
-/* This one is in use. *cache_count: of those that are registered. */
+/* Says that this cache is in use. *cache_count: how many are registered. */
 bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
                 uint32_t *cache_count);
-/* Drops those that have been silent for too long; one row each: id, label, ms of silence. */
+/* Drops caches that have been silent for too long; one row each: id, label, ms of silence. */
 bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows);
 
 #endif

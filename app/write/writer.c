@@ -2,7 +2,7 @@
 /*
  * writer.c - see writer.h.
  *
- * Locking: `lock` guards the queue and what is said beside it; it is not held while a job runs.
+ * Locking: `lock` guards the queue and the fields below it; it is not held while a job runs.
  */
 #include "app/write/writer.h"
 
@@ -16,9 +16,10 @@
 #include <utlist.h>
 
 enum {
-    INVALIDATE_LIMIT_MS = 500, /* at least, for what is owed, and again for Redis; then the answer goes out */
-    INVALIDATE_COMMANDS = 2,   /* and at least so many attempts of REDIS_LIMIT_MS */
-    PAYS_SLACK_MS = 1000,      /* what a write may take beside, before others pay for it */
+    INVALIDATE_LIMIT_MS =
+        500, /* at least; once to read what is owed, once for Redis; then the answer goes out */
+    INVALIDATE_COMMANDS = 2, /* at least so many attempts of REDIS_LIMIT_MS fit in */
+    PAYS_SLACK_MS = 1000,    /* for the rest of a write, before other processes pay for it */
     ROWS_BYTES_MAX = 1 << 20,
 };
 
@@ -38,7 +39,7 @@ struct writer {
     struct write_job *queue;
     uint32_t queued, running;
     bool draining, closing;
-    uint64_t refuse_at_ms; /* draining: whoever is still queued then is not begun */
+    uint64_t refuse_at_ms; /* draining: a job that is still queued then is not begun */
 
     _Atomic uint64_t outcomes[WRITE_OUTCOME_COUNT];
     _Atomic uint64_t invisible;
@@ -99,7 +100,7 @@ static void end(struct write_job *job, bool visible)
 {
     job->result.visible = visible;
     if (!visible)
-        outbox_look(job->writer->outbox); /* so that it knows when this falls due */
+        outbox_look(job->writer->outbox); /* it has to learn when this falls due */
     finish(job);
 }
 
@@ -108,7 +109,7 @@ static void others_told_us(struct others_wait *wait, bool all_confirmed)
     end(wait->context, all_confirmed);
 }
 
-/* The last one to confirm, or to give up, ends the job, or has it wait for other caches. */
+/* The last invalidation to end ends the job, or makes it wait for other caches. */
 static void confirm(struct write_job *job)
 {
     if (atomic_fetch_sub(&job->unconfirmed, 1) != 1)
@@ -158,7 +159,7 @@ static void invalidate_owed(struct write_job *job)
     rows_clear(&rows);
 }
 
-/* Also what was bought before under the same key: its process may have died, and nobody was answered. */
+/* Also for a repeated purchase: the process of the first one may have died before it answered. */
 static void publish(struct write_job *job)
 {
     atomic_store(&job->unconfirmed, 1);
@@ -300,7 +301,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
     const struct store_config store = {
         .conninfo = settings->write_database_url,
         .prepare = settings->prepare,
-        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and to wait for others */
+        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and others.c's */
         .limit_ms = settings->write_limit_ms,
         .lock_limit_ms = settings->write_lock_ms,
         .pays_ms = 2 * writer->invalidate_limit_ms + PAYS_SLACK_MS,
@@ -334,7 +335,7 @@ struct writer *writer_open(const struct settings *settings, struct guard *guard,
     writer->gate = gate;
     writer->limit_ms = settings->write_limit_ms;
     writer->queue_max = settings->write_queue;
-    writer->invalidate_limit_ms = settings->redis_limit_ms * INVALIDATE_COMMANDS;
+    writer->invalidate_limit_ms = settings->guard.redis_limit_ms * INVALIDATE_COMMANDS;
     if (writer->invalidate_limit_ms < INVALIDATE_LIMIT_MS)
         writer->invalidate_limit_ms = INVALIDATE_LIMIT_MS;
     if (!open_parts(writer, settings)) {

@@ -2,7 +2,7 @@
 /*
  * alarm.h - many deadlines, one question: which is next? A binary heap of intrusive alarms.
  *
- * Room is reserved when an owner is made, so that setting an alarm can never fail. Pure; the owner's thread.
+ * Room is reserved before an alarm is first set, so that setting it can never fail. Pure; one thread at a time.
  */
 #ifndef GUARD_ALARM_H
 #define GUARD_ALARM_H
@@ -11,12 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };
-
 struct alarm {
     uint64_t at_us;
     uint32_t place; /* 1-based place in the heap, 0 when not set */
-    enum alarm_owner owner;
+    unsigned owner; /* the caller's: what kind of thing the alarm is in */
 };
 
 struct alarms {

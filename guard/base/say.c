@@ -4,6 +4,7 @@
 #include "clock.h"
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +34,8 @@ void say_clear(struct say *say)
 /* ---- the line ---- */
 
 /* A backslash, too, so that none can pass for an escape. */
-__attribute__((format(printf, 2, 0))) static void compose(char out[SAY_TEXT_SIZE], const char *format,
-                                                          va_list args)
+__attribute__((format(printf, 2, 0))) static void compose_line(char out[SAY_TEXT_SIZE], const char *format,
+                                                               va_list args)
 {
     char text[SAY_RAW_SIZE];
     size_t length = 0;
@@ -49,7 +50,24 @@ __attribute__((format(printf, 2, 0))) static void compose(char out[SAY_TEXT_SIZE
     out[length] = '\0';
 }
 
-/* Nobody is to wait, or to be killed by SIGPIPE, for a line. */
+/* A pipe's reader may leave at any instant: the SIGPIPE that this raises is taken back, unless one was pending already,
+ * which is somebody else's. */
+static void write_unsignalled(const char *line, size_t bytes)
+{
+    sigset_t pipe, pending, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    while (write(STDERR_FILENO, line, bytes) < 0 && errno == EINTR)
+        continue;
+    while (sigismember(&pending, SIGPIPE) == 0 && sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}) < 0 &&
+           errno == EINTR)
+        continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Nothing is to wait, or to be killed by SIGPIPE, for a line. */
 static void write_stderr(const char *name_space, const char *text)
 {
     int before = errno;
@@ -57,8 +75,7 @@ static void write_stderr(const char *name_space, const char *text)
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
     int bytes = snprintf(line, sizeof line, "stampede-guard %s: %s\n", name_space, text);
     if (poll(&room, 1, 0) == 1 && room.revents == POLLOUT)
-        while (write(STDERR_FILENO, line, (size_t)bytes) < 0 && errno == EINTR)
-            continue;
+        write_unsignalled(line, (size_t)bytes);
     errno = before;
 }
 
@@ -72,7 +89,7 @@ static void say_line(const struct say *say, const char *text)
 
 /* ---- the gate, under the mutex ---- */
 
-static bool may_pass(struct say_gate *gate, const char *text, uint64_t now_us)
+static bool may_pass_gate(struct say_gate *gate, const char *text, uint64_t now_us)
 {
     if (now_us - gate->since_us >= (uint64_t)SAY_WINDOW_MS * 1000 && gate->withheld == 0) {
         gate->since_us = now_us;
@@ -98,7 +115,7 @@ static bool end_window(struct say_gate *gate, uint64_t now_us)
 }
 
 /* True: stderr is to hear of it. */
-static bool is_news(struct say_gate *gate, enum say_tone tone)
+static bool is_news_to_gate(struct say_gate *gate, enum say_tone tone)
 {
     bool news = tone == SAY_BAD || gate->troubled;
     gate->troubled = tone == SAY_BAD;
@@ -115,11 +132,11 @@ void say(struct say *say, enum say_subject subject, enum say_tone tone, const ch
     if (say->log == guard_log_none)
         return;
     va_start(args, format);
-    compose(text, format, args);
+    compose_line(text, format, args);
     va_end(args);
     pthread_mutex_lock(&say->mutex);
-    bool news = is_news(gate, tone) || say->log != NULL;
-    bool passes = news && may_pass(gate, text, clock_now_us());
+    bool news = is_news_to_gate(gate, tone) || say->log != NULL;
+    bool passes = news && may_pass_gate(gate, text, clock_now_us());
     pthread_mutex_unlock(&say->mutex);
     if (passes)
         say_line(say, text);
@@ -148,7 +165,7 @@ void say_in_child(const struct say *say, const char *format, ...)
     if (say->log == guard_log_none)
         return;
     va_start(args, format);
-    compose(text, format, args);
+    compose_line(text, format, args);
     va_end(args);
     write_stderr(say->name_space, text);
 }

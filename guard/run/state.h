@@ -31,7 +31,7 @@
 #include "../base/hot.h"
 #include "../base/say.h"
 #include "../base/tickets.h"
-#include "../core/near_use.h"
+#include "../core/near.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
 #include "get.h"

@@ -191,8 +191,8 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
         list = refresh->next;
         if (guard->phase == PHASE_RUNNING) {
             const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
-            (refresh->of_many ? core_refresh_many : core_refresh)(guard->core, clock_now_us(), &refresh->key,
-                                                                  refresh->policy, filler);
+            core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy, filler,
+                         refresh->of_many);
             perform_all(guard);
         }
         free(refresh);
@@ -449,7 +449,7 @@ static void after_events(struct guard *guard)
         end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
-    if (core_turn_due(guard->core) || guard->sweep_due)
+    if (core_iteration_due(guard->core) || guard->sweep_due)
         host_soon(guard->host, &guard->turn);
     advance_end(guard);
 }
@@ -463,9 +463,9 @@ void thread_on_turn_over(void *context)
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
     if (guard->sweep_due)
         host_soon(guard->host, &guard->turn);
-    if (!core_turn_due(guard->core))
+    if (!core_iteration_due(guard->core))
         return;
-    core_turn_over(guard->core, clock_now_us());
+    core_iteration_over(guard->core, clock_now_us());
     after_events(guard);
 }
 
@@ -518,7 +518,8 @@ void thread_on_message(void *context, const struct message *message)
         near_heard_tag(guard->near, message->subject, message->subject_bytes);
         return; /* no key: nobody waits for it */
     }
-    near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
+    if (guard->near != NULL)
+        near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
     if (message->kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
     else if (!take_push(guard, message))

@@ -463,7 +463,7 @@ static size_t token_bytes(const char *at)
 }
 
 /* Is what stands in brackets there? */
-static bool is_told(const struct walk *walk)
+static bool is_given(const struct walk *walk)
 {
     const char *word = words_peek(walk->taking->words);
     size_t bytes = token_bytes(walk->at);
@@ -484,7 +484,7 @@ static bool take_token(struct walk *walk, bool is_there)
     size_t bytes = token_bytes(walk->at);
     bool good = true;
     if (is_literal(walk->at, bytes)) {
-        good = !is_there || is_told(walk);
+        good = !is_there || is_given(walk);
         if (good && is_there)
             set_flag(walk, words_next(walk->taking->words));
     } else {
@@ -505,7 +505,7 @@ static bool take_arguments(struct walk *walk, bool is_there)
             walk->at++;
         if (byte == '\0' || byte == ']')
             return true;
-        if (byte == '[' ? !take_arguments(walk, is_there && is_told(walk)) : !take_token(walk, is_there))
+        if (byte == '[' ? !take_arguments(walk, is_there && is_given(walk)) : !take_token(walk, is_there))
             return false;
     }
 }

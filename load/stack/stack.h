@@ -97,7 +97,7 @@ void stack_postgres_stop(struct stack_postgres *postgres);
 /* Loads the project's sql/schema.sql and, with a scale above 0, sql/seed.sql. */
 bool stack_postgres_load(const char *url, uint32_t scale);
 
-/* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
+/* Runs one statement, for two minutes at most; the first column of the first row goes into `value` ("" if none; may be NULL). */
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes);
 
 /* Where the statement log ends now, and how many statements with this text in them started since: each once, however

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_postgres.c - a private PostgreSQL; see stack.h. */
+#include "load/base/clock.h"
 #include "load/base/home.h"
 #include "load/base/net.h"
+#include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_log.h"
 
@@ -16,7 +18,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INIT_LIMIT_MS = 60000, START_LIMIT_MS = 30000, STOP_LIMIT_MS = 20000, LOAD_LIMIT_MS = 600000 };
+enum {
+    INIT_LIMIT_MS = 60000,
+    START_LIMIT_MS = 30000,
+    STOP_LIMIT_MS = 20000,
+    LOAD_LIMIT_MS = 600000,
+    QUERY_LIMIT_MS = 120000
+};
 enum { START_TRIES = 5, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
@@ -182,16 +190,10 @@ bool stack_postgres_load(const char *url, uint32_t scale)
 
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes)
 {
-    PGconn *connection = PQconnectdb(url);
-    PGresult *result = PQexec(connection, statement);
-    ExecStatusType status = PQresultStatus(result);
-    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    char why[SQL_WHY_BYTES];
+    bool good = sql_run(url, statement, QUERY_LIMIT_MS, value, value_bytes, why);
     if (!good)
-        fprintf(stderr, "stack: %s: %s", statement, PQerrorMessage(connection));
-    if (value != NULL)
-        snprintf(value, value_bytes, "%s", good && PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    PQfinish(connection);
+        fprintf(stderr, "stack: %s: %s\n", statement, why);
     return good;
 }
 
@@ -268,11 +270,11 @@ bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     while (stack_postgres_count(postgres, mark, text) < wanted) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     return true;
 }

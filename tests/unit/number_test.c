@@ -1,61 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-/* number_test.c - numbers, times and shares as people write them. */
-#include "load/base/number.h"
+/* number_test.c - whole numbers and lists of them: what is one, what is not, and nothing in between. */
+#include "app/base/number.h"
+#include "app/pg/pg_array.h"
 #include "tests/support/test.h"
 
-TEST(a_number_has_digits_only_and_a_range)
-{
-    static const char *const wrong[] = {"",    "-1", "+1",         "1.5", "0x10", "ten",
-                                        "1e3", " 1", "4294967296", "_1",  "6",    "0"};
-    uint32_t number = 7;
-    assert_true(number_read("1_000", 1, 1000, &number));
-    assert_int_equal(number, 1000);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_false(number_read(wrong[i], 1, i < 10 ? UINT32_MAX : 5, &number));
-    assert_int_equal(number, 1000);
-}
+#include <string.h>
 
-TEST(a_scan_stops_behind_the_number_and_takes_none_above_its_limit)
+TEST(a_number_is_all_digits_within_its_length)
 {
-    const char *text = "18446744073709551615-x", *above = "18446744073709551616", *small = "7";
-    uint64_t number = 0;
-    assert_true(number_scan(&text, UINT64_MAX, &number));
-    assert_true(number == UINT64_MAX);
-    assert_string_equal(text, "-x");
-    assert_false(number_scan(&above, UINT64_MAX, &number));
-    assert_string_equal(above, "18446744073709551616");
-    assert_false(number_scan(&small, 6, &number));
-    assert_true(number_scan(&small, 7, &number));
+    static const char *const wrong[] = {"", " 1", "1 ", "+1", "-1", "1.0", "1e3", "0x7", "1234567"};
+    uint64_t number = 7;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_false(number_parse(wrong[i], strlen(wrong[i]), 6, &number));
     assert_int_equal(number, 7);
+    assert_true(number_parse("0012;", 4, 6, &number));
+    assert_int_equal(number, 12);
+    assert_true(number_parse("999999999999999999", NUMBER_DIGITS_MAX, NUMBER_DIGITS_MAX, &number));
+    assert_true(number == UINT64_C(999999999999999999));
 }
 
-TEST(a_time_has_a_unit)
+TEST(a_signed_number_fits_64_bits_or_is_none)
 {
-    static const struct {
-        const char *word;
-        uint32_t ms;
-    } right[] = {{"250ms", 250},   {"1.5s", 1500},  {"2m", 120000},
-                 {"2min", 120000}, {"1h", 3600000}, {"0s", 0}};
-    static const char *const wrong[] = {"", "5", "s", "-1s", "1 s", "1.5.2s", "300us", "infs", "25h", "1S"};
-    uint32_t ms;
-    double us;
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        assert_true(number_read_ms(right[i].word, &ms));
-        assert_int_equal(ms, right[i].ms);
-    }
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_false(number_read_ms(wrong[i], &ms));
-    assert_true(number_read_us("300us", &us));
-    assert_true(us > 299.9 && us < 300.1);
+    static const char *const wrong[] = {
+        "", "-", "--1", "+1", " 1", "1 ", "12x", "9223372036854775808", "-9223372036854775809"};
+    char text[NUMBER_SIZE];
+    int64_t number = 7;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_false(number_parse_signed(wrong[i], &number));
+    assert_int_equal(number, 7);
+    assert_true(number_parse_signed("-9223372036854775808", &number));
+    assert_true(number == INT64_MIN);
+    number_print(number, text);
+    assert_string_equal(text, "-9223372036854775808");
 }
 
-TEST(a_percentage_ends_at_a_hundred)
+TEST(an_array_is_whole_after_every_element)
 {
-    double percent;
-    assert_true(number_read_percent("99.5%", &percent));
-    assert_true(percent > 99.49 && percent < 99.51);
-    assert_true(number_read_percent("100%", &percent));
-    assert_false(number_read_percent("100.1%", &percent));
-    assert_false(number_read_percent("50", &percent));
-    assert_false(number_read_percent("%", &percent));
+    char text[PG_ARRAY_NUMBERS_SIZE(3)];
+    struct pg_array array;
+
+    pg_array_init(&array, text, sizeof(text));
+    assert_string_equal(text, "{}");
+    pg_array_add_number(&array, INT64_MIN);
+    assert_string_equal(text, "{-9223372036854775808}");
+    pg_array_add_number(&array, INT64_MIN);
+    pg_array_add(&array, "-9223372036854775808");
+    assert_string_equal(text, "{-9223372036854775808,-9223372036854775808,-9223372036854775808}");
+    assert_int_equal(array.count, 3);
 }

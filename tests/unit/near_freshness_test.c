@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_use_test.c - the rule of the near cache, step by step; the simulator has it in every order. */
-#include "guard/core/near_use.h"
+/* near_freshness_test.c - the rule of the near cache, step by step; the simulator has it in every order. */
+#include "guard/core/near.h"
 #include "tests/support/test.h"
 
 #include <string.h>
