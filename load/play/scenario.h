@@ -188,9 +188,9 @@ const struct words_help *scenario_action_word(size_t index);
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
                          char why[static SCENARIO_WHY_BYTES]);
 
-/* Every contradiction between directives is a call; line 0: no line to name. Returns how many there were. */
+/* Every contradiction between directives is a call; line 0: no line to name. */
 typedef void scenario_complain(void *context, unsigned line, const char *text);
-size_t scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
+void scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
 
 /* NULL: there is no line "let NAME ...". */
 const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes);
