@@ -31,8 +31,8 @@
 enum {
     PLAN_PARAMS_MAX = 3,
     ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; more is a mistake */
-    LOOK_INTERVAL_MS = 1000,
-    LOOK_LIMIT_MS = 2000,
+    CHECK_INTERVAL_MS = 1000,
+    CHECK_LIMIT_MS = 2000,
     MISSING_BYTES = 512,
 };
 
@@ -321,12 +321,12 @@ static void report_missing(const struct rows *rows)
     log_event(LOG_LEVEL_ERROR, "schema_wrong", "missing=\"%s\" hint=\"make db DATABASE_URL=...\"", missing);
 }
 
-static void look(struct catalog *catalog)
+static void check_schema(struct catalog *catalog)
 {
     struct rows rows;
     struct pg_fault fault;
     const struct pg_request request = {
-        .statement = CHECK_SCHEMA, .params = NULL, .left_ms = LOOK_LIMIT_MS, .cancel_fd = catalog->stop_fd};
+        .statement = CHECK_SCHEMA, .params = NULL, .left_ms = CHECK_LIMIT_MS, .cancel_fd = catalog->stop_fd};
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
     bool right = outcome == PG_OK && rows.row_count == 0;
@@ -344,7 +344,7 @@ static void look(struct catalog *catalog)
 static bool wait_for_stop(const struct catalog *catalog)
 {
     struct pollfd fd = {.fd = catalog->stop_fd, .events = POLLIN};
-    return poll(&fd, 1, LOOK_INTERVAL_MS) > 0;
+    return poll(&fd, 1, CHECK_INTERVAL_MS) > 0;
 }
 
 static void *watch(void *context)
@@ -352,7 +352,7 @@ static void *watch(void *context)
     struct catalog *catalog = context;
     do {
         if (!atomic_load(&catalog->schema_right) || pg_pool_state(catalog->pool) != PG_STATE_UP)
-            look(catalog);
+            check_schema(catalog);
     } while (!wait_for_stop(catalog));
     return NULL;
 }
@@ -371,7 +371,7 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
         .conninfo = settings->database_url,
         .connection_count = (size_t)settings->guard.load_workers + 1, /* the watcher's */
         .prepare = settings->prepare,
-        .statement_limit_ms = limit_ms > LOOK_LIMIT_MS ? limit_ms : LOOK_LIMIT_MS,
+        .statement_limit_ms = limit_ms > CHECK_LIMIT_MS ? limit_ms : CHECK_LIMIT_MS,
         .statements = statements,
         .statement_count = STATEMENT_COUNT,
     };

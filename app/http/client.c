@@ -446,7 +446,7 @@ static enum MHD_Result await(struct client *client)
     return count_of(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
-static enum MHD_Result ask_many(struct client *client, const char *path)
+static enum MHD_Result get_many(struct client *client, const char *path)
 {
     struct clients *clients = client->clients;
     struct selection_keys keys;
@@ -467,7 +467,7 @@ static enum MHD_Result ask_many(struct client *client, const char *path)
     return await(client);
 }
 
-static enum MHD_Result ask(struct client *client, const char *path)
+static enum MHD_Result get_one(struct client *client, const char *path)
 {
     struct clients *clients = client->clients;
     char key[DOCUMENT_KEY_SIZE];
@@ -647,7 +647,7 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
         return submit(client, path);
     if (client->route.target == ROUTE_PING)
         return send_pong(client);
-    return client->route.target == ROUTE_PRODUCTS ? ask_many(client, path) : ask(client, path);
+    return client->route.target == ROUTE_PRODUCTS ? get_many(client, path) : get_one(client, path);
 }
 
 static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,
