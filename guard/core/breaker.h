@@ -10,7 +10,7 @@
  *
  * While it is open nothing waits for Redis. The connection layer reconnects on its own, with backoff and
  * jitter, and a login that succeeds ends the first pause: it has shown that Redis answers. The pauses after a
- * failed probe are not cut short, or a Redis that lets us in and then hangs would be asked without end. Then
+ * failed probe are not cut short, or a Redis that lets us in and then hangs would be tried without end. Then
  * one command goes through as the probe, so that recovery is no herd.
  *
  * Pure; the core's thread.

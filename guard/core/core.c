@@ -315,7 +315,7 @@ static void choose_share(struct flight *flight, bool of_many)
 {
     flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
     flight->batched = of_many && flight->policy->batch_loader != NULL;
-    flight->alone = !of_many;
+    flight->single = !of_many;
 }
 
 /* The first waiter chooses. A refresh stays where it is queued until a waiter needs it. */
@@ -324,8 +324,8 @@ static void choose_share_with(struct flight *flight, const struct core_waiter *w
     bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
         choose_share(flight, waiter->of_many);
-    flight->alone = flight->alone || !waiter->of_many;
-    if (flight->alone && !refresh)
+    flight->single = flight->single || !waiter->of_many;
+    if (flight->single && !refresh)
         loads_single_out(flight);
 }
 

@@ -19,9 +19,9 @@
  * Below that is a store. What was looked up before a drop is not put in after it: the token of near_token() has the
  * epoch of the key's slot, which every drop moves on. Slots are shared by keys; a drop of one may cost a neighbour an
  * insert, never the other way round. A tag is dropped in constant time, however many entries have it: its slot of
- * another table is stamped, and an entry whose lookup left before that is gone for whatever looks for it. Tags share
- * those slots, too. A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit
- * by bit: by near_sweep(), and by near_put() before it evicts.
+ * another table is stamped, and an entry whose lookup left before that counts as gone. Tags share those slots, too. A
+ * lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit by bit: by
+ * near_sweep(), and by near_put() before it evicts.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the

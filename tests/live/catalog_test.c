@@ -5,7 +5,7 @@
 #include "app/catalog/catalog.h"
 #include "app/catalog/catalog_json.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
@@ -127,16 +127,16 @@ enum { AT_ONCE_MS = 500, TRIES = 10 };
 
 static bool closes_at_once(struct service *service)
 {
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     close_service(service);
-    return net_now_us() - begin_us < (uint64_t)AT_ONCE_MS * 1000;
+    return clock_us() - begin_us < (uint64_t)AT_ONCE_MS * 1000;
 }
 
 static bool becomes_ready(const struct service *service, bool wanted)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
-    while (catalog_ready(service->catalog) != wanted && net_now_us() < end_us) {
-        net_pause_ms(1);
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (catalog_ready(service->catalog) != wanted && clock_us() < end_us) {
+        clock_pause_ms(1);
     }
     return catalog_ready(service->catalog) == wanted;
 }

@@ -74,6 +74,8 @@ void rig_prepare(struct rig *rig, const char *url)
         .max_reply_bytes = 4 << 20,
         .max_pending_bytes = 64 << 20,
         .client_name = "redis_test",
+        .scripts = protocol_scripts,
+        .script_count = SCRIPT_COUNT,
         .jitter_seed = 1,
         .hooks = {.context = rig, .state = on_state, .message = on_message},
         .counters = &rig->counters,
