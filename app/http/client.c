@@ -357,6 +357,7 @@ static enum MHD_Result send_result(struct client *client, const struct guard_res
     if (result->status == GUARD_OK && !clients->is_leaving) {
         const bool queued =
             reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
+
         return finish(client, queued, status);
     }
     answer_from_result(result, path, clients->shared->fresh_ms, &answer);

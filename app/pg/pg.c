@@ -11,11 +11,11 @@
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
+#include "app/base/number.h"
 #include "app/pg/pg_cancel.h"
 #include "app/pg/pg_wait.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
@@ -25,8 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-enum { NUMBER_BYTES = 16 };
 
 struct link {
     PGconn *conn;           /* owned; NULL: none */
@@ -63,6 +61,7 @@ static enum pg_outcome fault_login(struct query *query)
     char sqlstate[PG_STATE_SIZE] = "";
     const char *text = PQerrorMessage(query->wait.conn);
     enum pg_outcome outcome = PG_UNAVAILABLE;
+
     if (pg_error_find_state(text, sqlstate))
         outcome = pg_error_classify(sqlstate);
     return pg_fault_set(query->wait.fault, outcome, sqlstate, text);
@@ -73,6 +72,7 @@ static enum pg_outcome fault_result(struct query *query, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
     if (sqlstate == NULL)
         return pg_wait_lost(&query->wait); /* libpq's own: the connection broke */
     query->answered = true;
@@ -85,8 +85,10 @@ static enum pg_outcome fault_result(struct query *query, const PGresult *result)
 static bool add_row(struct rows *rows, const PGresult *result, int row)
 {
     bool added = true;
+
     for (int column = 0; column < PQnfields(result) && added; column++) {
         bool null = PQgetisnull(result, row, column) == 1;
+
         added = rows_add(rows, null ? NULL : PQgetvalue(result, row, column),
                          (size_t)PQgetlength(result, row, column));
     }
@@ -132,9 +134,11 @@ static enum pg_outcome take_result(struct query *query, const PGresult *result, 
 static enum pg_outcome take_results(struct query *query, struct rows *rows)
 {
     enum pg_outcome first = PG_OK;
+
     for (;;) {
         PGresult *result = NULL;
         enum pg_outcome outcome = pg_wait_result(&query->wait, &result);
+
         if (outcome != PG_OK)
             return outcome;
         if (result == NULL)
@@ -163,6 +167,7 @@ static void hear_notice(void *context, const PGresult *notice)
 {
     struct link *link = context;
     const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+
     if (severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
         link->dying = true; /* an error between queries arrives as a notice */
 }
@@ -173,6 +178,7 @@ static PGconn *start_connecting(const struct pg_pool *pool)
     const char *const names[] = {"fallback_application_name", "gssencmode", "tcp_user_timeout", "dbname",
                                  "client_encoding",           NULL};
     const char *const values[] = {"catalogd", "disable", "10000", pool->conninfo, "UTF8", NULL};
+
     return PQconnectStartParams(names, values, 1);
 }
 
@@ -212,20 +218,23 @@ static const struct {
 
 static enum pg_outcome set_setting(struct query *query, size_t at)
 {
-    const struct pg_config *config = &query->pool->config;
-    const char *field = (const char *)config + session_settings[at].offset;
-    char number[NUMBER_BYTES];
-    const char *const params[] = {session_settings[at].name,
-                                  session_settings[at].value != NULL ? session_settings[at].value : number};
-    snprintf(number, sizeof(number), "%" PRIu32, *(const uint32_t *)(const void *)field);
-    int sent = PQsendQueryParams(query->wait.conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
-                                 2, NULL, params, NULL, NULL, 0);
+    const char *field = (const char *)&query->pool->config + session_settings[at].offset;
+    const char *value = session_settings[at].value;
+    char number[NUMBER_SIZE];
+    const char *const params[] = {
+        session_settings[at].name,
+        value != NULL ? value : number_print(*(const uint32_t *)(const void *)field, number)};
+    const int sent =
+        PQsendQueryParams(query->wait.conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)", 2,
+                          NULL, params, NULL, NULL, 0);
+
     return send_and_take(query, sent);
 }
 
 static enum pg_outcome set_up_session(struct query *query)
 {
     unsigned whose = query->pool->config.writes ? OF_WRITERS : OF_READERS;
+
     for (size_t i = 0; i < sizeof(session_settings) / sizeof(session_settings[0]); i++) {
         if (PQserverVersion(query->wait.conn) < session_settings[i].server_version ||
             (session_settings[i].whose & whose) == 0)
@@ -256,6 +265,7 @@ static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
         return;
     if (busy && link->ready) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
         pg_canceller_send(pool->canceller, link->conn);
         setsockopt(PQsocket(link->conn), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     }
@@ -267,6 +277,7 @@ static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
 static bool link_is_alive(struct link *link)
 {
     struct pollfd fd = {.fd = PQsocket(link->conn), .events = POLLIN};
+
     while (poll(&fd, 1, 0) > 0) {
         if (PQconsumeInput(link->conn) == 0)
             return false;
@@ -288,6 +299,7 @@ static enum pg_outcome prepare_statement(struct query *query)
 {
     const struct pg_statement *statement = statement_of(query);
     uint32_t bit = UINT32_C(1) << query->request->statement;
+
     if ((query->link->prepared_bits & bit) != 0)
         return PG_OK;
     int sent = PQsendPrepare(query->wait.conn, statement->name, statement->text, 0, NULL);
@@ -302,6 +314,7 @@ static enum pg_outcome run_prepared(struct query *query)
     const struct pg_statement *statement = statement_of(query);
     PGconn *conn = query->wait.conn;
     enum pg_outcome outcome = prepare_statement(query);
+
     if (outcome != PG_OK)
         return outcome;
     query->executing = true;
@@ -322,12 +335,12 @@ static bool send_limits(struct query *query)
                                   " pg_catalog.set_config('lock_timeout', $2::text, true),"
                                   " pg_catalog.set_config('catalogd.pays_ms', $3::text, true)";
     const struct pg_config *config = &query->pool->config;
-    char limit[NUMBER_BYTES], lock_limit[NUMBER_BYTES], pays[NUMBER_BYTES];
-    const char *const params[] = {limit, lock_limit, pays};
+    char limit[NUMBER_SIZE], lock_limit[NUMBER_SIZE], pays[NUMBER_SIZE];
     const uint32_t left = clock_left_ms(query->wait.deadline_ms);
-    snprintf(limit, sizeof(limit), "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
-    snprintf(lock_limit, sizeof(lock_limit), "%" PRIu32, config->lock_limit_ms);
-    snprintf(pays, sizeof(pays), "%" PRIu32, config->pays_ms);
+    const char *const params[] = {number_print(left > 0 ? left : 1, limit), /* 0 would mean no limit */
+                                  number_print(config->lock_limit_ms, lock_limit),
+                                  number_print(config->pays_ms, pays)};
+
     return PQsendQueryParams(query->wait.conn, config->writes ? writing : reading, config->writes ? 3 : 1,
                              NULL, params, NULL, NULL, 0) == 1;
 }
@@ -336,6 +349,7 @@ static bool send_pipeline(struct query *query)
 {
     const struct pg_statement *statement = statement_of(query);
     PGconn *conn = query->wait.conn;
+
     return PQenterPipelineMode(conn) == 1 && send_limits(query) &&
            PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, query->request->params,
                              NULL, NULL, 0) == 1 &&
@@ -345,6 +359,7 @@ static bool send_pipeline(struct query *query)
 static enum pg_outcome run_pipelined(struct query *query)
 {
     PGconn *conn = query->wait.conn;
+
     query->executing = true;
     if (!send_pipeline(query))
         return pg_wait_lost(&query->wait);
@@ -378,6 +393,7 @@ static enum pg_outcome run_statement(struct query *query)
 static bool prepared_is_outdated(const struct query *query)
 {
     const char *sqlstate = query->wait.fault->sqlstate;
+
     return query->pool->config.prepare && query->rows->row_count == 0 &&
            (strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0);
 }
@@ -386,6 +402,7 @@ static bool prepared_is_outdated(const struct query *query)
 static enum pg_outcome try_query(struct query *query, bool *again)
 {
     struct link *link = query->link;
+
     *again = false;
     if (link->conn != NULL && !link_is_alive(link))
         drop_link(query->pool, link, false);
@@ -413,6 +430,7 @@ static enum pg_outcome run_query(struct query *query)
 {
     bool again;
     enum pg_outcome outcome = try_query(query, &again);
+
     if (again) {
         drop_link(query->pool, query->link, false);
         *query->wait.fault = (struct pg_fault){0};
@@ -454,6 +472,7 @@ bool pg_pool_open(const struct pg_config *config, struct pg_pool **out)
 void pg_pool_close(struct pg_pool **pool)
 {
     struct pg_pool *closing = *pool;
+
     *pool = NULL;
     if (closing == NULL)
         return;
@@ -507,6 +526,7 @@ static void note_state(struct query *query, enum pg_outcome outcome)
 {
     enum pg_state before = atomic_load(&query->pool->state);
     enum pg_state now = state_after(query, outcome, before);
+
     if (now == before || !atomic_compare_exchange_strong(&query->pool->state, &before, now))
         return; /* nothing new, or another query was faster */
     if (now == PG_STATE_UP) {
@@ -522,6 +542,7 @@ static void note_state(struct query *query, enum pg_outcome outcome)
 static bool end_is_unheard(const char *sqlstate)
 {
     static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
+
     for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
         if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0)
             return true;

@@ -105,6 +105,7 @@ static void tell_paid(struct other_caches *others)
     const uint64_t now = clock_ms();
     DL_FOREACH_SAFE (others->waiting, wait, next) {
         const bool is_paid = is_known && at++ < batch.ids.count && !is_among(&unpaid, wait->transaction_id);
+
         if (is_paid || now >= wait->deadline_ms)
             tell(others, wait, is_paid);
     }

@@ -449,6 +449,7 @@ static void wait_some(struct outbox *outbox, uint32_t pause_ms)
 
     while (clock_ms() < end_ms) {
         const uint64_t until_ms = earliest_of(earliest_of(settle_at_ms, beat_due_ms(outbox)), end_ms);
+
         if (wait_for_event(outbox, until_ms, &settle_at_ms))
             return;
         if (clock_ms() >= settle_at_ms) {

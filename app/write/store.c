@@ -314,6 +314,7 @@ bool store_measure(struct store *store, const char *cache, int cancel_fd, struct
     const bool ran = run_outbox(store, MEASURE_OUTBOX, params, cancel_fd, &rows);
     if (ran) {
         const int64_t next_ms = number_of(&rows, 2, UINT32_MAX);
+
         out->row_count = (uint64_t)number_of(&rows, 0, 0);
         out->oldest_ms = (uint64_t)number_of(&rows, 1, 0);
         out->next_ms = next_ms < UINT32_MAX ? (uint32_t)next_ms : UINT32_MAX;
