@@ -10,7 +10,7 @@
 
 #include "redis.h"
 
-enum { REDIS_SCRIPT_ARGS_MAX = 16, REDIS_DIGEST_BYTES = 40 };
+enum { REDIS_DIGEST_BYTES = 40 };
 
 /* ---- a call of a script ---- */
 

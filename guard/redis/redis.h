@@ -86,7 +86,7 @@ struct redis_hooks {
 };
 
 /* In Lua. */
-enum { REDIS_SCRIPTS_MAX = 16 };
+enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 16 };
 struct redis_script {
     const char *source;
     size_t source_bytes;
@@ -145,7 +145,8 @@ bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, re
 
 /* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
  * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
- * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments. */
+ * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments,
+ * REDIS_SCRIPT_ARGS_MAX at most. */
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
                const size_t *argv_bytes, redis_replied *replied, void *context);
 

@@ -209,6 +209,12 @@ enum envelope_fault envelope_read(const char *data, size_t data_bytes, const cha
     return ENVELOPE_OK;
 }
 
+struct value *envelope_value(const struct envelope *envelope)
+{
+    return value_new_tagged(envelope->body, envelope->body_bytes, envelope->validator,
+                            envelope->validator_bytes, envelope->tags, envelope->tags_bytes);
+}
+
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms)
 {
     if (pttl_ms < 0 || (uint64_t)pttl_ms > envelope->px_ms || (uint64_t)pttl_ms > max_value_ms)

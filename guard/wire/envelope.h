@@ -18,6 +18,7 @@
 #define GUARD_ENVELOPE_H
 
 #include "../base/tags.h"
+#include "../base/value.h"
 
 enum {
     ENVELOPE_UUID_BYTES = 36,
@@ -68,6 +69,9 @@ void envelope_write(const struct envelope *envelope, char *out);
 /* Sets *out, pointing into `data`, only on ENVELOPE_OK. */
 enum envelope_fault envelope_read(const char *data, size_t data_bytes, const char *key, size_t key_bytes,
                                   struct envelope *out);
+
+/* What it holds, copied; one reference is the caller's. NULL: no memory. */
+struct value *envelope_value(const struct envelope *envelope);
 
 /* What a remaining TTL as PTTL reports it (-1: none) makes of the value. */
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms);

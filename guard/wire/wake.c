@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct wake {
-    const struct protocol *protocol;
+    const char *channel;      /* lent */
     struct redis *publisher;  /* lent; the guard thread's command connection */
     struct redis *subscriber; /* owned */
     struct wake_hooks hooks;
@@ -57,7 +57,7 @@ bool canary_dead(const struct canary *canary, uint64_t now_us)
 static void on_wake_message(void *context, const char *payload, size_t payload_bytes)
 {
     struct wake *wake = context;
-    struct message message = protocol_message(payload, payload_bytes);
+    struct message message = message_read(payload, payload_bytes);
     if (message.kind == MESSAGE_CANARY)
         canary_back(&wake->canary, message.subject, message.subject_bytes);
     else if (message.kind != MESSAGE_NONE)
@@ -117,8 +117,8 @@ static void publish(struct wake *wake)
 {
     char text[CLOCK_UUID_SIZE + 32];
     snprintf(text, sizeof text, "c %s %" PRIu64, wake->canary.process, wake->canary.sent + 1);
-    const char *argv[] = {"PUBLISH", wake->protocol->channel, text};
-    size_t bytes[] = {7, strlen(wake->protocol->channel), strlen(text)};
+    const char *argv[] = {"PUBLISH", wake->channel, text};
+    size_t bytes[] = {7, strlen(wake->channel), strlen(text)};
     if (!redis_send(wake->publisher, 3, argv, bytes, on_published, wake))
         return;
     wake->flying++;
@@ -144,9 +144,8 @@ static void on_canary_timer(void *context)
     publish(wake);
 }
 
-struct wake *wake_open(struct guard_host *host, const struct protocol *protocol,
-                       const struct redis_config *redis, struct redis *publisher,
-                       const struct wake_hooks *hooks)
+struct wake *wake_open(struct guard_host *host, const char *channel, const struct redis_config *redis,
+                       struct redis *publisher, const struct wake_hooks *hooks)
 {
     uint8_t random[16];
     struct wake *wake = calloc(1, sizeof *wake);
@@ -154,12 +153,12 @@ struct wake *wake_open(struct guard_host *host, const struct protocol *protocol,
         free(wake);
         return NULL;
     }
-    wake->protocol = protocol;
+    wake->channel = channel;
     wake->publisher = publisher;
     wake->hooks = *hooks;
     clock_uuid(random, wake->canary.process);
     struct redis_config config = *redis;
-    config.channel = protocol->channel;
+    config.channel = channel;
     config.hooks = (struct redis_hooks){.context = wake, .state = on_state, .message = on_wake_message};
     wake->subscriber = redis_open(host, &config);
     if (wake->subscriber == NULL) {

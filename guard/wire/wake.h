@@ -14,7 +14,8 @@
 #define GUARD_WAKE_H
 
 #include "../base/clock.h"
-#include "protocol.h"
+#include "../redis/redis.h"
+#include "message.h"
 
 enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000 };
 
@@ -38,9 +39,9 @@ struct wake_hooks {
 };
 
 struct wake;
-struct wake *wake_open(struct guard_host *host, const struct protocol *protocol,
-                       const struct redis_config *redis, struct redis *publisher,
-                       const struct wake_hooks *hooks);
+/* The channel is lent until it is closed. NULL: no memory. */
+struct wake *wake_open(struct guard_host *host, const char *channel, const struct redis_config *redis,
+                       struct redis *publisher, const struct wake_hooks *hooks);
 void wake_close(struct wake *wake, void (*closed)(void *context), void *context);
 /* UP: subscribed, and allowed to publish. */
 enum guard_redis_state wake_state(const struct wake *wake);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * message.h - what the processes of a namespace tell each other over its channel; hints, for waiters also poll.
+ *
+ *   f <tag of the lease> <encoded key>[ <entry>]   a load has stored a value; behind the key, perhaps, the entry as it
+ *                                                  stands in Redis: where somebody waits for that lease and it is small
+ *   r <tag of the lease> <encoded key>             a lease was given back without a value
+ *   i - <encoded key>                              the key was invalidated
+ *   t - <encoded tag>                              the tag was invalidated
+ *   p - <waiter>                                   a load permit is free for that process
+ *   c <process> <number>                           the canary of wake.h
+ *
+ * Pure, any thread.
+ */
+#ifndef GUARD_MESSAGE_H
+#define GUARD_MESSAGE_H
+
+#include "../core/core.h"
+
+enum message_kind {
+    MESSAGE_NONE = 0,
+    MESSAGE_FILLED = 'f',
+    MESSAGE_RELEASED = 'r',
+    MESSAGE_INVALIDATED = 'i',
+    MESSAGE_TAG = 't',
+    MESSAGE_PERMIT = 'p',
+    MESSAGE_CANARY = 'c',
+};
+
+enum { MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8 };
+
+/* Writes one that has a lease tag (TOKEN_TAG_BYTES) or, with NULL, a dash. Returns its length. */
+size_t message_write(enum message_kind kind, const char *lease_tag, const char *subject,
+                     char out[MESSAGE_SIZE]);
+
+struct message {
+    enum message_kind kind;
+    /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
+    const char *subject;
+    size_t subject_bytes;
+    const char *lease_tag; /* TOKEN_TAG_BYTES hex digits; NULL: there is none */
+    const char *entry;     /* FILLED: what was stored; NULL: it did not travel */
+    size_t entry_bytes;
+};
+/* Anything that is not one of ours is MESSAGE_NONE. */
+struct message message_read(const char *payload, size_t payload_bytes);
+
+/* Reads the entry of a message that has a lease_tag and one. *value holds a reference for the caller to give back, or
+ * NULL. False: it is damaged, of another key or, because it lives longer than max_value_ms, not to be believed without
+ * asking Redis; the message is worth no more than one without. */
+bool message_read_entry(const struct message *message, const struct core_key *key, uint64_t max_value_ms,
+                        struct core_pushed *out, struct value **value);
+
+/* Whether this is the tag of a lease. */
+bool message_is_lease_tag(const char *text, size_t bytes);
+
+#endif
