@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
-#include "guard/run/uv_host.h"
+#include "guard/base/uv_host.h"
 #include "guard/wire/scripts.h"
 #include <dirent.h>
 #include <stdio.h>
