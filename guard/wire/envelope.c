@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * envelope.c - writes and checks the envelope; see envelope.h for who reads which bytes.
+ * envelope.c - writes and checks the envelope; envelope.h says which bytes the scripts read.
  *
  *   <uuid> <px_ms> <stale_ms> csg1 <v|a> <load_us> <key_bytes> <validator_bytes> <body_bytes> <tags_bytes> <born>\n
  *   <key>\n

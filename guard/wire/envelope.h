@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * envelope.h - what stands in Redis under a value key: who filled it, for how long, for which key.
+ * envelope.h - what stands in Redis under a value key: the value, under which lease it was filled, for how long, for
+ * which key.
  *
  * A text head of fixed width, readable with redis-cli and by the scripts with string.sub, then the full
  * key, the validator, the body and the tags, each closed by a newline, then 16 hex digits of checksum over all before
- * it. The checksum tells damage, not forgery: who may write to this Redis is believed.
+ * it. The checksum tells damage, not forgery: a client that may write to this Redis is believed.
  *
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)
  *         38-50   px_ms: TTL the filler set                string.sub(v, 38, 50)
@@ -12,7 +13,7 @@
  *         66-141  "csg1", v (value) or a (absent), load_us, the lengths of key, validator, body and tags,
  *                 and when it was born by the clock of the tags (tags.h), fixed-width decimal; newline
  *
- * Pure: no I/O, no clock, no allocation. Any thread.
+ * Pure: no I/O, no clock, no allocation but by envelope_value(). Any thread.
  */
 #ifndef GUARD_ENVELOPE_H
 #define GUARD_ENVELOPE_H

@@ -2,8 +2,8 @@
 /*
  * message.h - what the processes of a namespace tell each other over its channel; hints, for waiters also poll.
  *
- *   f <tag of the lease> <encoded key>[ <entry>]   a load has stored a value; behind the key, perhaps, the entry as it
- *                                                  stands in Redis: where somebody waits for that lease and it is small
+ *   f <tag of the lease> <encoded key>[ <entry>]   a load has stored a value. Behind the key may stand the entry as
+ *                                                  it is in Redis: if a waiter has asked for it, and it is small
  *   r <tag of the lease> <encoded key>             a lease was given back without a value
  *   i - <encoded key>                              the key was invalidated
  *   t - <encoded tag>                              the tag was invalidated
@@ -46,8 +46,8 @@ struct message {
 struct message message_read(const char *payload, size_t payload_bytes);
 
 /* Reads the entry of a message that has a lease_tag and one. *value holds a reference for the caller to give back, or
- * NULL. False: it is damaged, of another key or, because it lives longer than max_value_ms, not to be believed without
- * asking Redis; the message is worth no more than one without. */
+ * NULL. False: it is damaged, of another key or, because it lives longer than max_value_ms, not to be believed
+ * without asking Redis; the message is worth no more than one without. */
 bool message_read_entry(const struct message *message, const struct core_key *key, uint64_t max_value_ms,
                         struct core_pushed *out, struct value **value);
 

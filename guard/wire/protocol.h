@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protocol.h - the room wire/: what stands in Redis and travels through it. The core's actions become calls of scripts,
- * Redis's replies become the core's.
+ * protocol.h - the room wire/: what stands in Redis and travels through it. The core's actions become calls of
+ * scripts, Redis's replies become the core's.
  *
- * Owns      The scripts (scripts/), the order of their KEYS and ARGV, which only protocol.c knows, the bytes of an entry
- *           and of a message, and the subscription to the channel.
+ * Owns      The scripts (scripts/), the order of their KEYS and ARGV, which only protocol.c knows, the bytes of an
+ *           entry and of a message, and the subscription to the channel.
  * Threads   That of the connection. No I/O of its own.
  *
- * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, envelope (an entry), message (what
- * processes tell each other), wake (the subscription).
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, envelope (an entry), message
+ * (what processes tell each other), wake (the subscription).
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H

@@ -14,7 +14,7 @@ struct wake {
     struct wake_hooks hooks;
     struct canary canary;
     enum guard_redis_state state; /* of the subscription */
-    bool mute; /* we may not publish: nobody hears us, and no canary tells whether we hear */
+    bool mute; /* this login may not publish: no process hears it, and no canary tells whether it hears */
     struct guard_host *host;
     struct host_timer timer;
     uint32_t flying; /* canaries whose PUBLISH has not been answered */
