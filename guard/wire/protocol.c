@@ -3,8 +3,8 @@
 #include "protocol.h"
 #include "../base/clock.h"
 #include "envelope.h"
-#include "message.h"
 #include "scripts.h"
+#include "wake.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  *           entry and of a message, and the subscription to the channel.
  * Threads   That of the connection. No I/O of its own.
  *
- * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, envelope (an entry), message
- * (what processes tell each other), wake (the subscription).
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, envelope (an entry), wake (what
+ * processes tell each other).
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H

@@ -11,8 +11,8 @@
 #include "guard/redis/greeting.h"
 #include "guard/redis/reader.h"
 #include "guard/wire/envelope.h"
-#include "guard/wire/message.h"
 #include "guard/wire/protocol.h"
+#include "guard/wire/wake.h"
 
 #include <assert.h>
 #include <stdlib.h>

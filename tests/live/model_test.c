@@ -17,9 +17,9 @@
 #include "tests/sim/sim_redis.c"
 
 #include "guard/wire/envelope.h"
-#include "guard/wire/message.h"
 #include "guard/wire/protocol.h"
 #include "guard/wire/scripts.h"
+#include "guard/wire/wake.h"
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"

@@ -5,8 +5,8 @@
  */
 #include "guard/base/clock.h"
 #include "guard/wire/envelope.h"
-#include "guard/wire/message.h"
 #include "guard/wire/protocol.h"
+#include "guard/wire/wake.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
