@@ -94,7 +94,7 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
 
 /* ---- what an adapter does ---- */
 
-enum { HOST_NEVER = UINT32_MAX };
+enum { HOST_NEVER = INT32_MAX };
 
 /* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init().
  * None of them but `watch` can fail, so it takes from the loop what they need before. */
