@@ -3,6 +3,7 @@
 #include "load/play/writer.h"
 
 #include "load/base/clock.h"
+#include "load/base/number.h"
 #include "load/base/sql.h"
 
 #include <pthread.h>
@@ -53,7 +54,7 @@ static bool keep(struct writer *writer, const struct result_write *write)
     return true;
 }
 
-/* A message may be lost on its way: it is repeated, as whoever writes has to. */
+/* A POST may be lost on its way: it is repeated, as every writer must. */
 static bool post(struct writer *writer, uint32_t key, char *why)
 {
     char url[SCENARIO_TEXT_BYTES + 64];
@@ -77,8 +78,8 @@ static void write_once(struct writer *writer)
     put_key(statement, sizeof statement, writer->write->sql, done.key);
     bool good =
         sql_run(servers_database(writer->servers), statement, SQL_LIMIT_MS, version, sizeof version, why);
-    if (good && !word_number(version, 0, UINT32_MAX, &done.version)) {
-        snprintf(why, sizeof why, "the statement returned \"%s\", which is no version", version);
+    if (good && !number_read(version, 0, UINT32_MAX, &done.version)) {
+        snprintf(why, sizeof why, "the statement returned \"%s\", which is not a version", version);
         good = false;
     }
     good = good && post(writer, done.key, why);
