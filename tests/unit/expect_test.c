@@ -42,9 +42,8 @@ static struct witness_view view = {.way = WITNESS_LOG,
                                    .command_sum = 25};
 static struct result result;
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    (void)state;
     for (uint32_t i = 0; i < 7; i++)
         requests[i] = request(i * 100, 200, (i + 1) * 1000);
     requests[3].cache = RECORD_CACHE_HIT;
@@ -66,7 +65,7 @@ static int set_up(void **state)
     result.offered_per_s = 10;
     for (size_t i = 0; i < 3; i++)
         samples[i].running = (uint32_t)(i == 1 ? 3 : i == 2 ? 2 : 1);
-    return 0;
+    return true;
 }
 
 static bool judge(const char *line, struct result_check *out)
