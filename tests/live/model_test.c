@@ -885,16 +885,15 @@ TEST(a_model_with_a_bug_is_told_apart_from_redis)
 
 /* ---- set-up ---- */
 
-static int servers_up(void **state)
+static bool servers_up(void)
 {
     char url[96];
     uv_loop_t loop;
-    (void)state;
     /* The first loop of a process opens descriptors for good. */
     if (uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
-        return -1;
+        return false;
     if (!stack_redis_start(&world.server, NULL))
-        return -1;
+        return false;
     protocol_init(&world.protocol, "model", 0, MAX_LEASE_MS, MAX_VALUE_MS);
     world.protocol.push_bytes = PUSH_BYTES;
     for (uint32_t i = 0; i < PLACES; i++)
@@ -908,17 +907,16 @@ static int servers_up(void **state)
     snprintf(url, sizeof url, "redis://guard:secret@127.0.0.1:%u/0", (unsigned)world.server.port);
     rig_start(&world.rig, url);
     rig_wait_up(&world.rig);
-    return 0;
+    return true;
 }
 
-static int servers_down(void **state)
+static bool servers_down(void)
 {
-    (void)state;
     rig_finish(&world.rig);
     redisFree(world.control);
     redisFree(world.messages);
     stack_redis_stop(&world.server);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = servers_up, .down = servers_down);

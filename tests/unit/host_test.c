@@ -77,11 +77,10 @@ static void note_it(void *context)
         host_wake_send(note->sends);
 }
 
-static int forget_what_was_said(void **state)
+static bool forget_what_was_said(void)
 {
-    (void)state;
     said[0] = '\0';
-    return 0;
+    return true;
 }
 
 /* ---- timers ---- */

@@ -77,27 +77,28 @@ static void on_done(void *context, const struct addrinfo *found, const char *pro
         scene->addresses++;
 }
 
-static int begin_scene(void **state)
+static struct scene the_scene;
+
+static bool begin_scene(void)
 {
-    static struct scene scene;
-    memset(&scene, 0, sizeof scene);
+    struct scene *scene = &the_scene;
+    memset(scene, 0, sizeof *scene);
     sem_init(&gate, 0, 0);
     sem_init(&entered, 0, 0);
     sem_init(&left, 0, 0);
     atomic_store(&held, false);
-    *state = &scene;
-    if (uv_loop_init(&scene.loop) != 0)
-        return -1;
-    scene.host = uv_host_attach(&scene.loop);
-    return scene.host != NULL ? 0 : -1;
+    if (uv_loop_init(&scene->loop) != 0)
+        return false;
+    scene->host = uv_host_attach(&scene->loop);
+    return scene->host != NULL;
 }
 
-static int end_scene(void **state)
+static bool end_scene(void)
 {
-    struct scene *scene = *state;
+    struct scene *scene = &the_scene;
     host_close(scene->host, NULL, NULL);
     uv_run(&scene->loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&scene->loop);
+    return uv_loop_close(&scene->loop) == 0;
 }
 
 static void resolve_now(struct scene *scene, const char *name)
@@ -134,7 +135,7 @@ TEST(digits_need_nobody)
 
 TEST(a_name_is_resolved_on_a_thread_that_hears_no_signal)
 {
-    struct scene *scene = *state;
+    struct scene *scene = &the_scene;
     resolve_now(scene, "localhost");
     assert_false(scene->problem);
     assert_in_range(scene->addresses, 1, 100);
@@ -143,7 +144,7 @@ TEST(a_name_is_resolved_on_a_thread_that_hears_no_signal)
 
 TEST(a_name_that_is_unknown_says_why)
 {
-    struct scene *scene = *state;
+    struct scene *scene = &the_scene;
     resolve_now(scene, "no-such-host.invalid");
     assert_true(scene->problem);
     assert_int_equal(scene->addresses, 0);
@@ -165,7 +166,7 @@ TEST(a_thread_that_is_refused_is_an_error_of_the_start_and_counts_for_nothing)
 
 TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
 {
-    struct scene *scene = *state;
+    struct scene *scene = &the_scene;
     struct resolve *resolve;
     atomic_store(&held, true);
     for (int ended = 0; ended <= 1; ended++) {
@@ -187,7 +188,7 @@ TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
 
 TEST(only_so_many_threads_hang_at_a_time)
 {
-    struct scene *scene = *state;
+    struct scene *scene = &the_scene;
     struct resolve *hanging[RESOLVE_THREADS_MAX], *one_more = NULL;
     unsigned count = 0;
     atomic_store(&held, true);
