@@ -46,6 +46,18 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
     return failed;
 }
 
+/* ---- pthread_create() that may refuse ---- */
+
+static atomic_bool refuses_threads;
+
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                                          void *(*run)(void *), void *context)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return atomic_load(&refuses_threads) ? EPERM : real(thread, attributes, run, context);
+}
+
 /* ---- a loop, and what it was told ---- */
 
 struct scene {
@@ -136,6 +148,20 @@ TEST(a_name_that_is_unknown_says_why)
     resolve_now(scene, "no-such-host.invalid");
     assert_true(scene->problem);
     assert_int_equal(scene->addresses, 0);
+}
+
+TEST(a_thread_that_is_refused_is_an_error_of_the_start_and_counts_for_nothing)
+{
+    struct scene *scene = *state;
+    atomic_store(&refuses_threads, true);
+    for (unsigned i = 0; i < 2 * RESOLVE_THREADS_MAX; i++) {
+        errno = 0;
+        assert_null(resolve_start(scene->host, "localhost", 7, on_done, scene));
+        assert_int_equal(errno, EPERM);
+    }
+    atomic_store(&refuses_threads, false);
+    resolve_now(scene, "localhost");
+    assert_false(scene->problem);
 }
 
 TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
