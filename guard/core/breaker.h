@@ -35,10 +35,23 @@ struct breaker {
     uint64_t opened_count;
 };
 
-/* May a command be sent? Moves OPEN to HALF_OPEN when the caller's command is the probe. */
-bool breaker_allow(struct breaker *breaker, uint64_t now_us);
+/* Not closed: may this command be the probe? Moves OPEN to HALF_OPEN if so. */
+bool breaker_probe(struct breaker *breaker, uint64_t now_us);
+
+/* May a command be sent? */
+static inline bool breaker_allow(struct breaker *breaker, uint64_t now_us)
+{
+    return breaker->state == BREAKER_CLOSED || breaker_probe(breaker, now_us);
+}
+
 /* Redis answered something. */
-void breaker_answered(struct breaker *breaker);
+static inline void breaker_answered(struct breaker *breaker)
+{
+    breaker->state = BREAKER_CLOSED;
+    breaker->failures = 0;
+    breaker->openings = 0;
+}
+
 void breaker_unanswered(struct breaker *breaker, uint64_t now_us, struct chance *chance);
 void breaker_link(struct breaker *breaker, uint64_t now_us, bool up);
 

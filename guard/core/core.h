@@ -277,7 +277,7 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
-    bool unstored; /* it answers every waiter, and is not stored */
+    bool unstored; /* it answers its waiters, and is not stored */
 };
 
 /* A load whose thread is lent comes back after the one that it is lent to. */

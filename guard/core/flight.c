@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flight.c - the life of a flight: one load in progress for one key of one process.
+ * flight.c - the life of a flight: one key of one process while it is looked up, waited for, loaded and stored.
  *
  *        first get                     BUSY
  *   o ---------> ACQUIRING -------------------------------> WAITING
