@@ -10,6 +10,13 @@ bool breaker_probe(struct breaker *breaker, uint64_t now_us)
     return true;
 }
 
+void breaker_close(struct breaker *breaker)
+{
+    breaker->state = BREAKER_CLOSED;
+    breaker->failures = 0;
+    breaker->openings = 0;
+}
+
 static void open_for_a_pause(struct breaker *breaker, uint64_t now_us, struct chance *chance)
 {
     uint32_t pause_ms = chance_backoff(chance, BREAKER_PAUSE_MS, BREAKER_MAX_PAUSE_MS, breaker->openings);

@@ -35,8 +35,9 @@ struct breaker {
     uint64_t opened_count;
 };
 
-/* Not closed: may this command be the probe? Moves OPEN to HALF_OPEN if so. */
+/* Not while it is CLOSED: may this command be the probe? Then OPEN becomes HALF_OPEN. */
 bool breaker_probe(struct breaker *breaker, uint64_t now_us);
+void breaker_close(struct breaker *breaker);
 
 /* May a command be sent? */
 static inline bool breaker_allow(struct breaker *breaker, uint64_t now_us)
@@ -47,9 +48,8 @@ static inline bool breaker_allow(struct breaker *breaker, uint64_t now_us)
 /* Redis answered something. */
 static inline void breaker_answered(struct breaker *breaker)
 {
-    breaker->state = BREAKER_CLOSED;
-    breaker->failures = 0;
-    breaker->openings = 0;
+    if (breaker->state != BREAKER_CLOSED || breaker->failures > 0)
+        breaker_close(breaker);
 }
 
 void breaker_unanswered(struct breaker *breaker, uint64_t now_us, struct chance *chance);

@@ -345,7 +345,4 @@ bool core_idle(const struct core *core);
 /* Copies the counters the core keeps; leaves the others alone. */
 void core_stats(const struct core *core, struct guard_stats *out);
 
-/* Of GUARD_HISTOGRAM_BOUNDS_US. Any thread. */
-size_t core_histogram_bucket(uint64_t span_us);
-
 #endif

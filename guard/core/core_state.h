@@ -9,6 +9,7 @@
 #define GUARD_CORE_STATE_H
 
 #include "../base/chance.h"
+#include "../base/histogram.h"
 #include "breaker.h"
 #include "core.h"
 #include "loads.h"
@@ -83,7 +84,6 @@ void core_emit(struct core *core, const struct core_action *action);
 
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
-void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
 
 void core_remove_flight(struct flight *flight);
 

@@ -64,7 +64,16 @@ struct near_lookup {
 bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
                  struct guard_result *out);
 
-struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us);
+/* Notes what has been dropped so far. `lookup->near` is not NULL. */
+void near_begin(struct near_lookup *lookup);
+static inline struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes,
+                                              uint64_t now_us)
+{
+    struct near_lookup lookup = {near, key, key_bytes, NEAR_TOKEN_NONE, 0, now_us};
+    if (near != NULL)
+        near_begin(&lookup);
+    return lookup;
+}
 /* near_ms 0: it is not kept. `found` is fresh, its value `value`, which is referred to; if it is absent, NULL or no
  * more than its tags. */
 void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,

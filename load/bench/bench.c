@@ -10,6 +10,7 @@
  * with 0 also when a goal is missed: it reports. Anything else: something did not work.
  */
 #include "load/bench/bench.h"
+#include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -59,13 +60,13 @@ static bool is_connected(const struct stack_catalogd *catalogd)
 
 static bool wait_connected(const struct stack_catalogd *catalogd)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)READY_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
     while (!is_connected(catalogd)) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "bench: catalogd does not reach Redis\n");
             return false;
         }
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
     return true;
 }

@@ -8,7 +8,7 @@
  */
 #include "load/lab/lab.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 enum { SLEEP_MS = 100, DEPTH_MAX = LAB_REQUEST_LIMIT_MS / SLEEP_MS };
 
@@ -43,7 +43,7 @@ static int32_t get_again(struct lab_client *client, uint32_t depth)
         return version;
     lab_step(client, STEP_LOOKED);
     if (!acquire(client)) {
-        net_pause_ms(SLEEP_MS);
+        clock_pause_ms(SLEEP_MS);
         return get_again(client, depth + 1);
     }
     lab_took(client);

@@ -4,7 +4,7 @@
  *
  * No random shortening of the TTL, for nobody else has one. The query's delay is in its own load.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/peers/peers.h"
 
 #include <inttypes.h>
@@ -28,11 +28,11 @@ static bool is_connected(const struct stack_catalogd *catalogd)
 
 static bool wait_connected(const struct stack_catalogd *catalogd)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)READY_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
     while (!is_connected(catalogd)) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
     return true;
 }
