@@ -33,7 +33,7 @@
 enum permit_state {
     PERMIT_FREE,
     PERMIT_REQUESTED, /* acquire sent */
-    PERMIT_READY,     /* granted; a load starts before the event, or the iteration, is over */
+    PERMIT_READY,     /* granted; a load starts before the event, or the turn, is over */
     PERMIT_USED,      /* its query runs */
     PERMIT_RETURNING, /* release sent; without a token: this process leaves the queue */
     PERMIT_STATES,

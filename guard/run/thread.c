@@ -449,7 +449,7 @@ static void after_events(struct guard *guard)
         end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
-    if (core_iteration_due(guard->core) || guard->sweep_due)
+    if (core_turn_due(guard->core) || guard->sweep_due)
         host_soon(guard->host, &guard->turn);
     advance_end(guard);
 }
@@ -463,9 +463,9 @@ void thread_on_turn_over(void *context)
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
     if (guard->sweep_due)
         host_soon(guard->host, &guard->turn);
-    if (!core_iteration_due(guard->core))
+    if (!core_turn_due(guard->core))
         return;
-    core_iteration_over(guard->core, clock_now_us());
+    core_turn_over(guard->core, clock_now_us());
     after_events(guard);
 }
 

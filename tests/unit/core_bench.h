@@ -160,9 +160,9 @@ static inline void get_nested(const char *key, struct caller *caller, const stru
 
 static inline void turn_over(void)
 {
-    assert_true(core_iteration_due(bench.core));
-    core_iteration_over(bench.core, bench.now_us);
-    assert_false(core_iteration_due(bench.core));
+    assert_true(core_turn_due(bench.core));
+    core_turn_over(bench.core, bench.now_us);
+    assert_false(core_turn_due(bench.core));
     drain();
 }
 
@@ -207,9 +207,9 @@ static inline void reply_fresh(struct seen *to, const char *body)
     reply_value(to, (struct core_reply){.kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20}, body);
 }
 
-static inline void reply_stale(struct seen *to, enum core_turn turn, const char *body)
+static inline void reply_stale(struct seen *to, enum core_refresher refresher, const char *body)
 {
-    reply_value(to, (struct core_reply){.kind = REPLY_STALE, .turn = turn, .age_ms = 70}, body);
+    reply_value(to, (struct core_reply){.kind = REPLY_STALE, .refresher = refresher, .age_ms = 70}, body);
 }
 
 static inline void loaded(struct seen *load, const char *body)

@@ -166,7 +166,7 @@ static void to_refreshing(struct caller *caller)
 {
     bench.policy.stale_ms = 1000;
     get("k", &caller[3]);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
     answered_value(&caller[3], "old", GUARD_FROM_STALE);
     expect(CORE_LOAD);
     get("k", &caller[0]); /* peeks */

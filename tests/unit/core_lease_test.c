@@ -339,7 +339,7 @@ TEST(a_refresh_that_cannot_have_the_lease_is_dropped)
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     pass(3000);
-    reply_stale(acquire, TURN_OURS, "old"); /* too late for the lease */
+    reply_stale(acquire, REFRESH_OURS, "old"); /* too late for the lease */
     answered_value(&caller, "old", GUARD_FROM_STALE);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
     sent_nothing(); /* no load that nobody waits for and nobody could store */

@@ -93,7 +93,7 @@ static void queue_refresh(const char *key)
 {
     struct caller caller;
     get(key, &caller);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
 }
 
@@ -778,7 +778,7 @@ TEST(who_is_answered_with_the_stale_value_raises_nothing)
     queue_refresh("k");
     refuse(expect(CORE_PERMIT_ACQUIRE), PERMIT_MS);
     get("k", &caller);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OTHERS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
     sent_nothing();
     bench_close();
@@ -830,7 +830,7 @@ TEST(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody)
     assert_string_equal(expect(CORE_RELEASE)->key, "plain");
     assert_string_equal(expect(CORE_ACQUIRE)->key, "user");
     still_waits(&callers[2]);
-    reply_stale(peek, TURN_OTHERS, "old");
+    reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&callers[1], "old", GUARD_FROM_STALE);
     bench_close();
     guard_value_unref(&callers[0].waiter.result.value);

@@ -276,8 +276,7 @@ TEST(an_acquire_says_what_will_be_waited_for)
 TEST(a_refresh_behind_a_hit_waits_for_nobody)
 {
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL,
-                 false);
+    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL, false);
     drain();
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
     bench_close();
@@ -290,11 +289,13 @@ TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one)
     bench.policy.stale_ms = 60000;
     bench.policy.soft_ms = 500;
     get("k", &caller);
-    reply_value(
-        expect(CORE_ACQUIRE),
-        (struct core_reply){
-            .kind = REPLY_STALE, .turn = TURN_OTHERS, .age_ms = 70, .pttl_ms = 9000, .lease_tag = TAG_A},
-        "stale row");
+    reply_value(expect(CORE_ACQUIRE),
+                (struct core_reply){.kind = REPLY_STALE,
+                                    .refresher = REFRESH_OTHERS,
+                                    .age_ms = 70,
+                                    .pttl_ms = 9000,
+                                    .lease_tag = TAG_A},
+                "stale row");
     still_waits(&caller);
     pushed("k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);

@@ -37,13 +37,16 @@ static void reply_fill(struct seen *fill, bool outdated)
     reply(fill, (struct core_reply){.kind = REPLY_CODE, .code = 1, .outdated = outdated});
 }
 
-static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum core_turn turn)
+static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum core_refresher refresher)
 {
-    reply_value(
-        acquire,
-        (struct core_reply){
-            .kind = kind, .turn = turn, .head = FILLER, .outdated = true, .clock = NOON, .pttl_ms = 3000},
-        "old");
+    reply_value(acquire,
+                (struct core_reply){.kind = kind,
+                                    .refresher = refresher,
+                                    .head = FILLER,
+                                    .outdated = true,
+                                    .clock = NOON,
+                                    .pttl_ms = 3000},
+                "old");
 }
 
 /* ---- fills ---- */
@@ -134,7 +137,7 @@ TEST(an_outdated_entry_answers_nobody_and_is_replaced)
 {
     struct caller caller;
     get("k", &caller);
-    reply_outdated(expect(CORE_ACQUIRE), REPLY_FRESH, TURN_OTHERS);
+    reply_outdated(expect(CORE_ACQUIRE), REPLY_FRESH, REFRESH_OTHERS);
     still_waits(&caller);
     struct seen *again = expect(CORE_ACQUIRE);
     assert_string_equal(again->refused, FILLER);
@@ -151,7 +154,7 @@ TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared
     struct caller caller;
     bench.policy.stale_ms = 5000;
     get("k", &caller);
-    reply_outdated(expect(CORE_ACQUIRE), REPLY_STALE, TURN_OURS);
+    reply_outdated(expect(CORE_ACQUIRE), REPLY_STALE, REFRESH_OURS);
     still_waits(&caller);
     struct seen *load = expect(CORE_LOAD);
     assert_null(load->action.previous);
@@ -168,16 +171,17 @@ TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
     struct caller first, second;
     bench.policy.stale_ms = 5000;
     get("k", &first);
-    reply_value(expect(CORE_ACQUIRE),
-                (struct core_reply){
-                    .kind = REPLY_STALE, .turn = TURN_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
-                "old");
+    reply_value(
+        expect(CORE_ACQUIRE),
+        (struct core_reply){
+            .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
+        "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     expect(CORE_LOAD);
     get("k", &second);
     struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_outdated(peek, REPLY_STALE, TURN_OTHERS);
+    reply_outdated(peek, REPLY_STALE, REFRESH_OTHERS);
     still_waits(&second);
     bench_close();
 }

@@ -302,7 +302,7 @@ TEST(a_stale_value_answers_and_is_refreshed_behind)
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale(acquire, TURN_OURS, "old");
+    reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
     loaded(expect(CORE_LOAD), "new");
     struct seen *fill = expect(CORE_FILL);
@@ -318,10 +318,10 @@ TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
     bench.policy.stale_ms = 5000;
     struct caller others, cooling;
     get("k", &others);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OTHERS, "old");
     answered_value(&others, "old", GUARD_FROM_STALE);
     get("k", &cooling);
-    reply_stale(expect(CORE_ACQUIRE), TURN_COOLING, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_COOLING, "old");
     answered_value(&cooling, "old", GUARD_FROM_STALE);
     sent_nothing();
     assert_true(core_idle(bench.core));
@@ -335,7 +335,7 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
     struct caller first, second, third;
     get("k", &first);
     struct seen *granted = expect(CORE_ACQUIRE);
-    reply_stale(granted, TURN_OURS, "old");
+    reply_stale(granted, REFRESH_OURS, "old");
     struct seen *load = expect(CORE_LOAD);
     get("k", &second);
     struct seen *peek = expect(CORE_ACQUIRE);
@@ -344,10 +344,10 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
     assert_string_not_equal(peek->token, granted->token);
     get("k", &third); /* joined behind the peek */
     sent_nothing();
-    reply_stale(peek, TURN_OTHERS, "old");
+    reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     still_waits(&third);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OTHERS, "old");
     answered_value(&third, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
     answered_value(&first, "old", GUARD_FROM_STALE);
@@ -360,7 +360,7 @@ TEST(a_value_that_went_during_its_refresh_is_waited_for)
     bench.policy.stale_ms = 5000;
     struct caller first, second, third;
     get("k", &first);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     struct seen *load = expect(CORE_LOAD);
     get("k", &second);
@@ -381,12 +381,12 @@ TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
     get("k", &first);
     struct seen *acquire = expect(CORE_ACQUIRE);
     get("k", &second);
-    reply_stale(acquire, TURN_OURS, "old");
+    reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     struct seen *load = expect(CORE_LOAD);
-    reply_stale(peek, TURN_OTHERS, "old");
+    reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
     bench_close();
@@ -399,14 +399,14 @@ TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
     get("k", &first);
     struct seen *acquire = expect(CORE_ACQUIRE);
     get("k", &second); /* behind the lookup, before the query */
-    reply_stale(acquire, TURN_OURS, "old");
+    reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_PEEK);
     struct seen *load = expect(CORE_LOAD);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     still_waits(&second);
     reply_code(expect(CORE_RELEASE), 1);
-    reply_stale(expect(CORE_ACQUIRE), TURN_COOLING, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_COOLING, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     bench_close();
 }
@@ -436,7 +436,7 @@ TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
     struct caller caller;
     get("k", &caller);
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_STALE,
-                                                    .turn = TURN_OURS,
+                                                    .refresher = REFRESH_OURS,
                                                     .damaged = true,
                                                     .head = "this-is-not-the-head-of-an-entry-0123"});
     still_waits(&caller);
