@@ -144,7 +144,7 @@ static inline void get(const char *key, struct caller *caller)
 }
 
 /* One of several that are loaded with one query. */
-static inline void get_together(const char *key, struct caller *caller)
+static inline void get_of_many(const char *key, struct caller *caller)
 {
     *caller = (struct caller){.waiter.of_many = true};
     get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_refresh_test.c - a value is there while it is refreshed: behind a hit, before its time, up to a soft
+ * core_refresh_test.c - a value is there while it is refreshed: in the background, before its time, up to a soft
  * limit, and with a loader that finds it unchanged.
  */
 #include "core_bench.h"
@@ -54,9 +54,9 @@ static struct seen *expect_acquire_of(const char *key)
     return acquire;
 }
 
-/* ---- behind a hit ---- */
+/* ---- background refreshes ---- */
 
-TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills)
+TEST(a_background_refresh_takes_the_lease_loads_and_fills)
 {
     refresh("k", NULL);
     struct seen *acquire = expect(CORE_ACQUIRE);
@@ -133,7 +133,7 @@ TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
     bench_close();
 }
 
-TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there)
+TEST(a_waiter_that_joins_a_refresh_gets_the_value_that_is_there)
 {
     struct caller caller;
     refresh("k", NULL);
@@ -257,7 +257,7 @@ TEST(the_soft_limit_holds_also_while_another_process_refreshes)
     still_waits(&patient);
     message("k", false);
     struct seen *again = expect(CORE_ACQUIRE);
-    get("k", &late); /* behind that lookup */
+    get("k", &late); /* after that lookup */
     reply_fresh(again, "new");
     answered_value(&patient, "new", GUARD_FROM_FLEET);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
@@ -266,7 +266,7 @@ TEST(the_soft_limit_holds_also_while_another_process_refreshes)
     bench_close();
 }
 
-TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit)
+TEST(a_waiter_that_came_after_the_last_lookup_gets_one_at_its_soft_limit)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
@@ -355,7 +355,7 @@ TEST(without_a_stale_value_only_the_hard_limit_counts)
     bench_close();
 }
 
-TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup)
+TEST(a_value_in_hand_never_goes_to_a_waiter_that_came_after_its_lookup)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
@@ -402,7 +402,7 @@ TEST(an_unchanged_value_is_touched_not_sent)
     bench_close();
 }
 
-TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new)
+TEST(a_waiter_for_an_unchanged_value_gets_the_old_one_as_new)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
@@ -429,8 +429,8 @@ TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
     bench_close();
 }
 
-/* As a fill that goes unanswered: the value is in hand, nobody need wait for the next attempt. */
-TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
+/* As a fill that goes unanswered: the value is in hand, no waiter need wait for the next attempt. */
+TEST(a_waiter_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
@@ -444,7 +444,7 @@ TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_
     bench_close();
 }
 
-TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query)
+TEST(a_touch_whose_lease_was_voided_answers_only_waiters_from_before_the_query)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller early, late;

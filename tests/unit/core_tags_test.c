@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_tags_test.c - entries that belong to groups: what is found out of date, and whom a load answers whose tags may
- * have been invalidated meanwhile. The owner judges epochs; here the test says what it has found.
+ * core_tags_test.c - entries that belong to groups: what is found out of date, and which waiters a load answers whose
+ * tags may have been invalidated meanwhile. The owner judges epochs; here the test says what it has found.
  */
 #include "core_bench.h"
 
@@ -81,7 +81,7 @@ TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
     bench_close();
 }
 
-TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated)
+TEST(a_fill_answers_waiters_from_after_its_query_only_if_no_tag_was_invalidated)
 {
     struct caller first, second;
     for (int outdated = 0; outdated <= 1; outdated++) {
@@ -133,7 +133,7 @@ TEST(without_tags_no_clock_is_needed)
 
 /* ---- entries ---- */
 
-TEST(an_outdated_entry_answers_nobody_and_is_replaced)
+TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
 {
     struct caller caller;
     get("k", &caller);

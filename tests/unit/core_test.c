@@ -138,7 +138,7 @@ TEST(a_failed_load_is_released_with_its_failure)
     struct seen *release = expect(CORE_RELEASE);
     assert_int_equal(release->action.failure, GUARD_FAILURE_UNAVAILABLE);
     assert_int_equal(release->action.failure_ms, bench.policy.failure_ms);
-    /* who joined after the query was sent asks again, behind the release */
+    /* a waiter that joined after the query was sent gets another round, behind the release */
     still_waits(&late);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, release->token);
@@ -342,7 +342,7 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     assert_string_equal(peek->prev, ""); /* naming our own lease would remove it */
     assert_string_not_equal(peek->token, granted->token);
-    get("k", &third); /* joined behind the peek */
+    get("k", &third); /* joined after the peek */
     sent_nothing();
     reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
@@ -398,7 +398,7 @@ TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
     struct caller first, second;
     get("k", &first);
     struct seen *acquire = expect(CORE_ACQUIRE);
-    get("k", &second); /* behind the lookup, before the query */
+    get("k", &second); /* after the lookup, before the query */
     reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_PEEK);
@@ -680,16 +680,16 @@ static void open_the_breaker(void)
 TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
 {
     open_the_breaker();
-    struct caller caller, probe, behind, after;
+    struct caller caller, probe, between, after;
     get("k", &caller);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     pass(400);
     get("k", &probe);
     struct seen *acquire = expect(CORE_ACQUIRE);
-    get("k2", &behind);
+    get("k2", &between);
     loaded(expect(CORE_LOAD), "v2"); /* one probe at a time */
-    answered_value(&behind, "v2", GUARD_FROM_LOAD);
+    answered_value(&between, "v2", GUARD_FROM_LOAD);
     reply_fresh(acquire, "v1");
     answered_value(&probe, "v1", GUARD_FROM_CACHE);
     assert_false(stats_of().breaker_open);
@@ -729,7 +729,7 @@ TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
     get("k", &first);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     answered(&first, GUARD_FAILED);
-    message("k", false); /* somebody's release says nothing about us */
+    message("k", false); /* another process's release says nothing about us */
     assert_false(core_idle(bench.core));
     message("k", true);
     assert_true(core_idle(bench.core));
@@ -1007,7 +1007,7 @@ TEST(a_join_behind_a_release_asks_again)
     get("k", &second);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, release->token);
-    reply_kind(release, REPLY_UNKNOWN); /* nobody cares any more: prev does it */
+    reply_kind(release, REPLY_UNKNOWN); /* no matter: prev does it */
     sent_nothing();
     reply_fresh(acquire, "v");
     answered_value(&second, "v", GUARD_FROM_CACHE);
