@@ -94,10 +94,10 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
 
 /* ---- what an adapter does ---- */
 
-enum { HOST_NEVER = UINT32_MAX };
+#define HOST_NEVER UINT32_MAX /* no int: C11 has no enumerator of it */
 
-/* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init(). None
- * of them but `watch` can fail, so it takes from the loop what they need before. */
+/* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init().
+ * None of them but `watch` can fail, so it takes from the loop what they need before. */
 struct guard_host {
     /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. */
     int (*watch)(struct guard_host *host, struct host_watch *watch, unsigned events);

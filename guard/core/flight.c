@@ -14,8 +14,8 @@
  *                  |                  (bulkhead)       |  |    |    |
  *                  |            value or absent, leased|  |    | without lease: answered, not stored;
  *                  |                                   v  |    | after a failure COOLING first
- *                  |                 1, 2  +------ FILLING|    |    |
- *                  |       answered, stored|              |failed, leased
+ *                  |                       +------ FILLING|    |    |
+ *                  |       stored, answered|              |failed, leased
  *                  v                       v              v    v    |
  *                ENDED <----------- no waiter left <- RELEASING ----+
  *
