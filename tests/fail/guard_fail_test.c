@@ -327,7 +327,7 @@ static bool live_failing(enum failing what, void (*days)(struct life *life), uns
     live(&life);
     uv_run(&life.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&life.loop), 0);
-    close(life.source.gate);
+    source_clear(&life.source);
     return failing_end(first);
 }
 
@@ -403,9 +403,9 @@ TEST(a_guard_without_randomness_does_not_open)
     sweep(FAIL_RANDOM_SIGNAL, live_with_kind, 1);
 }
 
-static int start(void **state)
+static bool start(void)
 {
-    return failing_take_over_libuv() ? rig_start(state) : -1;
+    return failing_take_over_libuv() && rig_start();
 }
 
 TEST_GROUP(.up = start, .down = rig_stop);
