@@ -317,7 +317,7 @@ struct redis_answer {
     struct stored_value value; /* H, S; or what travels with the message */
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
-    int turn;
+    int refresher;
     char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
     int64_t code;
     bool published, gone, pushed;
