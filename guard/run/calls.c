@@ -9,7 +9,6 @@
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "calls.h"
-#include "../wire/protocol_tags.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -40,7 +40,7 @@ static struct wake *open_wake(struct guard *guard)
     loop_redis_config(guard, &config);
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
         return NULL;
-    return wake_open(guard->host, &guard->protocol, &config, guard->own->redis, &hooks);
+    return wake_open(guard->host, guard->protocol.channel, &config, guard->own->redis, &hooks);
 }
 
 static bool open_cores(struct guard *guard)

@@ -14,7 +14,6 @@
 #include "../base/clock.h"
 #include "../core/hit.h"
 #include "../wire/envelope.h"
-#include "../wire/protocol_tags.h"
 #include "callback.h"
 #include "mailbox.h"
 #include "many.h"
@@ -178,8 +177,7 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
     memcpy(found->filler, envelope.filler, sizeof found->filler);
     if (envelope.absent && envelope.tags_bytes == 0)
         return true;
-    found->value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
-                                    envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
+    found->value = envelope_value(&envelope);
     if (!envelope.absent && found->value != NULL)
         found->result.value = &found->value->public;
     return found->value != NULL;

@@ -500,7 +500,7 @@ static bool take_push(struct guard *guard, const struct message *message)
     bool taken = true;
     if (message->entry != NULL && message->lease_tag != NULL)
         key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag);
-    if (key == NULL || !protocol_pushed(&guard->protocol, message, key, &pushed, &value))
+    if (key == NULL || !message_read_entry(message, key, guard->protocol.max_value_ms, &pushed, &value))
         return false;
     if (pushed.tags_bytes > 0)
         taken = calls_check_push(guard, message, &pushed, value, push_checked);

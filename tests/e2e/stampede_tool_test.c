@@ -157,7 +157,7 @@ static void expect_all_gone(const pid_t *pids, size_t count)
 
 /* ---- words ---- */
 
-TEST(help_names_every_option_with_its_default)
+TEST(help_names_every_option_with_its_default_and_every_word_of_a_scenario)
 {
     expect_status(TOOL("--help"), HELD);
     expect_said("--rate N");
@@ -165,6 +165,10 @@ TEST(help_names_every_option_with_its_default)
     expect_said("Exit status: 0 everything held; 1 something did not; 2 wrong options");
     expect_status(TOOL("demo", "--help"), HELD);
     expect_said("--requests N");
+    expect_status(TOOL("scenario", "--help"), HELD);
+    expect_said("rate N [per second] for TIME");
+    expect_said("link redis|postgres FAULT");
+    expect_said("loads per expiry");
 }
 
 TEST(wrong_options_are_refused_one_by_one)
@@ -177,16 +181,16 @@ TEST(wrong_options_are_refused_one_by_one)
     expect_said("stampede: --expect lodas <= 1: expect: unknown figure \"lodas\"; there are: requests");
     expect_said("stampede: --count magic: count: write: count log PATH");
     expect_status(TOOL("--url", "/"), BAD_USAGE);
-    expect_said("nobody is asked");
+    expect_said("there is nothing to ask");
     expect_status(TOOL("--burst", "10", "--rate", "10"), BAD_USAGE);
     expect_said("either --burst or --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
     expect_said("--for, --poisson and --connections go with --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--database", "postgresql://localhost/shop"),
                   BAD_USAGE);
-    expect_said("database: nobody asks it anything; say how loads are counted (count log PATH");
+    expect_said("database: nothing uses it; say how loads are counted (count log PATH");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
-    expect_said("queries: nobody counts them");
+    expect_said("queries: they are not counted");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
     expect_status(TOOL("nonsense"), BAD_USAGE);
     expect_said("stampede: nonsense is neither an option nor a command");
@@ -248,7 +252,7 @@ TEST(an_answer_in_another_protocol_is_told_at_once)
 TEST(a_run_that_was_served_nothing_shows_nothing)
 {
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
-    expect_said("failed = 0: not known: nothing was served, not one answer is below 400");
+    expect_said("failed = 0: not known: nothing was served: no answer is below 400");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--url",
                        url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "6"),
                   HELD);
@@ -375,7 +379,7 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
     expect_said("it ended with status 3: it broke");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--at", "20s note never"),
                   DID_NOT_HOLD);
-    expect_said("the run was over before");
+    expect_said("the run was over by then");
 }
 
 /* ---- Ctrl-C ---- */

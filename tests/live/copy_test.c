@@ -179,6 +179,24 @@ TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
                       "-q ' T guard_open'"));
 }
 
+/* From the build that this test belongs to: nothing is compiled anew. */
+TEST(what_make_install_leaves_is_all_that_a_program_needs)
+{
+    char command[PROC_PATH_BYTES + 256];
+    const char *argv[] = {"sh", "-ec", command, NULL};
+    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", NULL};
+    snprintf(command, sizeof command,
+             "make -o all install BUILD=$(dirname \"$CATALOGD\") DESTDIR='%s/root' PREFIX=/opt/guard",
+             folder);
+    assert_true(proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS));
+    assert_true(
+        shell("test -x root/opt/guard/bin/catalogd; "
+              "export PKG_CONFIG_PATH=root/opt/guard/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=root; "
+              "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >installed.c; "
+              "cc -std=c11 -o installed installed.c $(pkg-config --cflags --libs --static stampede-guard); "
+              "test \"$(./installed redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'"));
+}
+
 /* ---- the example at work ---- */
 
 struct example {

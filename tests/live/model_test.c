@@ -19,6 +19,7 @@
 #include "guard/wire/envelope.h"
 #include "guard/wire/protocol.h"
 #include "guard/wire/scripts.h"
+#include "guard/wire/wake.h"
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
@@ -172,7 +173,7 @@ static void compare_push(const struct command *command, const struct message *me
     }
     if (message->entry == NULL)
         return;
-    bool sound = protocol_pushed(&world.protocol, message, &command->action.key, &pushed, &value);
+    bool sound = message_read_entry(message, &command->action.key, MAX_VALUE_MS, &pushed, &value);
     push_count += sound;
     if (sound != (!entry->damaged && entry->key == command->key && entry->px_ms <= MAX_VALUE_MS))
         differ("pushed entry sound %d, model %d", sound, !sound);
@@ -194,7 +195,7 @@ static void read_messages(const struct command *command, char operation, uint32_
         redisReply *reply = NULL;
         assert_int_equal(redisGetReply(world.messages, (void **)&reply), REDIS_OK);
         const char *text = reply->element[2]->str;
-        struct message message = protocol_message(text, reply->element[2]->len);
+        struct message message = message_read(text, reply->element[2]->len);
         more = strcmp(text, sentinel) != 0;
         bool is_it = message.kind != MESSAGE_NONE && text[0] == operation && message.subject_bytes == 2 &&
                      memcmp(message.subject, plain_keys[command->key], 2) == 0;
