@@ -55,7 +55,6 @@ static const char *const plain_keys[SIM_KEYS] = {"k0", "k1", "k2"};
 static struct sim sim;
 static struct {
     struct stack_redis server;
-    struct rig rig;
     struct protocol protocol;
     redisContext *control, *messages;
     char place[PLACES][KEY_NAME_SIZE];
@@ -518,10 +517,9 @@ static void count(const struct exchange *exchange)
 
 static void send_and_wait(struct exchange *exchange)
 {
-    world.rig.state_count = 0;
-    assert_true(
-        protocol_send(&world.protocol, world.rig.redis, &exchange->command->action, on_replied, exchange));
-    rig_wait_until(&world.rig, exchange->answered);
+    rig.state_count = 0;
+    assert_true(protocol_send(&world.protocol, rig.redis, &exchange->command->action, on_replied, exchange));
+    rig_wait_until(exchange->answered);
 }
 
 static void run_both(struct command *command)
@@ -552,7 +550,7 @@ static void run_both(struct command *command)
              (int)command->action.kind, command->key, command->token, command->prev, command->refused,
              command->action.lookup != 0 ? (char)command->action.lookup : '-', (int)exchange.reply.kind,
              (int)exchange.reply.code, trouble != NULL ? ", " : "", trouble != NULL ? trouble->name : "");
-    rig_wait_up(&world.rig);
+    rig_wait_up();
 }
 
 /* ---- steps ---- */
@@ -905,14 +903,14 @@ static bool servers_up(void)
     assert_non_null(confirmed);
     freeReplyObject(confirmed);
     snprintf(url, sizeof url, "redis://guard:secret@127.0.0.1:%u/0", (unsigned)world.server.port);
-    rig_start(&world.rig, url);
-    rig_wait_up(&world.rig);
+    rig_start(url);
+    rig_wait_up();
     return true;
 }
 
 static bool servers_down(void)
 {
-    rig_finish(&world.rig);
+    rig_finish();
     redisFree(world.control);
     redisFree(world.messages);
     stack_redis_stop(&world.server);
