@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join_test.c - who joins a flight late gets nothing that was under way before he came.
+ * join_test.c - a request that joins a flight late gets nothing that was under way before it came.
  *
  * Process 0 writes: it invalidates k, after which the row is v2. Process 1 has read v1 by then, and a proxy holds
- * back what it is about to hear of it. Between the two a caller comes on a loop of its own, whose connection is
- * not held, and joins the flight of process 1. Then the proxy lets go. The early caller may be given v1; the late
- * one began after the invalidation returned and must be given v2.
+ * back the reply that it waits for. Meanwhile a late request comes on a loop of its own, whose connection is not
+ * held, and joins the flight of process 1. Then the proxy lets go. The early request may get v1; the late one
+ * began after the invalidation returned and must get v2.
  *
  * The same scene shows what becomes of leases, tokens and places when a reply is late, lost or no longer wanted.
  */

@@ -2,8 +2,8 @@
 /*
  * permit_script_test.c - the three scripts of the load permits against a real redis-server.
  *
- * Time      Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
- * Messages  One subscriber hears everything; told() compares all of it with what should have been published.
+ * Time      Nothing sleeps. The test sets the instants of everything that has to be old, or from before a clock step.
+ * Messages  One subscriber hears all messages; told() compares them with those that should have been published.
  */
 #include "guard/wire/scripts.h"
 #include "load/stack/stack.h"

@@ -5,7 +5,7 @@
  *
  * Time      Nothing sleeps. TTLs are long and changed by hand (PEXPIRE, PERSIST, DEL) where a test needs a
  *           key to age; only the_lease_of_a_dead_process_expires lets Redis's clock do it.
- * Messages  One subscriber sees everything; told() compares all of it with what should have been published.
+ * Messages  One subscriber hears all messages; told() compares them with those that should have been published.
  */
 #include "guard/base/key.h"
 #include "guard/wire/envelope.h"
