@@ -64,8 +64,8 @@ fails | bug: an invalidation that leaves the value as stale  | -DBUG_INVSTALE -D
 fails | bug: a stale hit answers later joiners               | -DBUG_JOINSTALE -DSX=1 -DNP=1 -DNR=3
 fails | bug: a touch that does not look at the lease         | -DBUG_TOUCHUNFENCED -DSX=2 -DXP=1 -DNR=2
 fails | bug: an early refresh of any value                   | -DBUG_EARLYANY -DEA=2 -DNP=3
-fails | bug: a pushed value of another lease is believed      | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHTAG
-fails | bug: a pushed value answers later joiners             | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
+fails | bug: a pushed value of another lease is believed     | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHTAG
+fails | bug: a pushed value answers later joiners            | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
 holds | tags: nothing goes wrong                             | tags.pml
 holds | tags: one process, three requests, two invalidations | tags.pml -DNP=1 -DNR=3 -DMAXV=2
 holds | tags: two requests in each process                   | tags.pml -DNR=2
