@@ -45,24 +45,22 @@ static void write_file(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static int copy_and_build(void **state)
+static bool copy_and_build(void)
 {
     char command[PROC_PATH_BYTES + 64];
     const char *argv[] = {"sh", "-c", command, NULL};
-    (void)state;
     if (!proc_folder("copy", NULL, folder))
-        return -1;
+        return false;
     snprintf(command, sizeof command, "cp -r guard '%s/'", folder);
     if (!proc_run(&(struct proc_options){.argv = argv}, WAIT_MS))
-        return -1;
-    return shell("make -C guard/example clean; make -j2 -C guard/example") ? 0 : -1;
+        return false;
+    return shell("make -C guard/example clean; make -j2 -C guard/example");
 }
 
-static int remove_copy(void **state)
+static bool remove_copy(void)
 {
-    (void)state;
     proc_remove(folder);
-    return 0;
+    return true;
 }
 
 /* ---- the folder alone ---- */
@@ -179,6 +177,24 @@ TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
     assert_true(shell("test \"$(make)\" = 'the first target'"));
     assert_true(shell("make -j2 library CFLAGS='-O1 -flto'; test -f out/libguard.a; nm out/libguard.a | grep "
                       "-q ' T guard_open'"));
+}
+
+/* From the build that this test belongs to: nothing is compiled anew. */
+TEST(what_make_install_leaves_is_all_that_a_program_needs)
+{
+    char command[PROC_PATH_BYTES + 256];
+    const char *argv[] = {"sh", "-ec", command, NULL};
+    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", NULL};
+    snprintf(command, sizeof command,
+             "make -o all install BUILD=$(dirname \"$CATALOGD\") DESTDIR='%s/root' PREFIX=/opt/guard",
+             folder);
+    assert_true(proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS));
+    assert_true(
+        shell("test -x root/opt/guard/bin/catalogd; "
+              "export PKG_CONFIG_PATH=root/opt/guard/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=root; "
+              "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >installed.c; "
+              "cc -std=c11 -o installed installed.c $(pkg-config --cflags --libs --static stampede-guard); "
+              "test \"$(./installed redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'"));
 }
 
 /* ---- the example at work ---- */

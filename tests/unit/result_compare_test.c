@@ -19,12 +19,11 @@ enum { PAIRS = 40 };
 
 static char *text; /* of the last comparison */
 
-static int clear_text(void **state)
+static bool clear_text(void)
 {
-    (void)state;
     free(text);
     text = NULL;
-    return 0;
+    return true;
 }
 
 static bool compare_reports(const struct report *now, const struct report *earlier)
