@@ -329,7 +329,7 @@ void net_reply(struct sim *sim, uint32_t index)
     struct process *process = &sim->process[command->process];
     if (!connected_still(sim, command) || command->answered || command->checking ||
         command->epoch != sim->redis.epoch)
-        return; /* what a Redis still said at its end goes down with its connections */
+        return; /* what a Redis still said at its end is lost with its connections */
     const struct redis_answer *read = &command->answer;
     if (sim->mutant == MUTANT_REPLY_SHIFTED && process->shifted != 0) {
         const struct command *before = &sim->command[process->shifted - 1];
@@ -364,7 +364,7 @@ void net_limit(struct sim *sim, uint32_t index)
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
     if (sim->mutant == MUTANT_REPLY_SHIFTED && command->executed) {
-        process->shifted = index + 1; /* the connection is used on */
+        process->shifted = index + 1; /* the connection stays in use */
         process->mute = false;
         answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
         return;
@@ -516,7 +516,7 @@ static void push(struct sim *sim, struct process *process, const struct command 
     sim->seen[SEEN_UNPUSHED] += sim->seen[SEEN_PUSHED] == before;
 }
 
-/* As shell_on_message() does it. False: there is nothing in it, or nothing to be believed. */
+/* As thread.c hears a message. False: it carries no entry, or none to be believed. */
 static bool take_push(struct sim *sim, struct process *process, const struct event *event)
 {
     const struct command *fill = event->subject != 0 ? &sim->command[event->subject - 1] : NULL;
@@ -533,7 +533,7 @@ static bool take_push(struct sim *sim, struct process *process, const struct eve
     return process->link_up;
 }
 
-/* `gone` says whether it is out of date. No answer is as bad. */
+/* `gone` then says whether the entry is out of date; without an answer it counts as that. */
 void net_push_check(struct sim *sim, const struct event *event)
 {
     const struct stored_value *entry = &sim->command[event->subject - 1].answer.value;

@@ -148,7 +148,7 @@ static void grant(struct run *run, const struct command *command, const struct f
         out->what = 'L';
 }
 
-/* The tag of the lease, and the mark of who waits for it: that may fail alone. */
+/* The tag of the lease, and the mark that a process waits for it: the mark may fail alone. */
 static void wait_for_lease(struct run *run, const struct command *command, const struct found *found,
                            struct redis_answer *out)
 {
