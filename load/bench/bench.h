@@ -15,7 +15,8 @@
  *     bench_avalanche.c thousands of products that expire together
  *     bench_report.c    rows, verdicts
  *     crowd.h, pace.h, wrk.h            who asks
- *     rival.h, nginx.h, varnish.h       who else answers
+ *     service.h                         a catalogd that is ready
+ *     rival.h, nginx.h, varnish.h       what else answers
  *     filled.h, usage.h                 when a value is stored; what a server takes
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and

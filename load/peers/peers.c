@@ -144,7 +144,7 @@ static void start_all(const struct contest *contest)
         if (!runs(peer))
             continue;
         show(peer->name);
-        if (!peer->start(peer, &stage, &contest->terms))
+        if (!peer_start(peer, &stage, &contest->terms))
             peer_fail(peer, "did not start");
         else if (!contest->prepare(&stage, peer))
             peer_fail(peer, "failed in %s before anything counted", contest->name);
@@ -172,7 +172,7 @@ static void repeat(size_t contest, uint32_t repetition, uint32_t repetitions)
 static void stop_all(void)
 {
     for (size_t i = 0; i < outcome.peer_count; i++)
-        outcome.peers[i]->stop(outcome.peers[i]);
+        peer_stop(outcome.peers[i]);
 }
 
 static void run_all(const struct wish *wish)
