@@ -14,7 +14,6 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/rival.h"
-#include "load/bench/service.h"
 #include "load/stack/machine.h"
 
 #include <inttypes.h>
@@ -55,6 +54,14 @@ bool bench_service_start(const struct bench *servers, struct stack_catalogd *cat
     for (size_t i = 0, count = 2; settings[i] != NULL && count < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     return service_start(catalogd, &servers->redis, &servers->postgres, all);
+}
+
+bool bench_pair_start(const struct bench *servers, struct service_pair *pair, const char *const *settings)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < PAIR; i++)
+        good = bench_service_start(servers, &pair->catalogd[i], settings);
+    return good;
 }
 
 void bench_cold_path(struct bench *servers, char path[static BURST_PATH_BYTES])

@@ -28,6 +28,7 @@
 #ifndef LOAD_BENCH_BENCH_H
 #define LOAD_BENCH_BENCH_H
 
+#include "load/bench/service.h"
 #include "load/herd/burst.h"
 #include "load/report/samples.h"
 #include "load/stack/stack.h"
@@ -81,6 +82,9 @@ extern const char bench_query_marker[]; /* what PostgreSQL logs when a product i
  * when it is ready and connected to Redis. */
 bool bench_service_start(const struct bench *bench, struct stack_catalogd *catalogd,
                          const char *const *settings);
+
+/* Two of them. */
+bool bench_pair_start(const struct bench *bench, struct service_pair *pair, const char *const *settings);
 
 /* "/products/{id}" of a row that exists and that nobody has asked for. */
 void bench_cold_path(struct bench *bench, char path[static BURST_PATH_BYTES]);

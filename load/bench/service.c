@@ -43,3 +43,26 @@ bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *re
     return stack_catalogd_start(catalogd, all) && stack_catalogd_wait_ready(catalogd, READY_LIMIT_MS) &&
            wait_connected(catalogd);
 }
+
+bool service_pair_start_nginx(struct service_pair *pair, struct nginx_options options)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < PAIR; i++) {
+        options.origin_port = pair->catalogd[i].port;
+        good = nginx_start(&pair->nginx[i], &options);
+    }
+    return good;
+}
+
+uint16_t service_pair_port(const struct service_pair *pair, size_t index)
+{
+    return pair->nginx[index].pid > 0 ? pair->nginx[index].port : pair->catalogd[index].port;
+}
+
+void service_pair_stop(struct service_pair *pair)
+{
+    for (size_t i = 0; i < PAIR; i++) {
+        rival_stop(&pair->nginx[i]);
+        stack_catalogd_stop(&pair->catalogd[i]);
+    }
+}

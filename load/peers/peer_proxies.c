@@ -31,7 +31,7 @@ static bool nginx_begin(struct peer *peer, size_t index, const struct stage *sta
     const struct nginx_options options = {.origin_port = stage->origin.port,
                                           .valid_s = terms->ttl_ms / 1000,
                                           .serves_stale = terms->stale_ms > 0};
-    return nginx_start_with(&peer->rivals[index], &options) || peer_fail(peer, "nginx did not start");
+    return nginx_start(&peer->rivals[index], &options) || peer_fail(peer, "nginx did not start");
 }
 
 static bool varnish_look(struct peer *peer)
