@@ -119,14 +119,15 @@ LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS)
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-APP_OBJECTS := $(call objects,$(filter-out app/main.c,$(wildcard app/*.c)))
+APP_OBJECTS := $(call objects,$(wildcard app/*/*.c))
 LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := app/head.c app/route.c app/settings.c load/base/http_parse.c tests/support/left_head.c
+FUZZED := $(addprefix app/,http/head.c http/route.c $(addprefix base/,settings.c address.c document.c number.c)) \
+	load/base/http_parse.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from
- * stampeding.
+ * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
  *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> server -> operations -> ready
  *
- * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server
- * finishes its running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at
- * once, leaving its leases to their TTL.
+ * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server finishes its
+ * running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at once and leaves its
+ * leases to their TTL.
  *
- * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong
- * settings, 130 or 143 for a second signal.
+ * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
+ * http (clients), ops (operators). Each says at its door what it owns: settings.h, pg.h, catalog.h, writer.h, server.h,
+ * ops.h.
+ *
+ * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
+ * 143 for a second signal.
  */
-#include "app/cache_gate.h"
-#include "app/catalog.h"
-#include "app/log.h"
-#include "app/ops.h"
-#include "app/server.h"
-#include "app/settings.h"
-#include "app/writer.h"
+#include "app/base/clock.h"
+#include "app/base/log.h"
+#include "app/base/settings.h"
+#include "app/catalog/cache_gate.h"
+#include "app/catalog/catalog.h"
+#include "app/http/server.h"
+#include "app/ops/ops.h"
+#include "app/write/writer.h"
 #include "guard/guard.h"
 
 #include <inttypes.h>
@@ -45,11 +49,6 @@ struct service {
     struct server *server;
     struct ops *ops;
 };
-
-static uint64_t now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
 
 /* ---- the process ---- */
 
@@ -81,7 +80,7 @@ static bool raise_limits(const struct settings *settings)
     return false;
 }
 
-/* Before any thread: they inherit the mask, so that only wait_for_signal() takes these two. */
+/* Before any thread: all inherit the mask, so that only wait_for_signal() takes these two. */
 static void prepare_signals(sigset_t *endings)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -164,18 +163,17 @@ static bool open_writer(const struct settings *settings, struct service *service
 
 static bool open_server(const struct settings *settings, struct service *service)
 {
-    const struct server_config config = {
+    struct server_config config = {
         .listen = settings->listen,
         .loops = loop_count(settings),
         .connections_max = settings->max_connections,
         .fresh_ms = settings->fresh_ms,
         .guard = service->guard,
-        .catalog = catalog_kind(service->catalog, CATALOG_TREE),
-        .category = catalog_kind(service->catalog, CATALOG_CATEGORY),
-        .product = catalog_kind(service->catalog, CATALOG_PRODUCT),
         .writer = service->writer,
     };
 
+    for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)
+        config.kinds[kind] = catalog_kind(service->catalog, kind);
     return server_open(&config, &service->server);
 }
 
@@ -186,10 +184,10 @@ static bool service_open(const struct settings *settings, struct service *servic
            ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
 }
 
-/* Also for a half-open one. False: a loader never came back, and may still use what the catalog has. */
+/* Also for a half-open one. False: a loader never came back and may still use the catalog. */
 static bool service_close(struct service *service, uint32_t drain_ms)
 {
-    const uint64_t end_ms = now_ms() + drain_ms;
+    const uint64_t end_ms = clock_ms() + drain_ms;
 
     ops_drain(service->ops);
     if (service->guard != NULL)
@@ -202,9 +200,7 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     writer_close(&service->writer);
     if (service->server != NULL)
         server_close(&service->server);
-    const uint64_t now = now_ms();
-    if (service->guard != NULL &&
-        guard_close(&service->guard, now < end_ms ? (uint32_t)(end_ms - now) : 0) != GUARD_OK)
+    if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
     catalog_close(&service->catalog);
     cache_gate_clear(&service->gate);

@@ -11,6 +11,7 @@
 #include "run/mailbox.h"
 #include "run/many.h"
 #include "run/state.h"
+#include "run/uv_host.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,7 +413,11 @@ enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
 {
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
-    if (loop_open(guard, loop, NULL, out) != GUARD_OK)
+    struct guard_host *host = uv_host_attach(loop);
+    bool opened = host != NULL && loop_open(guard, host, NULL, out) == GUARD_OK;
+    if (!opened && host != NULL)
+        host_close(host, NULL, NULL);
+    if (!opened)
         return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
     (*out)->attached = true;
     pthread_mutex_lock(&guard->mutex);
@@ -573,14 +578,9 @@ enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag
 
 static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
 {
-    stats->hit += atomic_load_explicit(&counters->hit, memory_order_relaxed);
-    stats->stale += atomic_load_explicit(&counters->stale, memory_order_relaxed);
-    stats->absent_hit += atomic_load_explicit(&counters->absent_hit, memory_order_relaxed);
-    stats->cancelled += atomic_load_explicit(&counters->cancelled, memory_order_relaxed);
-    stats->closed += atomic_load_explicit(&counters->closed, memory_order_relaxed);
-    stats->failed += atomic_load_explicit(&counters->failed, memory_order_relaxed);
-    stats->entry_rejected += atomic_load_explicit(&counters->entry_rejected, memory_order_relaxed);
-    stats->entry_outdated += atomic_load_explicit(&counters->entry_outdated, memory_order_relaxed);
+#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
+    LOOP_COUNTERS(ADD_COUNTER)
+#undef ADD_COUNTER
     stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         stats->get_duration.count[i] +=
@@ -641,32 +641,4 @@ size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key
     size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
     pthread_mutex_unlock(&guard->hot_mutex);
     return count;
-}
-
-const char *guard_status_name(enum guard_status status)
-{
-    static const char *const NAMES[] = {[GUARD_OK] = "ok",           [GUARD_ABSENT] = "absent",
-                                        [GUARD_FAILED] = "failed",   [GUARD_SHED] = "shed",
-                                        [GUARD_TIMEOUT] = "timeout", [GUARD_CANCELLED] = "cancelled",
-                                        [GUARD_CLOSING] = "closing", [GUARD_UNKNOWN] = "unknown",
-                                        [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no_memory"};
-    return (size_t)status < sizeof NAMES / sizeof *NAMES ? NAMES[status] : "?";
-}
-
-const char *guard_source_name(enum guard_source source)
-{
-    static const char *const NAMES[] = {
-        [GUARD_FROM_NOWHERE] = "nowhere", [GUARD_FROM_CACHE] = "cache",   [GUARD_FROM_STALE] = "stale",
-        [GUARD_FROM_LOAD] = "load",       [GUARD_FROM_FLIGHT] = "flight", [GUARD_FROM_FLEET] = "fleet",
-        [GUARD_FROM_NEAR] = "near"};
-    return (size_t)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : "?";
-}
-
-const char *guard_failure_name(enum guard_failure failure)
-{
-    static const char *const NAMES[] = {
-        [GUARD_FAILURE_NONE] = "none",         [GUARD_FAILURE_UNAVAILABLE] = "unavailable",
-        [GUARD_FAILURE_TIMEOUT] = "timeout",   [GUARD_FAILURE_REJECTED] = "rejected",
-        [GUARD_FAILURE_INTERNAL] = "internal", [GUARD_FAILURE_CYCLE] = "cycle"};
-    return (size_t)failure < sizeof NAMES / sizeof *NAMES ? NAMES[failure] : "?";
 }

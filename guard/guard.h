@@ -34,15 +34,15 @@
  *            this machine's nor another's.
  * Errors     0 is GUARD_OK. "No such row" (GUARD_ABSENT) is an answer, not an error. `struct
  *            guard_error` is the caller's and may be NULL; it holds one line of text naming what is
- *            wrong and what to do. Whoever gets INVALID without one finds the function and the argument
- *            in the log. Nothing here reads or sets errno, raises SIGPIPE or exits.
+ *            wrong and what to do. When a call without one returns INVALID, the log names the function and
+ *            the argument. Nothing here reads or sets errno, raises SIGPIPE or exits.
  *
- * After fork() a guard is its parent's. In the child functions that return a status refuse with INVALID, at once and
+ * After fork() a guard belongs to the parent. In the child, functions that return a status refuse with INVALID at once,
  * with one line on stderr; guard_near() and guard_hot() find nothing, guard_stats() counts nothing, guard_cancel() and
- * guard_drain() do nothing. The child may close what it has: guard_close() returns OK and guard_loop_detach() calls
- * `detached` before it returns, neither touches the parent's threads and connections, and their memory and
- * descriptors stay until exec or exit. It may keep and give back values, and open guards of its own, on a libuv loop
- * of its own. A child forked in a callback or a loader must end there. vfork() and _Fork() are not noticed.
+ * guard_drain() do nothing. The child may close what it has: guard_close() returns OK, and guard_loop_detach() calls
+ * `detached` before it returns. Neither touches the parent's threads and connections; their memory and descriptors
+ * stay until exec or exit. The child may keep and give back values, and open guards of its own, on a libuv loop of its
+ * own. A child forked in a callback or a loader must end there. vfork() and _Fork() go unnoticed.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -89,7 +89,7 @@ enum guard_status {
 enum guard_source {
     GUARD_FROM_NOWHERE = 0, /* no answer: shed, timed out, cancelled, closing */
     GUARD_FROM_CACHE,       /* a fresh value, absent entry or remembered failure in Redis */
-    GUARD_FROM_STALE,       /* a value past fresh_ms, within stale_ms; refreshed behind, or that failed */
+    GUARD_FROM_STALE,       /* a value past fresh_ms, within stale_ms; its refresh is under way or failed */
     GUARD_FROM_LOAD,        /* this request started the load */
     GUARD_FROM_FLIGHT,      /* collapsed: another request of this process loaded it */
     GUARD_FROM_FLEET,       /* collapsed: another process loaded it while this request waited */
@@ -103,7 +103,7 @@ enum guard_failure {
     GUARD_FAILURE_TIMEOUT,     /* the load ran into load_limit_ms */
     GUARD_FAILURE_REJECTED,    /* the source refuses this load; will not pass by itself */
     GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
-    GUARD_FAILURE_CYCLE,       /* guard_load_get(): the key waits for the load that asks, or nests too deep */
+    GUARD_FAILURE_CYCLE, /* guard_load_get(): the key waits for the load that wants it, or nests too deep */
 };
 
 struct guard_error {
@@ -118,7 +118,7 @@ GUARD_API const char *guard_failure_name(enum guard_failure failure);
 
 /* ---- values ---- */
 
-/* Immutable, reference-counted, shared by all who wait for it. body[body_bytes] is always 0. */
+/* Immutable, reference-counted, shared by all its waiters. body[body_bytes] is always 0. */
 struct guard_value {
     const char *body;
     size_t body_bytes;
@@ -147,9 +147,9 @@ struct guard_result {
 /*
  * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent, unchanged
  * and fail before it returns. Runs on a load worker, up to `load_workers` at a time. Returning without
- * finishing, or ending the thread, fails the load as INTERNAL. Of a second verdict the first stands. Each breach is a line
- * in the log that names the key. The query must begin inside this call:
- * that is after the lease was granted, which is what makes the value safe to cache.
+ * finishing, or ending the thread, fails the load as INTERNAL. If it finishes twice, the first verdict stands. Each
+ * breach is a line in the log that names the key. The query must begin inside this call: by then the lease has been
+ * granted, and that is what makes the value safe to cache.
  */
 typedef void guard_loader(struct guard_load *load, void *context);
 
@@ -170,17 +170,17 @@ GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t
 GUARD_API void guard_load_absent(struct guard_load *load);
 GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
-/* Before one of the four: what this load brings is answered to all who wait for it and asked before its query, and not
- * stored, near caches included. What is in the cache stays as it is; the next request loads again. */
+/* Call it before one of the four. The result then answers the requests that wait for it and began before its query,
+ * and is stored nowhere, near caches included. What is in the cache stays as it is; the next request loads again. */
 GUARD_API void guard_load_unstored(struct guard_load *load);
 
 /*
- * Names a group that what is being loaded belongs to, before the load is finished: a value or an absent entry may have
- * up to GUARD_TAGS_MAX. guard_invalidate_tag() makes all that have it out of date at once. Only in a kind whose policy
- * says `tagged`; tag: copied, 1..GUARD_TAG_BYTES_MAX bytes; the same one again changes nothing. INVALID otherwise, and
- * then the load fails as INTERNAL, for nothing may be stored that an invalidation would miss. In a batch each key has
- * its own. The tags of a value that a nested load was given are not taken over: name them if they are meant. What is
- * found unchanged keeps the tags it has.
+ * Names a group that the row belongs to. Call it before the load is finished, up to GUARD_TAGS_MAX times, for a value or
+ * an absent entry; guard_invalidate_tag() makes every entry with that tag out of date at once. Only in a kind whose
+ * policy says `tagged`. tag: copied, 1..GUARD_TAG_BYTES_MAX bytes; naming one twice changes nothing. Otherwise INVALID,
+ * and the load fails as INTERNAL, because nothing may be stored that an invalidation would miss. In a batch each key has
+ * its own tags. Tags of a value that came from guard_load_get() are not inherited: name them if they apply. An entry
+ * that is found unchanged keeps its tags.
  */
 enum { GUARD_TAGS_MAX = 8, GUARD_TAG_BYTES_MAX = 64 };
 GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *tag);
@@ -188,10 +188,9 @@ GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *
 /*
  * Loads the rows of several keys of its policy with one query; see guard_get_many(). loads[0..count) are lent until
  * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader
- * does its one, with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker.
- * guard_load_left_ms() is that of the whole batch. A key whose result is no longer wanted is told so by
- * guard_load_cancelled(), the others go on; guard_load_cancel_fd() is the same for all and becomes readable when no
- * result is wanted any more.
+ * does its one, each with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker.
+ * guard_load_left_ms() is that of the whole batch. guard_load_cancelled() says which keys are no longer wanted; the
+ * others go on. guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
  */
 enum { GUARD_MANY_MAX = 256 };
 typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
@@ -199,34 +198,34 @@ typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, v
 /*
  * A refresh may be conditional. previous_validator: that of the value which this load would replace, "" if it has
  * none; lent until the loader returns. NULL: there is none to compare with (nothing cached, an absent entry, a
- * policy that accepts no stale value, no lease), load in full. unchanged: the source still has exactly what that
- * validator names, which must be everything the value is made of, and may never name anything else. The old value then
- * is the answer and lives on for a new fresh_ms + stale_ms, without being sent to Redis again; where Redis has lost it
- * meanwhile it is stored anew. After NULL the load fails as INTERNAL.
+ * policy that accepts no stale value, no lease): load in full. unchanged: the source still has exactly what that
+ * validator names. A validator must name everything the value is made of, and must never come to mean anything else.
+ * The old value is then the answer and lives for another fresh_ms + stale_ms without travelling to Redis again; if Redis
+ * has lost it meanwhile, it is stored anew. After a NULL validator, unchanged fails the load as INTERNAL.
  */
 GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
 GUARD_API void guard_load_unchanged(struct guard_load *load);
 
 /*
- * A loader that needs another key. Like guard_get_wait() with a kind of the same guard, but only here, on the thread
- * the loader was called on. guard_get_wait() in a loader keeps a worker idle, and B of them waiting for loads that
- * queue behind them wait until their deadlines.
+ * For a loader that needs another key: like guard_get_wait() with a kind of the same guard, to be called on the thread
+ * that runs the loader. (guard_get_wait() in a loader would keep a worker idle; B of them, waiting for loads that queue
+ * behind them, would wait until their deadlines.)
  *
- * Threads   If the key is to be loaded here, the waiting thread does it itself, before this function returns: no
- *           other worker is needed, nothing queues, and still at most load_workers loaders are at work, because those
- *           below stand still. So keep no connection, transaction or lock over this call that the other loader or
- *           a loader of another thread needs: it may run inside it, on this stack (1 MiB for all that are nested).
- * Time      At most what is left of this load, or deadline_ms if that is less. A nested load, too, ends with the one
- *           that asked; cut off by that, it is no failure of its key. The call may return a little later than its
- *           deadline when its thread is still loading.
+ * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns. No other
+ *           worker is needed and nothing queues; still at most load_workers loaders are at work, because the outer
+ *           ones stand still. So do not hold a connection, transaction or lock that another loader needs over this
+ *           call: that loader may run inside it, on this stack (1 MiB for all that are nested).
+ * Time      At most what is left of this load, or deadline_ms if that is less. A nested load ends with its outer load,
+ *           and a load that is cut short by that is no failure of its key. The call may return a little later than its
+ *           deadline while its thread is still loading.
  * Circles   FAILED with GUARD_FAILURE_CYCLE, and a line in the log that names both keys: at once if the key is this
- *           load's own or that of one it is nested in, if what is asked for waits for this load on another thread of
- *           this process, or if it would be nested more than GUARD_NESTED_MAX deep. A circle through several
- *           processes is found after half of the time: then a nested get stops waiting for another process's load
- *           and loads without a lease (uncached), which leads back to a key of its own chain. Other nested gets
- *           for keys that another process loads that slowly pay for it with a load of their own. With load_permits it
- *           is 200 ms: the other one may be waiting for the permit that this load holds.
- * Fresh     Never from the near cache: what a loader makes of it is stored for all, and for longer than near_ms.
+ *           load's own or that of one of its outer loads, if the load of the key waits for this load on another thread
+ *           of this process, or if it would nest more than GUARD_NESTED_MAX deep. A circle through several processes
+ *           is found after half of the time: a nested request then stops waiting for the other process and loads
+ *           without a lease (uncached), which leads back to a key of its own chain. Any nested request for a key that
+ *           another process loads that slowly pays with a load of its own. With load_permits it is 200 ms, because
+ *           the other process may be waiting for the permit that this load holds.
+ * Fresh     Never from the near cache: what a loader makes of the value is stored for all, and longer than near_ms.
  */
 enum { GUARD_NESTED_MAX = 8 };
 
@@ -241,20 +240,20 @@ GUARD_API enum guard_status guard_load_get(struct guard_load *load, const struct
  *         |--- fresh ------|------- stale ---------|--- missing: requests wait for the load
  *              ^ early        one process of the fleet refreshes
  *
- * Stale        Who finds a stale value is answered with it at once, and one process of the fleet refreshes it
- *              behind. A refresher that dies is replaced once its lease has run out. After a refresh that failed
- *              the stale value goes on being served, and for failure_ms nobody tries again. An invalidation drops
- *              a stale value like any other. The age is told (age_ms) and at most fresh_ms + stale_ms.
- * Soft limit   With soft_ms, who finds a stale value waits up to soft_ms for its refresh. He is answered with the
- *              new value if it comes in time, else with the stale one, while the load goes on: after soft_ms, at
- *              his deadline if that is earlier, or at once if the refresh fails, is not to be had (cooling down,
- *              no place among the loads) or in another process while the mode is not FLEET. Counted from the
- *              moment he asked. Where there is no stale value soft_ms means nothing: then deadline_ms is the
- *              limit, and TIMEOUT (or FAILED, SHED) the answer.
+ * Stale        A request that finds a stale value gets it immediately, and one process of the fleet refreshes it in the
+ *              background. A process that dies meanwhile is replaced once its lease has run out. When a refresh
+ *              fails, the stale value goes on being served and nobody tries again for failure_ms. An invalidation
+ *              drops a stale value like any other. age_ms says how old it is: at most fresh_ms + stale_ms.
+ * Soft limit   With soft_ms, a request that finds a stale value waits up to soft_ms for its refresh. It gets the new
+ *              value if that comes in time, else the stale one while the load goes on: after soft_ms, at its deadline
+ *              if that is earlier, or immediately if the refresh fails, cannot begin (cooling down, no place among
+ *              the loads) or runs in another process while the mode is not FLEET. The limit counts from the start of
+ *              the request. Without a stale value soft_ms means nothing: deadline_ms is the limit, and TIMEOUT (or
+ *              FAILED, SHED) the answer.
  * Early        With early_percent a hit may refresh a fresh value before its time (XFetch; Vattani, Chierichetti,
  *              Lowenstein, VLDB 2015): when -ln(random) * load time * early_percent / 100 exceeds what is left of
- *              its freshness. The load time is the one measured by whoever filled it. Who draws that lot is
- *              answered like any hit, tries for the lease and, if he has it, loads behind. Nobody waits.
+ *              its freshness. The load time is the one measured at the last fill. The request that draws the lot is
+ *              answered like any hit; its process then tries for the lease and loads in the background. Nobody waits.
  */
 
 struct guard_policy {
@@ -271,12 +270,12 @@ struct guard_policy {
     uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
     uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
     uint32_t near_ms;        /* guard_near() answers for so long without Redis; needs near_bytes; 0 = never */
-    uint32_t soft_ms;        /* who finds a stale value waits this long for a fresh one; 0 = not at all; needs
-                                stale_ms; at most deadline_ms */
+    uint32_t soft_ms;        /* a request that finds a stale value waits this long for a fresh one; 0 = not at
+                                all; needs stale_ms; at most deadline_ms */
     uint32_t early_percent;  /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
-    guard_batch_loader *batch_loader; /* NULL: keys that are asked for together are loaded one by one */
+    guard_batch_loader *batch_loader; /* NULL: the keys of one request are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
-    bool tagged; /* loaders may name tags; a hit of an entry that has some asks Redis for one thing more */
+    bool tagged;       /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
     uint32_t reserved; /* 0; anything else is refused */
 };
 
@@ -295,18 +294,18 @@ enum guard_mode {
     GUARD_MODE_FLEET = 0, /* one load in the whole fleet */
     GUARD_MODE_LOCAL,     /* one load per process: nobody waits for another process */
     GUARD_MODE_OFF,       /* one load per request: nobody waits for anybody */
-    GUARD_MODE_SHADOW, /* as OFF, and beside it the fleet is played, to see what it would save; see below */
+    GUARD_MODE_SHADOW,    /* as OFF, while the whole protocol is rehearsed beside it; see below */
 };
 
 /*
- * Shadow mode, the first step into a running backend. Every get is answered by its own load, at once: nothing that is
- * cached, stale or remembered ever answers, nobody waits for anybody or for Redis, and an outage of Redis is not
- * noticed by any caller of a get. Beside it everything that mode FLEET does is done with the same keys and policies:
- * lookups, leases, waits, fills, wake-ups; what the loads have loaded is what it stores. guard_stats() tells what it came
- * to: shadow_saved loads would not have been made.
+ * Shadow mode is the first step into a running backend. Every request is answered by a load of its own: nothing cached,
+ * stale or remembered ever answers, nobody waits for anybody or for Redis, and no caller notices when Redis is away.
+ * Beside it the guard does all that mode FLEET does with the same keys and policies: lookups, leases, waits, fills,
+ * wake-ups; it stores what those loads brought. guard_stats() says what would have come of it: shadow_saved loads would
+ * not have been made.
  *
- * Invalidations are made in name_space itself, where a fleet beside this process must not keep what was changed here,
- * and told as in mode FLEET: when Redis has confirmed them.
+ * Invalidations happen in name_space itself, because a fleet beside this process must not keep what was changed here;
+ * they report as in mode FLEET, when Redis has confirmed them.
  *
  * The values are stored in full (hits and memory would not be true otherwise), but in a namespace of their own,
  * name_space and "~": a fleet that is switched on later starts empty. Processes in this mode share it. There is no
@@ -316,8 +315,8 @@ enum guard_mode {
 /*
  * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
  * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of these
- * in 10 s, none of them twice in a row; when those are over, the last line that was withheld. `text` is lent until it
- * returns. Any thread, also inside the call that is wrong; in the child of a fork never.
+ * in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `text` is lent until the
+ * function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
  *
  * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
  * block; good news is told only after bad.
@@ -348,37 +347,37 @@ struct guard_config {
 };
 
 /*
- * Shares. What is asked for alone (guard_get) and what is asked for together (guard_get_many) cannot keep each other from
- * being loaded:
+ * Shares. Requests for one key (guard_get) and requests for many (guard_get_many) cannot keep each other from being
+ * loaded:
  *
- * Places     Each has load_workers + load_queue of its own. A place is one query: of keys that were asked for together and
- *            have a batch loader, batch_max take one. So a get of one key is shed only for other gets of one key, and
- *            many only for many.
- * Waiters    Each has max_waiters of its own, keys counted.
- * Workers    While both wait, a worker that becomes free goes to the one with fewer queries running, in turn if they have
- *            as many: what waits gets half of the workers as they come back, with one worker every other query. While only
- *            one waits it may use them all. With load_permits the same decides who gets the next permit of this process.
- * Keys       that somebody asks for alone count there, although others ask for them together; if there is no place for
- *            one it stays where it is queued. A refresh nobody waits for takes a whole place; it gives it to a user of its
- *            share who would be shed.
+ * Places     Each share has load_workers + load_queue of its own. A place is one query: batch_max keys of requests for
+ *            many take one if the kind has a batch loader. So a request for one key is shed only because of others for
+ *            one key, and a request for many only because of others for many.
+ * Waiters    Each share has max_waiters of its own; every key counts.
+ * Workers    While both wait, a free worker goes to the share with fewer queries running, and alternates if they have
+ *            the same number: each gets half of the workers as they come back (with one worker every other query).
+ *            While only one waits it may use them all. With load_permits the next permit of this process goes the same
+ *            way.
+ * Keys       A key of both kinds of request counts as one that is requested singly; if there is no place for it there,
+ *            it stays where it is queued. A background refresh takes a whole place, and gives it up for a user of its
+ *            share that would be shed otherwise.
  */
 
 /*
- * Fleet-wide permits. B bounds what one process does to the source; B times the number of processes is what an
- * avalanche, thousands of keys expiring together, may do. With load_permits no more than that many queries run at a time
- * over all processes: a load takes a permit from Redis when a worker is free, and queues until it has one, holding no
- * thread. A batch is one query and takes one permit, a nested load runs under that of the load that asks.
+ * Fleet-wide permits. B bounds what one process does to the source; in an avalanche, when thousands of keys expire
+ * together, that is B queries for each process. With load_permits no more than that many queries run at a time over all
+ * processes: a load takes a permit from Redis when a worker is free, and stays queued, without a thread, until it has
+ * one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
  *
- * Order      First come, first served among the processes that wait, so none takes one permit after the other while
- *            another waits; loads that somebody waits for come before refreshes, in this process and in the fleet.
- * Life       A permit lasts permit_ms and is renewed while its query runs. That of a process that was killed comes
- *            back when it runs out; its query may still be running then, and one more beside it.
- * Limits     A process that is stopped for longer than permit_ms, or a Redis that loses its data, costs permits that are
- *            in use (permit_lost): their loads go on and are counted again, and until they end there may be more
- *            than load_permits. While Redis is away, the breaker is open, or Redis refuses the script, loads start
- *            without (permit_spared): then B per process is the bound, as it is in the modes LOCAL and OFF; SHADOW
- *            takes none. Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION
- *            LIMIT).
+ * Order      First come, first served among the processes that wait, so that none takes one permit after the other while
+ *            another waits. Loads with waiters come before background refreshes, in this process and in the fleet.
+ * Life       A permit lasts permit_ms and is renewed while its query runs. The permit of a killed process comes back
+ *            when it runs out; the query may still be running then, beside one more.
+ * Limits     When a process is stopped for longer than permit_ms, or Redis loses its data, permits in use are lost
+ *            (permit_lost): their loads go on and are counted again, and until they end there may be more than
+ *            load_permits. While Redis is away, the breaker is open or Redis refuses the script, loads start without
+ *            a permit (permit_spared); B per process is the bound then, as in the modes LOCAL and OFF. SHADOW takes no
+ *            permits. Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION LIMIT).
  */
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \
@@ -391,11 +390,11 @@ struct guard_config {
     }
 
 /*
- * push_bytes. Who waits for another process's load leaves a mark beside its lease, and the fill then sends what it
- * stores with its wake-up message: those who wait are answered without another round trip. The size is that of the
- * entry, some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value
- * travels as often as there are processes, once per load that somebody elsewhere waits for; larger ones are looked up
- * by those who need them. With 0 this process neither asks for such messages nor sends any.
+ * push_bytes. A process that waits for another one's load leaves a mark beside the lease, and the fill then sends the
+ * entry with its wake-up message, which answers the waiters without another round trip. The size is that of the entry:
+ * some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value travels
+ * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
+ * neither asks for such messages nor sends any.
  */
 
 /*
@@ -444,7 +443,7 @@ struct guard_request {
 /* Names one accepted get for guard_cancel(); never 0, never used twice. */
 typedef uint64_t guard_ticket;
 
-/* OK: `answered` will be called once (with SHED if others took the last place meanwhile). SHED (max_waiters),
+/* OK: `answered` will be called once (with SHED if the last place was taken meanwhile). SHED (max_waiters),
  * INVALID, CLOSING, NO_MEMORY: it never will. `ticket` may be NULL. */
 GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
                                       guard_ticket *ticket);
@@ -462,15 +461,15 @@ GUARD_API void guard_cancel(struct guard *guard, guard_ticket ticket);
  * ---- many keys at once ----
  *
  * One call, one answer, for up to GUARD_MANY_MAX keys of one kind. All lookups leave in one write. The keys that miss
- * then fly as if each had been asked for alone: every promise holds for each key, one load in the fleet, a lease of its
- * own, an outcome of its own. Those of them that this process leads are loaded by one call of the policy's batch_loader
- * (or several, batch_max keys each), and stored in one write. So n cold keys are one query and three round trips to
+ * then fly as if each had been requested singly: every promise holds for each key, one load in the fleet, a lease and an
+ * outcome of its own. One call of the policy's batch_loader (or several, of batch_max keys each) loads those whose
+ * leases this process gets, and they are stored in one write. So n cold keys are one query and three round trips to
  * Redis, n fresh ones are one round trip.
  *
- * No deadlock: nobody who holds a lease waits for another key. A request only waits for its flights; a flight that has
- * its lease waits for a worker and its loader, and before that at most for Redis's answers to acquires that were sent
- * in the same write as its own. So two processes with overlapping keys in any order each load those they got first, and
- * wait for the other's.
+ * No deadlock: a flight with a lease waits for no other key. A request only waits for its flights; a flight that has its
+ * lease waits for a worker and its loader, and before that at most for Redis's replies to acquires that left in the same
+ * write as its own. So two processes with overlapping keys, in any order, each load those whose leases they got, and
+ * wait for the rest.
  */
 struct guard_many_request {
     struct guard_kind *kind;
@@ -491,9 +490,9 @@ GUARD_API enum guard_status guard_get_many_wait(struct guard *guard, const struc
                                                 struct guard_result *results);
 
 /*
- * For a host that lives on libuv. A hit is looked up over a Redis connection of the loop's own and answered
- * without a second thread; the rest goes the way of guard_get() and is answered back on this loop. All
- * five: only on the thread that runs the loop.
+ * For a host on libuv. A hit is looked up over a Redis connection of the loop's own and answered without a second
+ * thread; the rest goes the way of guard_get(), and its answer comes back on this loop. All five: only on the thread
+ * that runs the loop.
  */
 GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
                                               struct guard_loop **out, struct guard_error *error);
@@ -513,8 +512,8 @@ GUARD_API void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket);
  * yours (guard_value_unref()). False: ask with one of the functions above, which look in Redis and keep what they find
  * there for near_ms. guard_get_wait() looks here by itself.
  *
- * What it costs in freshness: an invalidation is seen at once by the process that made it, and by another one when its
- * message arrives, but after near_ms at the latest. Without the subscription nothing is kept. OK or ABSENT only.
+ * What it costs in freshness: the process that invalidates sees it at once, others when the message arrives, and after
+ * near_ms at the latest. While the subscription is down nothing is kept. OK or ABSENT only.
  */
 GUARD_API bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *key,
                           struct guard_result *result);
@@ -542,11 +541,11 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
                                                   struct guard_invalidated *result);
 
 /*
- * The same for all entries that have this tag (guard_load_tag()), in every process, however many they are: one command,
- * which touches none of them. A load that is running may go on and is answered to who asked before its query; what it
- * stores does not count; a failure that is remembered stays so. In mode LOCAL and OFF like in FLEET, for their values
- * are in Redis, too; in mode SHADOW those of the fleet. Entries are out of date also when Redis has evicted what it knows
- * of their tags: a tag costs some 120 bytes there, and needs them for max_value_ms after its last entry was stored.
+ * The same for all entries with this tag (guard_load_tag()), in every process, however many there are: one command,
+ * which touches none of them. A running load goes on and answers the requests that began before its query; what it
+ * stores does not count. A remembered failure stays. Modes LOCAL and OFF are like FLEET here, because their values are in Redis,
+ * too; in mode SHADOW the fleet's entries are meant. An entry is also out of date when Redis has evicted what it knows
+ * of one of its tags: a tag costs some 120 bytes there, and keeps them for max_value_ms after its last entry was stored.
  * INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
@@ -555,11 +554,11 @@ GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const
                                                       uint32_t deadline_ms, struct guard_invalidated *result);
 
 /*
- * What the cache is called that this guard invalidates: a UUID of one namespace in the data of one Redis, wherever
- * that is reached and however it is spelled. A replica has the same, a Redis that has lost its data another (but those
- * who knew the old one give it to it again), and in mode SHADOW it is the fleet's. False, and "": not known at present,
- * because Redis cannot be reached or nobody has asked here before: the first call only begins to ask. In the callback
- * of an invalidation that was OK it is the cache in which it happened. Any thread, never blocks.
+ * The name of the cache that this guard invalidates: a UUID that stands for one namespace in the data of one Redis, however
+ * that Redis is reached and spelled. A replica has the same name; a Redis that lost its data gets another one, unless a
+ * process that knew the old name gives it back; in mode SHADOW it is the fleet's. False, and "": not known at present,
+ * because Redis cannot be reached or because this is the first call, which only begins to ask. In the callback of an
+ * invalidation that was OK it names the cache in which it happened. Any thread, never blocks.
  */
 enum { GUARD_CACHE_ID_BYTES = 36 };
 GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
@@ -619,7 +618,7 @@ struct guard_stats {
     /* stale values and refreshes; of the answers counted in `stale` and the loads counted in `load_started` */
     uint64_t stale_soft;      /* answered at the soft limit */
     uint64_t stale_rescued;   /* answered instead of FAILED, SHED or TIMEOUT */
-    uint64_t refresh_started; /* loads begun behind a stale value */
+    uint64_t refresh_started; /* background refreshes of a stale value */
     uint64_t refresh_early;   /* loads begun before a value was stale */
     uint64_t refresh_failed;  /* of both */
     uint64_t load_unchanged;  /* ended by guard_load_unchanged(); counted in no other outcome */
@@ -642,14 +641,14 @@ struct guard_stats {
     uint64_t
         refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
     uint64_t
-        redis_reigns; /* times a master was found to be another or none any more: all connections were reset */
+        redis_reigns; /* times that another master was found, or none any more: all connections were reset */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
 
 /* Which keys the guard works for. Weights are of this process and halve every minute. */
 enum guard_hot_by {
-    GUARD_HOT_COLLAPSED = 0, /* gets that were answered by somebody else's load: queries saved */
+    GUARD_HOT_COLLAPSED = 0, /* gets that another get's load answered: queries saved */
     GUARD_HOT_WAIT,          /* microseconds that gets have waited for a load or a lease */
 };
 

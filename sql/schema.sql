@@ -186,7 +186,7 @@ CREATE INDEX IF NOT EXISTS purchases_made_at_idx ON purchases (made_at);
 -- no instant at which a change is committed and nobody owes its invalidation. Any catalogd pays any row: first it moves
 -- due_at into the future, which keeps the others away while it tries.
 --
--- Targets (app/tag.h):
+-- Targets (app/base/tag.h):
 --
 --     catalog, product:7    the document with this key
 --     tag:category:7        everything that shows category 7 in its path: its own pages, what is below it

@@ -11,12 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };
-
 struct alarm {
     uint64_t at_us;
     uint32_t place; /* 1-based place in the heap, 0 when not set */
-    enum alarm_owner owner;
+    unsigned owner; /* what it is part of; the caller's */
 };
 
 struct alarms {

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,24 @@ __attribute__((format(printf, 2, 0))) static void compose(char out[SAY_TEXT_SIZE
     out[length] = '\0';
 }
 
-/* Nobody is to wait, or to be killed by SIGPIPE, for a line. */
+/* A pipe's reader may leave at any instant: the SIGPIPE that this raises is taken back, unless one was pending already,
+ * which is somebody else's. */
+static void write_unsignalled(const char *line, size_t bytes)
+{
+    sigset_t pipe, pending, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    while (write(STDERR_FILENO, line, bytes) < 0 && errno == EINTR)
+        continue;
+    while (sigismember(&pending, SIGPIPE) == 0 && sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}) < 0 &&
+           errno == EINTR)
+        continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Nothing is to wait, or to be killed by SIGPIPE, for a line. */
 static void write_stderr(const char *name_space, const char *text)
 {
     int before = errno;
@@ -57,8 +75,7 @@ static void write_stderr(const char *name_space, const char *text)
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
     int bytes = snprintf(line, sizeof line, "stampede-guard %s: %s\n", name_space, text);
     if (poll(&room, 1, 0) == 1 && room.revents == POLLOUT)
-        while (write(STDERR_FILENO, line, (size_t)bytes) < 0 && errno == EINTR)
-            continue;
+        write_unsignalled(line, (size_t)bytes);
     errno = before;
 }
 

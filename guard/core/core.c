@@ -1,24 +1,216 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core.c - the events and the tables around the flights: who flies, who joins. See core.h.
+ * core.c - the events, and what surrounds the flights: tables, waiters, answers, actions. See core.h.
  *
- * Every event has the same frame: core_begin() frees the flights that ended in the event before (actions could
- * still point to them), the event happens, end_event() starts the loads that a worker is free for.
+ * Every event has the same frame: core_begin() notes its instant and frees the flights that ended in the event before
+ * (actions could still point to them), the event happens, core_end() starts the loads that a worker is free for.
  */
 #include "core.h"
 #include "../base/digest.h"
 #include "flight.h"
+#include "invalidate.h"
+#include "lease.h"
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
+enum { ACTIONS_PER_OWNER = 4 }; /* the most that one event makes one flight, invalidation or permit send */
+
 #define OWNER_OF(type, member, pointer) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* ---- the frame of an event ---- */
+
+static void free_dead(struct core *core)
+{
+    while (core->dead != NULL) {
+        struct flight *flight = core->dead;
+        core->dead = flight->next;
+        free(flight);
+    }
+}
+
+void core_begin(struct core *core, uint64_t now_us)
+{
+    core->now_us = now_us;
+    free_dead(core);
+}
+
+static void core_end(struct core *core)
+{
+    loads_pump(core, false);
+    core->loads.iteration_due = core->loads.iteration_due || core->loads.batched_queued > 0;
+}
 
 uint64_t core_stamp(struct core *core)
 {
     return ++core->last_stamp;
+}
+
+/* ---- actions: a ring that never lacks room ---- */
+
+static bool grow_action_ring(struct core *core, uint32_t capacity)
+{
+    struct unperformed *unperformed = realloc(core->unperformed, capacity * sizeof *unperformed);
+    if (unperformed == NULL)
+        return false;
+    core->unperformed = unperformed;
+    struct core_action *actions = malloc(capacity * sizeof *actions);
+    if (actions == NULL)
+        return false;
+    for (uint32_t i = 0; i < core->action_count; i++)
+        actions[i] = core->actions[(core->action_first + i) % core->action_capacity];
+    free(core->actions);
+    core->actions = actions;
+    core->action_first = 0;
+    core->action_capacity = capacity;
+    return true;
+}
+
+bool core_reserve(struct core *core)
+{
+    uint32_t needed = (core->action_owners + 1) * ACTIONS_PER_OWNER;
+    if (needed > core->action_capacity && !grow_action_ring(core, needed * 2))
+        return false;
+    if (!alarms_reserve(&core->alarms))
+        return false;
+    core->action_owners++;
+    return true;
+}
+
+void core_unreserve(struct core *core)
+{
+    core->action_owners--;
+    alarms_unreserve(&core->alarms);
+}
+
+void core_emit(struct core *core, const struct core_action *action)
+{
+    assert(core->action_count < core->action_capacity);
+    uint32_t at = (core->action_first + core->action_count) % core->action_capacity;
+    core->actions[at] = *action;
+    core->action_count++;
+}
+
+bool core_next_action(struct core *core, struct core_action *out)
+{
+    if (core->action_count == 0)
+        return false;
+    *out = core->actions[core->action_first];
+    core->action_first = (core->action_first + 1) % core->action_capacity;
+    core->action_count--;
+    return true;
+}
+
+void core_unperformed(struct core *core, const struct core_action *action)
+{
+    assert(core->unperformed_count < core->action_capacity);
+    core->unperformed[core->unperformed_count++] = (struct unperformed){action->op, action->load};
+}
+
+/* ---- answers, and what is counted of them ---- */
+
+static const uint64_t HISTOGRAM_BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
+_Static_assert(sizeof HISTOGRAM_BOUNDS_US / sizeof *HISTOGRAM_BOUNDS_US == GUARD_HISTOGRAM_BUCKETS - 1,
+               "the last bucket has no bound");
+
+size_t core_histogram_bucket(uint64_t span_us)
+{
+    size_t bucket = 0;
+    while (bucket < GUARD_HISTOGRAM_BUCKETS - 1 && span_us > HISTOGRAM_BOUNDS_US[bucket])
+        bucket++;
+    return bucket;
+}
+
+void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us)
+{
+    histogram->count[core_histogram_bucket(span_us)]++;
+    histogram->sum_us += span_us;
+}
+
+static uint64_t *count_of_cached(struct guard_stats *stats, const struct guard_result *result)
+{
+    if (result->status == GUARD_OK)
+        return &stats->hit;
+    return result->status == GUARD_ABSENT ? &stats->absent_hit : &stats->failed_hit;
+}
+
+static uint64_t *count_of_answered(struct guard_stats *stats, const struct guard_result *result)
+{
+    switch (result->source) {
+    case GUARD_FROM_CACHE:
+        return count_of_cached(stats, result);
+    case GUARD_FROM_STALE:
+        return &stats->stale;
+    case GUARD_FROM_LOAD:
+        return &stats->loaded;
+    case GUARD_FROM_FLIGHT:
+        return &stats->collapsed_process;
+    case GUARD_FROM_FLEET:
+        return &stats->collapsed_fleet;
+    case GUARD_FROM_NEAR: /* never reaches the core */
+    case GUARD_FROM_NOWHERE:
+        break;
+    }
+    return &stats->failed;
+}
+
+static uint64_t *count_of_result(struct guard_stats *stats, const struct guard_result *result)
+{
+    switch (result->status) {
+    case GUARD_OK:
+    case GUARD_ABSENT:
+        return count_of_answered(stats, result);
+    case GUARD_FAILED:
+        return result->source == GUARD_FROM_CACHE ? &stats->failed_hit : &stats->failed;
+    case GUARD_SHED:
+        return &stats->shed;
+    case GUARD_TIMEOUT:
+        return &stats->timed_out;
+    case GUARD_CANCELLED:
+        return &stats->cancelled;
+    case GUARD_CLOSING:
+        return &stats->closed;
+    case GUARD_UNKNOWN:
+    case GUARD_INVALID:
+    case GUARD_NO_MEMORY:
+        break;
+    }
+    return &stats->failed;
+}
+
+static uint32_t *waiters_of_share(struct core *core, const struct core_waiter *waiter)
+{
+    return &core->loads.waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE];
+}
+
+void core_answer(struct core_waiter *waiter, const struct guard_result *result)
+{
+    struct flight *flight = waiter->flight;
+    struct core *core = flight->core;
+    DL_DELETE(flight->first, waiter);
+    alarm_unset(&core->alarms, &waiter->deadline);
+    alarms_unreserve(&core->alarms);
+    if (waiter->parent_load != 0)
+        loads_unblock(waiter);
+    waiter->flight = NULL;
+    waiter->result = *result;
+    if (result->value != NULL)
+        guard_value_ref(result->value);
+    core->stats.waiters--;
+    --*waiters_of_share(core, waiter);
+    (*count_of_result(&core->stats, result))++;
+    core_histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
+    DL_APPEND(core->answered, waiter);
+}
+
+struct core_waiter *core_next_answer(struct core *core)
+{
+    struct core_waiter *waiter = core->answered;
+    if (waiter != NULL)
+        DL_DELETE(core->answered, waiter);
+    return waiter;
 }
 
 /* ---- flights ---- */
@@ -28,7 +220,7 @@ static unsigned hash_of_key(const struct core *core, const char *encoded, size_t
     return (unsigned)digest_siphash(core->config.hash_key, encoded, encoded_bytes);
 }
 
-static struct flight *find_by_key(const struct core *core, const char *encoded, size_t encoded_bytes)
+static struct flight *find_flight(const struct core *core, const char *encoded, size_t encoded_bytes)
 {
     struct flight *found = NULL;
     unsigned hash = hash_of_key(core, encoded, encoded_bytes);
@@ -36,14 +228,15 @@ static struct flight *find_by_key(const struct core *core, const char *encoded, 
     return found;
 }
 
-static struct flight *find_by_id(const struct core *core, uint64_t id)
+static struct flight *find_flight_by_id(const struct core *core, uint64_t id)
 {
     struct flight *found = NULL;
     HASH_FIND_BYHASHVALUE(by_id, core->by_id, &id, sizeof id, (unsigned)id, found);
     return found;
 }
 
-static struct flight *flight_alloc(const struct core_key *key)
+static struct flight *alloc_flight(struct core *core, const struct core_key *key,
+                                   const struct guard_policy *policy)
 {
     struct flight *flight = calloc(1, sizeof *flight + key->plain_bytes + key->encoded_bytes + 2);
     if (flight == NULL)
@@ -53,57 +246,39 @@ static struct flight *flight_alloc(const struct core_key *key)
     memcpy(plain, key->plain, key->plain_bytes);
     memcpy(encoded, key->encoded, key->encoded_bytes);
     flight->key = (struct core_key){plain, key->plain_bytes, encoded, key->encoded_bytes};
+    flight->core = core;
+    flight->policy = policy;
+    flight->id = ++core->last_id;
     flight->state = FLIGHT_NEW;
     flight->alarm.owner = ALARM_FLIGHT;
     return flight;
 }
 
-/* Into the table of those that can be joined, unless nobody shares in this mode. False: no memory. */
-static bool insert_by_key(struct core *core, struct flight *flight)
+/* Into the tables. In mode OFF no get joins another one's flight: it is not found by its key. False: no memory. */
+static bool list_flight(struct core *core, struct flight *flight)
 {
-    if (core->config.mode == GUARD_MODE_OFF)
-        return true;
     const struct core_key *key = &flight->key;
-    unsigned hash = hash_of_key(core, key->encoded, key->encoded_bytes);
-    HASH_ADD_KEYPTR_BYHASHVALUE(by_key, core->by_key, key->encoded, key->encoded_bytes, hash, flight);
-    flight->joinable = !flight->unlisted;
-    return flight->joinable;
-}
-
-static bool insert_by_id(struct core *core, struct flight *flight)
-{
-    HASH_ADD_BYHASHVALUE(by_id, core->by_id, id, sizeof flight->id, (unsigned)flight->id, flight);
+    if (core->config.mode != GUARD_MODE_OFF) {
+        unsigned hash = hash_of_key(core, key->encoded, key->encoded_bytes);
+        HASH_ADD_KEYPTR_BYHASHVALUE(by_key, core->by_key, key->encoded, key->encoded_bytes, hash, flight);
+        flight->joinable = !flight->unlisted;
+    }
+    if (!flight->unlisted)
+        HASH_ADD_BYHASHVALUE(by_id, core->by_id, id, sizeof flight->id, (unsigned)flight->id, flight);
+    if (flight->unlisted && flight->joinable)
+        HASH_DELETE(by_key, core->by_key, flight);
     return !flight->unlisted;
 }
 
-/* Undoes insert_by_key(). */
-static void remove_by_key(struct core *core, struct flight *flight)
-{
-    if (flight->joinable)
-        HASH_DELETE(by_key, core->by_key, flight);
-}
-
-static bool insert(struct core *core, struct flight *flight)
-{
-    if (!core_reserve_owner(core))
-        return false;
-    if (insert_by_key(core, flight) && insert_by_id(core, flight))
-        return true;
-    remove_by_key(core, flight);
-    core_unreserve_owner(core);
-    return false;
-}
-
-static struct flight *flight_new(struct core *core, const struct core_key *key,
+static struct flight *new_flight(struct core *core, const struct core_key *key,
                                  const struct guard_policy *policy)
 {
-    struct flight *flight = flight_alloc(key);
-    if (flight == NULL)
+    if (!core_reserve(core))
         return NULL;
-    flight->policy = policy;
-    flight->id = ++core->last_id;
-    if (!insert(core, flight)) {
+    struct flight *flight = alloc_flight(core, key, policy);
+    if (flight == NULL || !list_flight(core, flight)) {
         free(flight);
+        core_unreserve(core);
         return NULL;
     }
     DL_APPEND(core->flights, flight);
@@ -111,64 +286,39 @@ static struct flight *flight_new(struct core *core, const struct core_key *key,
     return flight;
 }
 
-void core_end_flight(struct core *core, struct flight *flight)
+void core_remove_flight(struct flight *flight)
 {
-    remove_by_key(core, flight);
+    struct core *core = flight->core;
+    if (flight->joinable)
+        HASH_DELETE(by_key, core->by_key, flight);
     HASH_DELETE(by_id, core->by_id, flight);
     DL_DELETE(core->flights, flight);
     core->stats.flights--;
-    core_unreserve_owner(core);
+    core_unreserve(core);
     flight->next = core->dead;
     core->dead = flight;
 }
 
-void core_begin(struct core *core)
-{
-    while (core->dead != NULL) {
-        struct flight *flight = core->dead;
-        core->dead = flight->next;
-        free(flight);
-    }
-}
-
-static void end_event(struct core *core, uint64_t now_us)
-{
-    loads_pump(core, now_us, false);
-    core->turn_due = core->turn_due || core->batched_queued > 0;
-}
-
 /* ---- gets ---- */
 
-static struct flight *find_or_new(struct core *core, const struct core_key *key,
-                                  const struct guard_policy *policy)
-{
-    struct flight *flight = find_by_key(core, key->encoded, key->encoded_bytes);
-    return flight != NULL ? flight : flight_new(core, key, policy);
-}
-
-static uint64_t earlier(uint64_t a_us, uint64_t b_us)
-{
-    return a_us < b_us ? a_us : b_us;
-}
-
-/* A nested get keeps half of its time for loading by itself. Who holds a permit waits but briefly: the process that he
- * waits for may be waiting for that very permit. */
+/* A nested get keeps half of its time for loading by itself. A load with a permit waits only briefly: the process that
+ * it waits for may be waiting for that very permit. */
 static uint64_t time_with_others_us(const struct core *core, uint64_t left_us)
 {
     enum { WITH_PERMIT_US = 200000 };
-    return core->permits.all != NULL ? earlier(left_us / 2, WITH_PERMIT_US) : left_us / 2;
+    return permits_exist(core) ? earlier_us(left_us / 2, WITH_PERMIT_US) : left_us / 2;
 }
 
-static void set_limits(struct core *core, uint64_t now_us, struct core_waiter *waiter,
-                       const struct guard_policy *policy, uint64_t deadline_us)
+static void set_waiter_limits(struct core *core, struct core_waiter *waiter,
+                              const struct guard_policy *policy, uint64_t deadline_us)
 {
-    uint64_t soft_us =
-        policy->soft_ms > 0 ? waiter->start_us + (uint64_t)policy->soft_ms * 1000 : deadline_us;
+    uint64_t soft_us = policy->soft_ms > 0 ? waiter->start_us + us(policy->soft_ms) : deadline_us;
     waiter->deadline_us = waiter->alone_us = deadline_us;
-    if (waiter->parent_load != 0 && now_us < deadline_us)
-        waiter->alone_us = now_us + time_with_others_us(core, deadline_us - now_us);
+    if (waiter->parent_load != 0 && core->now_us < deadline_us)
+        waiter->alone_us = core->now_us + time_with_others_us(core, deadline_us - core->now_us);
     waiter->impatient = false;
-    alarm_set(&core->alarms, &waiter->deadline, earlier(earlier(soft_us, waiter->alone_us), deadline_us));
+    alarm_set(&core->alarms, &waiter->deadline,
+              earlier_us(earlier_us(soft_us, waiter->alone_us), deadline_us));
 }
 
 static void choose_share(struct flight *flight, bool of_many)
@@ -178,20 +328,21 @@ static void choose_share(struct flight *flight, bool of_many)
     flight->alone = !of_many;
 }
 
-/* The first one chooses. A refresh stays where it is queued until it is waited for. */
-static void share_with(struct core *core, struct flight *flight, const struct core_waiter *waiter)
+/* The first waiter chooses. A refresh stays where it is queued until a waiter needs it. */
+static void choose_share_with(struct flight *flight, const struct core_waiter *waiter)
 {
-    bool refresh = flight->state == FLIGHT_QUEUED && flight->line == LINE_REFRESHES;
+    bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
         choose_share(flight, waiter->of_many);
     flight->alone = flight->alone || !waiter->of_many;
     if (flight->alone && !refresh)
-        loads_single_out(core, flight);
+        loads_single_out(flight);
 }
 
-static void attach(struct core *core, struct flight *flight, struct core_waiter *waiter)
+static void add_waiter(struct flight *flight, struct core_waiter *waiter)
 {
-    share_with(core, flight, waiter);
+    struct core *core = flight->core;
+    choose_share_with(flight, waiter);
     waiter->flight = flight;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
@@ -199,190 +350,162 @@ static void attach(struct core *core, struct flight *flight, struct core_waiter 
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
     core->stats.waiters++;
-    core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE]++;
+    ++*waiters_of_share(core, waiter);
     if (waiter->parent_load != 0)
-        loads_block(core, flight, waiter);
-}
-
-/* He would wait for himself: his own load waits, in the end, for what he asks for. */
-static void answer_circle(struct core *core, uint64_t now_us, struct core_waiter *waiter)
-{
-    core_answer(core, now_us, waiter,
-                &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
+        loads_block(waiter);
 }
 
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, struct core_waiter *waiter,
                            uint64_t deadline_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     if (core->closed)
         return GUARD_CLOSING;
-    if (core->waiters[waiter->of_many ? SHARE_MANY : SHARE_SINGLE] >= core->config.max_waiters) {
+    if (*waiters_of_share(core, waiter) >= core->config.max_waiters) {
         core->stats.shed++;
         return GUARD_SHED;
     }
     if (!alarms_reserve(&core->alarms))
         return GUARD_NO_MEMORY;
-    struct flight *flight = find_or_new(core, key, policy);
+    struct flight *flight = find_flight(core, key->encoded, key->encoded_bytes);
+    if (flight == NULL)
+        flight = new_flight(core, key, policy);
     if (flight == NULL) {
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->parent_load != 0 && loads_circle(core, flight, waiter->parent_load);
-    attach(core, flight, waiter);
-    set_limits(core, now_us, waiter, policy, deadline_us);
-    if (circle)
-        answer_circle(core, now_us, waiter);
+    bool circle = waiter->parent_load != 0 && loads_circle(flight, waiter->parent_load);
+    add_waiter(flight, waiter);
+    set_waiter_limits(core, waiter, policy, deadline_us);
+    if (circle) /* it would wait for itself: its own load waits, in the end, for this key */
+        core_answer(waiter, &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
     else
-        flight_joined(core, now_us, flight, waiter);
-    end_event(core, now_us);
+        flight_joined(waiter);
+    core_end(core);
     return GUARD_OK;
 }
 
-static void refresh_key(struct core *core, uint64_t now_us, const struct core_key *key,
-                        const struct guard_policy *policy, const char *filler, bool of_many)
+void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
+                  const struct guard_policy *policy, const char *filler, bool of_many)
 {
-    core_begin(core);
-    if (core->closed || find_by_key(core, key->encoded, key->encoded_bytes) != NULL)
+    core_begin(core, now_us);
+    if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
         return;
-    struct flight *flight = flight_new(core, key, policy);
+    struct flight *flight = new_flight(core, key, policy);
     if (flight != NULL) {
         choose_share(flight, of_many);
-        flight_refresh(core, now_us, flight, filler);
+        flight_refresh(flight, filler);
     }
-    end_event(core, now_us);
-}
-
-void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                  const struct guard_policy *policy, const char *filler)
-{
-    refresh_key(core, now_us, key, policy, filler, false);
-}
-
-void core_refresh_many(struct core *core, uint64_t now_us, const struct core_key *key,
-                       const struct guard_policy *policy, const char *filler)
-{
-    refresh_key(core, now_us, key, policy, filler, true);
-}
-
-bool core_turn_due(const struct core *core)
-{
-    return core->turn_due;
-}
-
-void core_turn_over(struct core *core, uint64_t now_us)
-{
-    core_begin(core);
-    core->turn_due = false;
-    core->turn++;
-    loads_pump(core, now_us, true);
-}
-
-/* Takes one waiter out of its flight before its result is there. */
-static void answer_cancelled(struct core *core, uint64_t now_us, struct core_waiter *waiter)
-{
-    struct flight *flight = waiter->flight;
-    core_answer(core, now_us, waiter, &(struct guard_result){.status = GUARD_CANCELLED});
-    flight_left(core, now_us, flight);
+    core_end(core);
 }
 
 void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 {
-    core_begin(core);
-    if (waiter->flight != NULL)
-        answer_cancelled(core, now_us, waiter);
-    end_event(core, now_us);
+    core_begin(core, now_us);
+    struct flight *flight = waiter->flight;
+    if (flight != NULL) {
+        core_answer(waiter, &(struct guard_result){.status = GUARD_CANCELLED});
+        flight_left(flight);
+    }
+    core_end(core);
 }
 
 /* ---- what came back ---- */
 
-static void tell_breaker(struct core *core, uint64_t now_us, enum core_reply_kind kind)
+void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
 {
-    if (kind == REPLY_UNSENT || kind == REPLY_UNKNOWN)
+    core_begin(core, now_us);
+    if (reply->kind == REPLY_UNSENT || reply->kind == REPLY_UNKNOWN)
         breaker_unanswered(&core->breaker, now_us, &core->chance);
     else
         breaker_answered(&core->breaker);
-}
-
-void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
-{
-    core_begin(core);
-    tell_breaker(core, now_us, reply->kind);
-    struct flight *flight = find_by_id(core, op >> CORE_OP_BITS);
+    struct flight *flight = find_flight_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
-        flight_replied(core, now_us, flight, op, reply);
-    } else if (!permits_replied(core, now_us, op, reply)) {
-        struct core_invalidation *invalidation = core_find_invalidation(core, op);
-        if (invalidation != NULL)
-            core_invalidation_replied(core, now_us, invalidation, reply);
+        flight_replied(flight, op, reply);
+    } else if (!permits_replied(core, op, reply)) {
+        invalidation_replied(core, op, reply);
     }
-    end_event(core, now_us);
+    core_end(core);
 }
 
 void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct core_loaded *loaded)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     struct load *load = loads_find(core, id);
     assert(load != NULL);
     core_histogram_add(&core->stats.load_duration, loaded->load_us);
     if (load->flight != NULL)
-        flight_loaded(core, now_us, load->flight, loaded);
+        lease_load_ended(load->flight, loaded);
     else
-        loads_free(core, now_us, load);
-    end_event(core, now_us);
+        loads_free(core, load);
+    core_end(core);
 }
 
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->stats.wake_messages++;
-    struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    struct flight *flight = find_flight(core, encoded, encoded_bytes);
     if (flight != NULL)
-        flight_woken(core, now_us, flight, gone);
-    end_event(core, now_us);
+        flight_woken(flight, gone);
+    core_end(core);
 }
 
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
                  const struct core_pushed *pushed)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->stats.wake_messages++;
-    struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    struct flight *flight = find_flight(core, encoded, encoded_bytes);
     if (flight != NULL && flight_awaits(flight, pushed->lease_tag))
-        flight_pushed(core, now_us, flight, pushed);
+        flight_pushed(flight, pushed);
     else if (flight != NULL)
-        flight_woken(core, now_us, flight, false);
-    end_event(core, now_us);
+        flight_woken(flight, false);
+    core_end(core);
 }
 
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
                                    const char *lease_tag)
 {
-    const struct flight *flight = find_by_key(core, encoded, encoded_bytes);
+    const struct flight *flight = find_flight(core, encoded, encoded_bytes);
     return flight != NULL && flight_awaits(flight, lease_tag) ? &flight->key : NULL;
 }
 
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     permits_freed(core, waiter, waiter_bytes);
-    end_event(core, now_us);
+    core_end(core);
 }
 
 void core_resync(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
-    permits_resync(core, now_us);
+    core_begin(core, now_us);
+    permits_resync(core);
     for (struct flight *flight = core->flights; flight != NULL; flight = flight->next)
-        flight_resync(core, now_us, flight);
+        flight_resync(flight);
 }
 
 void core_link(struct core *core, uint64_t now_us, bool up)
 {
+    core->now_us = now_us;
     breaker_link(&core->breaker, now_us, up);
     if (up)
-        permits_linked(core, now_us);
+        permits_linked(core);
+}
+
+bool core_tell_unperformed(struct core *core, uint64_t now_us)
+{
+    if (core->unperformed_count == 0)
+        return false;
+    struct unperformed last = core->unperformed[--core->unperformed_count];
+    if (last.op != 0)
+        core_replied(core, now_us, last.op, &(struct core_reply){.kind = REPLY_UNSENT});
+    else
+        core_loaded(core, now_us, last.load,
+                    &(struct core_loaded){.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_INTERNAL});
+    return true;
 }
 
 /* ---- time ---- */
@@ -393,29 +516,23 @@ uint64_t core_next_us(const struct core *core)
     return alarm != NULL ? alarm->at_us : UINT64_MAX;
 }
 
-static void waiter_rings(struct core *core, uint64_t now_us, struct core_waiter *waiter)
+static void ring_alarm(struct core *core, struct alarm *alarm)
 {
-    if (now_us < waiter->deadline_us)
-        flight_soft_limit(core, now_us, waiter->flight, waiter);
-    else
-        flight_hard_limit(core, now_us, waiter->flight, waiter);
-}
-
-static void ring(struct core *core, uint64_t now_us, struct alarm *alarm)
-{
+    struct core_waiter *waiter = NULL;
     alarm_unset(&core->alarms, alarm);
-    switch (alarm->owner) {
+    switch ((enum alarm_owner)alarm->owner) {
     case ALARM_WAITER:
-        waiter_rings(core, now_us, OWNER_OF(struct core_waiter, deadline, alarm));
+        waiter = OWNER_OF(struct core_waiter, deadline, alarm);
+        (core->now_us < waiter->deadline_us ? stale_soft_limit : stale_hard_limit)(waiter);
         break;
     case ALARM_FLIGHT:
-        flight_alarm(core, now_us, OWNER_OF(struct flight, alarm, alarm));
+        flight_alarm(OWNER_OF(struct flight, alarm, alarm));
         break;
     case ALARM_INVALIDATION:
-        core_invalidation_rings(core, now_us, OWNER_OF(struct core_invalidation, retry, alarm));
+        invalidation_alarm(core, OWNER_OF(struct core_invalidation, retry, alarm));
         break;
     case ALARM_PERMIT:
-        permits_alarm(core, now_us, OWNER_OF(struct permit, alarm, alarm));
+        permits_alarm(core, OWNER_OF(struct permit, alarm, alarm));
         break;
     case ALARM_PERMITS:
         permits_poll(core);
@@ -425,13 +542,26 @@ static void ring(struct core *core, uint64_t now_us, struct alarm *alarm)
 
 void core_tick(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     struct alarm *alarm = alarms_first(&core->alarms);
     while (alarm != NULL && alarm->at_us <= now_us) {
-        ring(core, now_us, alarm);
+        ring_alarm(core, alarm);
         alarm = alarms_first(&core->alarms);
     }
-    end_event(core, now_us);
+    core_end(core);
+}
+
+bool core_iteration_due(const struct core *core)
+{
+    return core->loads.iteration_due;
+}
+
+void core_iteration_over(struct core *core, uint64_t now_us)
+{
+    core_begin(core, now_us);
+    core->loads.iteration_due = false;
+    core->loads.iteration++;
+    loads_pump(core, true);
 }
 
 /* ---- life ---- */
@@ -463,20 +593,21 @@ void core_free(struct core **core)
     if (*core == NULL)
         return;
     assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL);
-    core_begin(*core);
+    free_dead(*core);
     free_core(core);
 }
 
 void core_close(struct core *core, uint64_t now_us)
 {
-    core_begin(core);
+    core_begin(core, now_us);
     core->closed = true;
     struct flight *flight = NULL, *next = NULL;
     DL_FOREACH_SAFE (core->flights, flight, next)
-        flight_close(core, now_us, flight);
+        flight_close(flight);
     while (core->invalidations != NULL)
-        core_answer_invalidation(core, core->invalidations, GUARD_CLOSING);
-    permits_balance(core, now_us);
+        invalidation_answer(core, core->invalidations, GUARD_CLOSING);
+    if (permits_exist(core))
+        permits_balance(core);
 }
 
 bool core_has_waiters(const struct core *core)
@@ -489,12 +620,13 @@ bool core_drained(const struct core *core)
     for (const struct flight *flight = core->flights; flight != NULL; flight = flight->next)
         if (flight->state != FLIGHT_COOLING && flight->state != FLIGHT_RESTING)
             return false;
-    return core->loads == NULL;
+    return core->loads.running == NULL;
 }
 
 bool core_idle(const struct core *core)
 {
-    return core->flights == NULL && core->loads == NULL && core->invalidations == NULL && permits_idle(core);
+    return core->flights == NULL && core->loads.running == NULL && core->invalidations == NULL &&
+           permits_idle(core);
 }
 
 void core_stats(const struct core *core, struct guard_stats *out)

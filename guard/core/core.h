@@ -74,7 +74,7 @@ struct core_waiter {
     struct alarm deadline;
     uint64_t joined;        /* stamp: what is sent after it is fresh enough for this waiter */
     uint64_t start_us;      /* set by the owner, on the core's clock: when the caller asked */
-    bool looked_up_in_vain; /* by the owner: Redis did not answer a lookup of this get within its limit */
+    bool lookup_unanswered; /* by the owner: Redis did not answer a lookup of this get within its limit */
     uint64_t parent_load;   /* set by the owner: the load whose loader asks, nested; 0: none */
     uint64_t alone_us;      /* a nested one's: from here on it does not wait for other processes */
     uint64_t deadline_us;   /* the hard one; the alarm rings at the soft one first */
@@ -101,10 +101,7 @@ struct core_waiter *core_next_answer(struct core *core);
  * has a flight already, the loads have no place, or Redis is away. `policy` as above.
  */
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
-                  const struct guard_policy *policy, const char *filler);
-/* The same for a key that was asked for with others. */
-void core_refresh_many(struct core *core, uint64_t now_us, const struct core_key *key,
-                       const struct guard_policy *policy, const char *filler);
+                  const struct guard_policy *policy, const char *filler, bool of_many);
 
 /* ---- invalidations ---- */
 
@@ -264,9 +261,9 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct
  * waits for a turn to be over, nor do they once they have.
  */
 /* Something happened in this turn that makes its end worth an event. */
-bool core_turn_due(const struct core *core);
+bool core_iteration_due(const struct core *core);
 /* All that was to be read has been read. */
-void core_turn_over(struct core *core, uint64_t now_us);
+void core_iteration_over(struct core *core, uint64_t now_us);
 
 /* ---- hints and time ---- */
 

@@ -3,10 +3,10 @@
  * flight.c - the life of a flight: one load in progress for one key of one process.
  *
  *        first get                     BUSY
- *   o -----------> ASKING --------------------------------> WAITING
+ *   o ---------> ACQUIRING -------------------------------> WAITING
  *                  |  ^ ^---- wake-up, poll, resync -----------+
  *                  |  |
- *       FRESH,     |  |  waiters who joined too late for a result ask again
+ *       FRESH,     |  |  waiters that joined too late for a result: another round
  *       FAILED:    |  +---------------------------------------------+
  *       answered   |                                                |
  *                  |  LEASE, or no Redis: "bypass"                  |
@@ -17,45 +17,49 @@
  *                  |                 1, 2  +------ FILLING|    |    |
  *                  |       answered, stored|              |failed, leased
  *                  v                       v              v    v    |
- *                ENDED <------------ nobody waits <-- RELEASING ----+
+ *                ENDED <----------- no waiter left <- RELEASING ----+
  *
- * Freshness  A waiter remembers what had been sent when it joined. flight_deliver() gives a result only to those
- *            who joined before the thing that made it was sent: a lookup, the query, or (if the fill was
- *            accepted, so that no invalidation came in between) the fill. Everybody else goes another
- *            round, at most ROUNDS_MAX, then gets a load without a lease. So a get that starts after an
- *            invalidation returned never sees the row before it.
- * Stale      Whoever finds a stale value is answered with it at once, also in the process that refreshes it: who
- *            joins meanwhile is looked up for beside the load ("peek"), until the value is gone. A refresh that
- *            fails answers nobody; who still waits asks again. With a soft limit the stale value is held
- *            instead, for those who joined before its lookup was sent: they get it at their soft limit, or in
+ * Freshness  A waiter remembers what had been sent when it joined. flight_deliver() gives a result only to the waiters
+ *            that joined before the thing that made it was sent: a lookup, the query, or (if the fill was
+ *            accepted, so that no invalidation came in between) the fill. The others go another round, at most
+ *            ROUNDS_MAX, then get a load without a lease. So a get that starts after an invalidation returned
+ *            never sees the row before it.
+ * Stale      A request that finds a stale value gets it at once, also in the process that refreshes it: for a waiter
+ *            that joins meanwhile the flight looks up beside the load ("peek"), until the value is gone. A refresh
+ *            that fails answers none; the waiters left go another round. With a soft limit the stale value is held
+ *            instead, for the waiters that joined before its lookup was sent: they get it at their soft limit, or in
  *            place of an error.
- * Behind     A hit that asks for a refresh has been answered elsewhere; its flight has no waiter and takes the
- *            lease or leaves. RESTING keeps the next hits from asking the same for a while.
+ * Background A hit that is to be refreshed has been answered elsewhere; its flight has no waiter and takes the lease or
+ *            leaves. RESTING keeps the next hits from trying the same for a while.
  * Tokens     One acquire, one token. An attempt whose outcome is unknown may run later; the next attempt
  *            uses a new token and names the old one, which the script removes. Sending the same token again
  *            would let a delayed duplicate bring a voided lease back to life.
- * Lease      Valid from the instant its command was sent. Renewed at a third, never once fill or release
- *            was sent, never beyond hold_until_us. An unanswered renewal does not lose it; a "no" or the
- *            end of its validity does.
- * Tags       An invalidation of a tag voids no lease. What has tags is stored with the clock that was read before its
- *            query, and its fill answers who came after the query only if no tag had been invalidated when it was
- *            sent. Where that clock could not be read it is answered and not stored. An entry found older than one
- *            of its tags is replaced like a damaged one.
+ * Tags       An invalidation of a tag voids no lease. The fill of a value with tags answers the waiters that came after
+ *            its query only if no tag had been invalidated when it was sent. An entry found older than one of its tags
+ *            is replaced like a damaged one.
  * Wake-up    A hint. One that overtakes the BUSY reply on the other connection is latched. The capped poll is
  *            what guarantees progress when messages are lost or a holder dies.
- * Push       A wake-up may bring what was filled: no other question is needed. It answers only a flight that waits,
- *            whose last lookup found the very lease of that fill, and there only who joined before that lookup was
- *            sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
- *            the message is; who joined later may know of one that came after the fill.
+ * Push       A wake-up may bring what was filled, which spares the lookup. It answers only a flight that waits, whose
+ *            last lookup found the very lease of that fill, and there only the waiters that joined before that lookup
+ *            was sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
+ *            the message is; a waiter that joined later may know of one that came after the fill.
  */
-#include "flight_parts.h"
+#include "flight.h"
+#include "hit.h"
+#include "lease.h"
 #include <assert.h>
 #include <string.h>
 
 enum {
-    ROUNDS_MAX = 3, /* lookups a waiter lives through before it gets a load of its own */
+    ROUNDS_MAX = 3,     /* lookups a waiter lives through before it gets a load of its own */
+    UNKNOWNS_MAX = 2,   /* unanswered commands in a row before the flight does without Redis */
+    POLL_FIRST_MS = 20, /* backoff of the poll while another process has the lease */
+    POLL_MOST_MS = 500,
+    POLL_GRACE_MS = 5, /* look this long after the lease's TTL, not just before its end */
+    FREE_WAKES = 4,    /* wake-ups obeyed at once; a flood of them is slowed down */
+    SLOW_WAKE_MOST_MS = 50,
     RESYNC_SPREAD_MS = 100,
-    BUSY_REST_MS = 100, /* a refresh that found no place */
+    NO_PLACE_REST_MS = 100,
 };
 
 /* ---- state ---- */
@@ -75,40 +79,24 @@ static const unsigned LEGAL[FLIGHT_STATES] = {
 };
 #undef TO
 
-/* Who is loaded with others waits for the answers that are about to come with its own: see loads.c. */
-static void count_pending_acquire(struct core *core, struct flight *flight, enum flight_state state)
-{
-    uint64_t slot = flight->acquire_turn % CORE_TURNS;
-    if (flight->counted && --core->pending_acquires[slot] == 0)
-        core->replied_turn[slot] = core->turn;
-    flight->counted = state == FLIGHT_ACQUIRING && flight->batched;
-    if (!flight->counted)
-        return;
-    flight->acquire_turn = core->turn;
-    core->pending_acquires[flight->acquire_turn % CORE_TURNS]++;
-    core->turn_due = true;
-}
-
-void flight_move(struct core *core, struct flight *flight, enum flight_state state)
+void flight_move(struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
-    count_pending_acquire(core, flight, state);
+    loads_count_acquire(flight, state == FLIGHT_ACQUIRING);
     flight->state = state;
-    alarm_unset(&core->alarms, &flight->alarm);
+    alarm_unset(&flight->core->alarms, &flight->alarm);
 }
 
-void flight_end(struct core *core, struct flight *flight)
+void flight_end(struct flight *flight)
 {
     assert(flight->first == NULL && flight->load == NULL);
-    flight_move(core, flight, FLIGHT_ENDED);
-    loads_give_place(core, flight);
+    flight_move(flight, FLIGHT_ENDED);
+    loads_give_place(flight);
     value_unref(&flight->value);
-    flight_drop_held(flight);
-    flight_drop_previous(flight);
-    core_end_flight(core, flight);
+    value_unref(&flight->previous);
+    guard_value_unref(&flight->held.result.value);
+    core_remove_flight(flight);
 }
-
-/* ---- sending ---- */
 
 uint64_t flight_next_op(struct flight *flight)
 {
@@ -131,237 +119,542 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
     };
 }
 
-/* ---- rounds ---- */
-
-bool flight_take_place(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_keep_token(struct flight *flight)
 {
-    struct flight *refresh = NULL;
-    if (loads_take_place(core, flight))
-        return true;
-    if (flight->first != NULL)
-        refresh = loads_last_refresh(core, flight->share);
-    if (refresh == NULL)
-        return false;
-    flight_yield(core, now_us, refresh);
-    return loads_take_place(core, flight);
+    memcpy(flight->prev_token, flight->token, TOKEN_SIZE);
 }
 
-/* Who asks must be able to load if the answer is a lease; who cannot only looks. */
-static enum core_lookup claim(struct core *core, struct flight *flight)
+static uint32_t ms_until(uint64_t now_us, uint64_t then_us)
 {
-    if (!loads_take_place(core, flight) && loads_lender(core, flight) == NULL)
+    uint64_t left_ms = then_us > now_us ? (then_us - now_us + 999) / 1000 : 0;
+    return left_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)left_ms;
+}
+
+/* ---- results, and which waiters may have them ---- */
+
+struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
+                                          uint32_t retry_ms)
+{
+    return (struct guard_result){
+        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms};
+}
+
+struct guard_result flight_shed_result(void)
+{
+    enum { RETRY_MS = 1000 };
+    return (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS};
+}
+
+struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source)
+{
+    return (struct guard_result){
+        .status = reply->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = source,
+        .value = reply->value != NULL ? &reply->value->public : NULL,
+        .age_ms = reply->age_ms,
+        .left_ms = reply->left_ms,
+        .stored = true,
+    };
+}
+
+/* A waiter that joined before a BUSY, or while we waited after one, got what another process made. */
+static enum guard_source source_for(const struct core_waiter *waiter, enum guard_source source)
+{
+    const struct flight *flight = waiter->flight;
+    if (source == GUARD_FROM_CACHE && waiter->joined < flight->busy_stamp)
+        return GUARD_FROM_FLEET;
+    if (source == GUARD_FROM_LOAD && waiter->joined != flight->leader_stamp)
+        return GUARD_FROM_FLIGHT;
+    return source;
+}
+
+static bool is_error_status(enum guard_status status)
+{
+    return status == GUARD_FAILED || status == GUARD_SHED || status == GUARD_NO_MEMORY;
+}
+
+void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result)
+{
+    flight->round++;
+    while (flight->first != NULL && flight->first->joined < stamp) {
+        struct core_waiter *waiter = flight->first;
+        struct guard_result own = result;
+        own.source = source_for(waiter, result.source);
+        if (is_error_status(result.status) && stale_held_for(waiter, &own))
+            flight->core->stats.stale_rescued++;
+        core_answer(waiter, &own);
+    }
+}
+
+void flight_deliver_all(struct flight *flight, struct guard_result result)
+{
+    flight_deliver(flight, UINT64_MAX, result);
+}
+
+/* ---- a round: from an acquire to what it leads to ---- */
+
+bool flight_take_place(struct flight *flight)
+{
+    struct flight *refresh = NULL;
+    if (loads_take_place(flight))
+        return true;
+    if (flight->first != NULL)
+        refresh = loads_last_refresh(flight->core, flight->share);
+    if (refresh == NULL)
+        return false;
+    lease_yield(refresh);
+    return loads_take_place(flight);
+}
+
+void flight_queue_load(struct flight *flight)
+{
+    flight_move(flight, FLIGHT_QUEUED);
+    if (loads_lender(flight) != NULL)
+        lease_start_load(flight);
+    else
+        loads_enqueue(flight);
+}
+
+/* Loads without a lease: the waiters that joined before the query get the result, and nothing is stored. */
+static void flight_bypass(struct flight *flight)
+{
+    flight->leased = flight->refreshing = flight->background = false;
+    value_unref(&flight->previous);
+    if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
+        flight_deliver_all(flight, flight_shed_result());
+        flight_end(flight);
+        return;
+    }
+    flight_queue_load(flight);
+}
+
+/* An acquire may bring the lease, so it needs a place to load in; without one the flight only peeks. */
+static enum core_lookup flight_choose_lookup(struct flight *flight)
+{
+    if (!loads_take_place(flight) && loads_lender(flight) == NULL)
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
         return LOOKUP_EARLY;
     return flight->policy->stale_ms == 0 ? LOOKUP_NO_STALE : LOOKUP_NORMAL;
 }
 
-/* What this question will lead to waiting for. */
-static enum core_wait wait_of(const struct core *core, const struct flight *flight)
+/* What the flight will wait for if another process has the lease. */
+static enum core_wait flight_choose_wait(const struct flight *flight)
 {
-    if (core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
+    if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
         return WAIT_NOT;
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
 
-static void send_acquire(struct core *core, uint64_t now_us, struct flight *flight)
+static void flight_send_acquire(struct flight *flight)
 {
+    struct core *core = flight->core;
     bool waited = flight->state == FLIGHT_WAITING;
-    flight_move(core, flight, FLIGHT_ACQUIRING);
+    flight_move(flight, FLIGHT_ACQUIRING);
     core->config.make_token(core->config.token_context, flight->policy->lease_ms, flight->token);
     flight->lookup_stamp = core_stamp(core);
     if (waited)
-        flight->busy_stamp = flight->lookup_stamp; /* who came meanwhile waited, too */
+        flight->busy_stamp = flight->lookup_stamp; /* a waiter that joined meanwhile waited, too */
     flight->latch = false;
-    flight->sent_us = now_us;
+    flight->sent_us = core->now_us;
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
-    action.lookup = flight->lookup = claim(core, flight);
-    action.waits = wait_of(core, flight);
+    action.lookup = flight->lookup = flight_choose_lookup(flight);
+    action.waits = flight_choose_wait(flight);
     action.op = flight->op = flight_next_op(flight);
     core_emit(core, &action);
 }
 
-void flight_ask(struct core *core, uint64_t now_us, struct flight *flight)
+/* Users before refreshes: a background refresh does not even look without a place. */
+void flight_acquire(struct flight *flight)
 {
-    bool background = flight->first == NULL; /* users before refreshes: no place, no question */
-    if (background && !loads_take_place(core, flight))
-        flight_rest(core, now_us, flight, BUSY_REST_MS);
-    else if (!core->config.without_redis && breaker_allow(&core->breaker, now_us))
-        send_acquire(core, now_us, flight);
+    struct core *core = flight->core;
+    bool background = flight->first == NULL;
+    if (background && !loads_take_place(flight))
+        stale_rest(flight, NO_PLACE_REST_MS);
+    else if (!core->config.without_redis && breaker_allow(&core->breaker, core->now_us))
+        flight_send_acquire(flight);
     else if (background)
-        flight_end(core, flight);
+        flight_end(flight);
     else
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
 }
 
-void flight_line_up(struct core *core, uint64_t now_us, struct flight *flight)
-{
-    flight_move(core, flight, FLIGHT_QUEUED);
-    if (loads_lender(core, flight) != NULL)
-        flight_start_load(core, now_us, flight);
-    else
-        loads_enqueue(core, flight);
-}
-
-/* Loads without a lease: whoever joined before the query gets the result, nobody stores it. */
-void flight_bypass(struct core *core, uint64_t now_us, struct flight *flight)
-{
-    flight->leased = flight->refreshing = flight->background = false;
-    flight_drop_previous(flight);
-    if (loads_lender(core, flight) == NULL && !flight_take_place(core, now_us, flight)) {
-        flight_deliver_all(core, now_us, flight, flight_shed_result());
-        flight_end(core, flight);
-        return;
-    }
-    flight_line_up(core, now_us, flight);
-}
-
-/* A round is over: those left over ask again, or nobody is left. */
-void flight_settle(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_settle(struct flight *flight)
 {
     value_unref(&flight->value);
+    value_unref(&flight->previous);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
     flight->wanted[0] = '\0';
-    flight_drop_previous(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
     if (flight->first == NULL)
-        flight_end(core, flight);
+        flight_end(flight);
     else if (flight->round - flight->first->first_round >= ROUNDS_MAX)
-        flight_bypass(core, now_us, flight);
+        flight_bypass(flight);
     else
-        flight_ask(core, now_us, flight);
+        flight_acquire(flight);
 }
 
-/* The same when the round brought nothing. */
-void flight_next_round(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_next_round(struct flight *flight)
 {
     flight->round++;
-    flight_settle(core, now_us, flight);
+    flight_settle(flight);
 }
 
-void flight_remember_token(struct flight *flight)
+/* ---- waiting for another process ---- */
+
+static void flight_poll_at(struct flight *flight, uint64_t at_us)
 {
-    memcpy(flight->prev_token, flight->token, TOKEN_SIZE);
+    if (flight->alarm.place == 0 || at_us < flight->alarm.at_us)
+        alarm_set(&flight->core->alarms, &flight->alarm, at_us);
+}
+
+static void flight_wake(struct flight *flight)
+{
+    struct core *core = flight->core;
+    flight->wakes++;
+    if (flight->wakes <= FREE_WAKES) {
+        flight_acquire(flight);
+        return;
+    }
+    uint32_t slow_ms = chance_backoff(&core->chance, 1, SLOW_WAKE_MOST_MS, flight->wakes - FREE_WAKES);
+    flight_poll_at(flight, core->now_us + us(slow_ms));
+}
+
+static void flight_note_lease_tag(struct flight *flight, const char *lease_tag)
+{
+    memset(flight->busy_tag, '\0', sizeof flight->busy_tag);
+    if (lease_tag != NULL)
+        memcpy(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES);
+}
+
+void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
+{
+    struct core *core = flight->core;
+    core->stats.lease_busy++;
+    flight->unknowns = 0;
+    loads_give_place(flight);
+    flight->busy_stamp = flight->lookup_stamp;
+    flight_note_lease_tag(flight, lease_tag);
+    if (flight->waiting_since_us == 0)
+        flight->waiting_since_us = flight->sent_us;
+    flight_move(flight, FLIGHT_WAITING);
+    uint32_t poll_ms = chance_backoff(&core->chance, POLL_FIRST_MS, POLL_MOST_MS, flight->polls);
+    if (pttl_ms < POLL_MOST_MS && pttl_ms + POLL_GRACE_MS < poll_ms)
+        poll_ms = pttl_ms + POLL_GRACE_MS;
+    flight->polls++;
+    flight_poll_at(flight, core->now_us + us(poll_ms));
+    if (flight->latch)
+        flight_wake(flight);
+}
+
+/* Counts the wait for another process's lease, however it ended. */
+static void flight_end_wait(struct flight *flight)
+{
+    struct core *core = flight->core;
+    if (flight->waiting_since_us == 0)
+        return;
+    core_histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
+    flight->waiting_since_us = 0;
+}
+
+/* A nested waiter's time for other processes is over: of the loads that wait for each other in a circle through
+ * several processes, one must go on alone to find that out. */
+static bool flight_is_past_waiting(const struct flight *flight)
+{
+    const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
+    while (waiter != NULL && (waiter->parent_load == 0 || flight->core->now_us < waiter->alone_us))
+        waiter = waiter->next;
+    return waiter != NULL;
+}
+
+/* ---- what an acquire says ---- */
+
+static void flight_reply_fresh(struct flight *flight, const struct core_reply *reply)
+{
+    loads_give_place(flight);
+    flight_deliver(flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_CACHE));
+    bool early = flight->first == NULL &&
+                 hit_is_early(flight->policy, reply->load_us, reply->left_ms, &flight->core->chance);
+    if (early)
+        flight_refresh(flight, reply->head);
+    else
+        flight_settle(flight);
+}
+
+/* Only a fleet waits for others. */
+static void flight_reply_busy(struct flight *flight, const struct core_reply *reply)
+{
+    struct core *core = flight->core;
+    if (core->config.mode == GUARD_MODE_FLEET && !flight_is_past_waiting(flight)) {
+        flight_wait(flight, reply->pttl_ms, reply->lease_tag);
+        return;
+    }
+    flight_end_wait(flight);
+    core->stats.lease_busy++;
+    flight->unknowns = 0;
+    flight_bypass(flight);
+}
+
+static void flight_reply_failed(struct flight *flight, const struct core_reply *reply)
+{
+    if (reply->too_big) {
+        flight_bypass(flight);
+        return;
+    }
+    loads_give_place(flight);
+    flight_deliver(flight, flight->lookup_stamp,
+                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms));
+    flight_settle(flight);
+}
+
+/* Nothing there for us and no lease, because there was no place for a load when the acquire was sent. */
+static void flight_reply_free(struct flight *flight)
+{
+    if (flight_take_place(flight)) {
+        flight_acquire(flight);
+        return;
+    }
+    flight_deliver_all(flight, flight_shed_result());
+    flight_end(flight);
+}
+
+/* What the script took for a value is damaged, of another key or older than one of its tags: the next acquire names it,
+ * so that it counts as missing for as long as it stands there. A stale one may have come with the lease. Counts as a
+ * round, so that no other process can keep us looking for ever. */
+static void flight_reply_unusable(struct flight *flight, const struct core_reply *reply)
+{
+    struct core *core = flight->core;
+    core->stats.entry_rejected += reply->damaged;
+    core->stats.entry_outdated += reply->outdated;
+    memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
+    if (reply->kind == REPLY_STALE && reply->turn == TURN_OURS)
+        lease_granted(flight);
+    else
+        flight_next_round(flight);
+}
+
+void flight_reply_unanswered(struct flight *flight)
+{
+    flight->unknowns++;
+    if (flight->unknowns >= UNKNOWNS_MAX)
+        flight_bypass(flight);
+    else
+        flight_acquire(flight);
+}
+
+void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply)
+{
+    bool ours = reply->kind == REPLY_LEASE || (reply->kind == REPLY_STALE && reply->turn == TURN_OURS);
+    if (ours || reply->kind == REPLY_UNKNOWN) {
+        flight->valid_until_us = flight->sent_us + us(flight->policy->lease_ms);
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+        return;
+    }
+    flight_end(flight);
+}
+
+static void flight_acquire_replied(struct flight *flight, const struct core_reply *reply)
+{
+    flight->born = reply->clock;
+    if (reply->kind != REPLY_BUSY)
+        flight_end_wait(flight);
+    if (flight->first == NULL) {
+        stale_background_replied(flight, reply);
+        return;
+    }
+    if (reply->damaged || reply->outdated) {
+        flight_reply_unusable(flight, reply);
+        return;
+    }
+    if (reply->kind <= REPLY_FREE)
+        flight->prev_token[0] = '\0'; /* the script ran, and has removed it */
+    switch (reply->kind) {
+    case REPLY_FRESH:
+        flight_reply_fresh(flight, reply);
+        break;
+    case REPLY_STALE:
+        if (flight->lookup == LOOKUP_PEEK &&
+            flight->policy->stale_ms == 0) /* its filler had another policy */
+            flight_reply_free(flight);
+        else
+            stale_found(flight, reply);
+        break;
+    case REPLY_LEASE:
+        lease_granted(flight);
+        break;
+    case REPLY_BUSY:
+        flight_reply_busy(flight, reply);
+        break;
+    case REPLY_FAILED:
+        flight_reply_failed(flight, reply);
+        break;
+    case REPLY_FREE:
+        flight_reply_free(flight);
+        break;
+    case REPLY_CODE:
+    case REPLY_REFUSED:
+        flight_bypass(flight);
+        break;
+    case REPLY_UNKNOWN:
+        flight_keep_token(flight);
+        flight_reply_unanswered(flight);
+        break;
+    case REPLY_UNSENT:
+        flight_reply_unanswered(flight);
+        break;
+    }
 }
 
 /* ---- events ---- */
 
-void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter)
+void flight_joined(struct core_waiter *waiter)
 {
+    struct flight *flight = waiter->flight;
     if (flight->state == FLIGHT_COOLING) {
-        uint32_t left_ms = ms_until(now_us, flight->cool_until_us);
+        uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
         struct guard_result result = flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms);
-        core_answer(core, now_us, waiter, &result);
-        return;
-    }
-    if (flight->state == FLIGHT_NEW) {
-        flight->unknowns = waiter->looked_up_in_vain;
+        core_answer(waiter, &result);
+    } else if (flight->state == FLIGHT_NEW) {
+        flight->unknowns = waiter->lookup_unanswered;
         memcpy(flight->refused, waiter->refused, sizeof flight->refused);
-        flight_ask(core, now_us, flight);
-    } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING)
-        flight_settle(core, now_us, flight);
-    else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING)
-        flight_peek(core, now_us, flight);
+        flight_acquire(flight);
+    } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING) {
+        flight_settle(flight);
+    } else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING) {
+        stale_peek(flight);
+    }
 }
 
-void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler)
+void flight_refresh(struct flight *flight, const char *filler)
 {
     flight->background = true;
+    flight->unknowns = 0;
     if (filler != NULL)
         memcpy(flight->wanted, filler, TOKEN_UUID_BYTES);
-    flight_ask(core, now_us, flight);
+    flight_acquire(flight);
 }
 
-void flight_left(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_left(struct flight *flight)
 {
     if (flight->first != NULL || flight->refreshing)
         return;
     if (flight->state == FLIGHT_QUEUED) {
-        loads_dequeue(core, flight);
-        flight_drop_load(core, now_us, flight);
+        loads_dequeue(flight);
+        lease_drop(flight);
     } else if (flight->state == FLIGHT_WAITING) {
-        flight_waited(core, now_us, flight);
-        flight_end(core, flight);
+        flight_end_wait(flight);
+        flight_end(flight);
     }
 }
 
-void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, uint64_t op,
-                    const struct core_reply *reply)
+void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply)
 {
     if (op == flight->renew_op) {
-        flight_renew_replied(core, now_us, flight, reply);
+        lease_renew_replied(flight, reply);
         return;
     }
     if (op == flight->peek_op) {
-        flight_peek_replied(core, now_us, flight, reply);
+        stale_peek_replied(flight, reply);
         return;
     }
     if (op != flight->op)
         return;
     flight->op = 0;
     if (flight->state == FLIGHT_ACQUIRING)
-        flight_acquire_replied(core, now_us, flight, reply);
+        flight_acquire_replied(flight, reply);
     else if (flight->state == FLIGHT_FILLING)
-        flight_fill_replied(core, now_us, flight, reply);
+        lease_fill_replied(flight, reply);
     else if (flight->state == FLIGHT_RELEASING)
-        flight_release_replied(core, now_us, flight, reply);
+        lease_release_replied(flight, reply);
 }
 
-void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone)
+void flight_woken(struct flight *flight, bool gone)
 {
     bool holding = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_LOADING;
     if (flight->state == FLIGHT_WAITING) {
-        flight_wake(core, now_us, flight);
+        flight_wake(flight);
     } else if (flight->state == FLIGHT_ACQUIRING) {
         flight->latch = true;
     } else if ((flight->state == FLIGHT_COOLING && gone) || flight->state == FLIGHT_RESTING) {
-        flight_end(core, flight);
+        flight_end(flight);
     } else if (holding && flight->leased && gone && flight->renew_op == 0) {
-        flight_doubt_lease(core, now_us, flight);
+        lease_doubt(flight);
     }
 }
 
-void flight_resync(struct core *core, uint64_t now_us, struct flight *flight)
+bool flight_awaits(const struct flight *flight, const char *lease_tag)
 {
+    return flight->state == FLIGHT_WAITING && flight->busy_tag[0] != '\0' &&
+           memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
+}
+
+/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it is as new as any
+ * waiter may want that joined before that lookup was sent. The fill came after the lookup, so that bounds its age,
+ * however late the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as long as
+ * messages of the old Redis still arrive; the canary ends that.) */
+void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
+{
+    struct core *core = flight->core;
+    uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
+    uint32_t waiters = core->stats.waiters;
+    if (age_ms >= pushed->fresh_ms || flight->first->joined >= flight->lookup_stamp) {
+        flight_wake(flight);
+        return;
+    }
+    flight_end_wait(flight);
+    flight_deliver(flight, flight->lookup_stamp,
+                   (struct guard_result){
+                       .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
+                       .source = GUARD_FROM_FLEET,
+                       .value = pushed->value != NULL ? &pushed->value->public : NULL,
+                       .age_ms = age_ms,
+                       .left_ms = pushed->fresh_ms - age_ms,
+                       .stored = true,
+                   });
+    core->stats.push_answered += waiters - core->stats.waiters;
+    flight_settle(flight);
+}
+
+void flight_resync(struct flight *flight)
+{
+    struct core *core = flight->core;
     if (flight->state == FLIGHT_ACQUIRING)
         flight->latch = true;
     if (flight->state != FLIGHT_WAITING)
         return;
     core->stats.wake_resyncs++;
-    flight_wait_until(core, flight, now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
+    flight_poll_at(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
 }
 
-void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_alarm(struct flight *flight)
 {
     if (flight->state == FLIGHT_WAITING) {
-        core->stats.wake_polls++;
-        flight_ask(core, now_us, flight);
+        flight->core->stats.wake_polls++;
+        flight_acquire(flight);
     } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
-        flight_end(core, flight);
+        flight_end(flight);
     } else {
-        flight_hold_alarm(core, now_us, flight);
+        lease_alarm(flight);
     }
 }
 
-void flight_close(struct core *core, uint64_t now_us, struct flight *flight)
+void flight_close(struct flight *flight)
 {
-    flight_deliver_all(core, now_us, flight, (struct guard_result){.status = GUARD_CLOSING});
+    flight_deliver_all(flight, (struct guard_result){.status = GUARD_CLOSING});
     flight->refreshing = flight->background = false;
-    flight_waited(core, now_us, flight);
+    flight_end_wait(flight);
     bool idle = flight->state == FLIGHT_WAITING || flight->state == FLIGHT_COOLING;
     if (idle || flight->state == FLIGHT_RESTING) {
-        flight_end(core, flight);
+        flight_end(flight);
     } else if (flight->state == FLIGHT_QUEUED) {
-        loads_dequeue(core, flight);
+        loads_dequeue(flight);
     } else if (flight->state == FLIGHT_LOADING) {
-        loads_cancel(core, flight->load, true);
-        flight->load->flight = NULL;
-        flight->load = NULL;
+        loads_abandon(flight);
     } else {
         return;
     }
     if (flight->state != FLIGHT_ENDED)
-        flight_drop_load(core, now_us, flight);
+        lease_drop(flight);
 }

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flight.h - one load in progress for one key, and those who wait for it. Private to core*.c,
- * loads.c, permits.c and flight*.c (flight_parts.h says what each of those does).
+ * flight.h - one key of one process while it is looked up, waited for, loaded and stored; and its waiters.
+ * Private to the room. flight.c has the life of a flight as a diagram.
  */
 #ifndef GUARD_FLIGHT_H
 #define GUARD_FLIGHT_H
 
-#include "../base/alarm.h"
-#include "../base/chance.h"
-#include "breaker.h"
-#include "core.h"
-#include "permits.h"
-
-enum {
-    CORE_OP_BITS = 16, /* an op is the flight's id above these bits and a count below */
-    CORE_TURNS = 64,   /* whose acquires are told apart */
-};
+#include "core_state.h"
+#include "stale.h"
 
 enum flight_state {
     FLIGHT_NEW,       /* made by the get that joins it next */
@@ -24,65 +16,16 @@ enum flight_state {
     FLIGHT_QUEUED,    /* may load, but all workers are busy */
     FLIGHT_LOADING,   /* the loader runs */
     FLIGHT_FILLING,   /* fill sent */
-    FLIGHT_RELEASING, /* release sent, everybody answered; whoever joins asks again behind it */
-    FLIGHT_COOLING,   /* a load without lease failed: nobody tries again before cool_until_us */
-    FLIGHT_RESTING,   /* another refresh runs or has failed: until the alarm, none is asked for */
-    FLIGHT_ENDED,     /* out of the table; freed at the next event */
+    FLIGHT_RELEASING, /* release sent, every waiter answered; the next one starts a new round behind it */
+    FLIGHT_COOLING,   /* a load without a lease failed: none is tried before cool_until_us */
+    FLIGHT_RESTING,   /* a refresh runs elsewhere or has failed: until the alarm, none is tried */
+    FLIGHT_ENDED,     /* out of the tables; freed at the next event */
     FLIGHT_STATES,
-};
-
-/* Where a flight that may load waits for a worker. */
-enum line {
-    LINE_USERS,     /* somebody waits for it, or did when it was queued */
-    LINE_REFRESHES, /* nobody does */
-    LINES,
-};
-
-/*
- * How it was asked for: what is not asked for alone has its own places and waiters and half of the workers, so that
- * neither keeps the other from being loaded. See loads.c.
- */
-enum share {
-    SHARE_SINGLE, /* somebody asked for it alone */
-    SHARE_MANY,   /* everybody asked for it with others */
-    SHARES,
-};
-
-/* A place in parts: a flight that gathers has one of batch_max, for as many of them are one query. */
-enum { PLACE_PARTS = 1 << 20 };
-
-/* A load outlives its flight when the flight had to give it up. */
-struct load {
-    uint64_t id;
-    struct flight *flight; /* NULL: given up; its result is dropped */
-    struct load *prev, *next;
-    uint64_t deadline_us;
-    uint64_t batch; /* one query with those of the same; 0: alone */
-    enum share share;
-    uint32_t place_parts; /* 0: nested, it has no place */
-    struct permit
-        *permit; /* of its query; NULL: it runs without, or on the thread of one that may have one */
-    bool cancelled;
-    bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
-    struct core_waiter *blocked_on; /* its loader waits for another key; NULL: it does not */
-    struct load *lender;            /* whose thread runs it; outlives it; NULL: a worker's own load */
-    bool lending;                   /* its thread runs another load */
-    bool cut_short;                 /* the lender's deadline comes before its own */
-    size_t key_bytes;
-    char key[]; /* owned, encoded */
-};
-
-/* A stale value in hand for those who wait for a fresh one. */
-struct held {
-    struct guard_result result; /* status 0 and no value: none; its value is owned */
-    bool there;
-    uint64_t stamp;    /* who joined before it was looked up may have it */
-    uint64_t read_us;  /* its age is of this instant */
-    uint64_t until_us; /* end of its stale time */
 };
 
 struct flight {
     /* identity */
+    struct core *core;
     struct flight *prev, *next; /* all flights of the core; `next` also links the dead */
     UT_hash_handle by_key;      /* only while joinable */
     UT_hash_handle by_id;
@@ -108,22 +51,22 @@ struct flight {
     struct tags_clock born;             /* the tags' clock before the last acquire was answered */
 
     /* refreshing a value that is there */
-    bool background;                   /* made, or gone on, for a refresh that nobody waits for */
+    bool background;                   /* made, or continued, for a background refresh */
     char wanted[TOKEN_UUID_BYTES + 1]; /* of an early one: the filler of the value; "": of a stale value */
-    bool refreshing;                   /* a value is there: load on even if nobody waits */
-    bool peeked_in_vain;               /* it was */
+    bool refreshing;                   /* a value is there: load on even without waiters */
+    bool peeked_in_vain;               /* it was there */
     struct held held;
     struct value *previous; /* owned: the value that is refreshed */
     char previous_filler[TOKEN_UUID_BYTES + 1];
 
-    /* waiting */
-    uint32_t polls, wakes, unknowns, stores;
+    /* waiting for another process */
+    uint32_t polls, wakes, unknowns;
     uint64_t waiting_since_us;          /* first BUSY of this wait; 0: none */
     char busy_tag[TOKEN_TAG_BYTES + 1]; /* of the lease that the last lookup found; "": not known */
 
-    /* join stamps: a result goes only to those who joined before what made it was sent */
+    /* stamps: a result goes only to waiters that joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
-    uint64_t busy_stamp;   /* who joined before it waited for the fleet */
+    uint64_t busy_stamp;   /* a waiter that joined before it waited for the fleet */
     uint64_t leader_stamp; /* `joined` of the oldest waiter when the query was sent */
 
     /* the lease */
@@ -134,169 +77,82 @@ struct flight {
     uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
-    /* the batch */
+    /* its share of the bulkhead (loads.h) */
     enum share share;
-    bool alone;            /* somebody joined who asked for it alone */
-    bool batched;          /* loaded with others, if others are; only in SHARE_MANY */
-    bool counted;          /* in core->pending_acquires */
-    uint64_t acquire_turn; /* of its last acquire */
-    uint64_t queued_turn;
+    bool alone;                 /* a waiter asked for it by itself */
+    bool batched;               /* loaded in a batch, if others are there; only in SHARE_MANY */
+    bool acquire_counted;       /* in loads.pending_acquires */
+    uint64_t acquire_iteration; /* of its last acquire */
+    uint64_t queued_iteration;
+    uint32_t place_parts; /* counted in loads.parts_used; 0: it has no place */
+    enum queue queue;     /* QUEUED: where */
+    struct flight *queue_prev, *queue_next;
 
-    /* the load */
-    uint32_t place_parts; /* counted in core->parts_used; 0: it has no place */
-    enum line line;       /* QUEUED: where */
-    struct flight *line_prev, *line_next;
+    /* the load, its fill, its release */
     struct load *load;
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
     bool unchanged; /* the value is the previous one */
     uint64_t load_us;
     uint32_t fresh_ms;
+    uint32_t stores;            /* attempts of the fill or release */
     enum guard_failure failure; /* RELEASING, COOLING */
     bool too_big;
     uint32_t failure_ms;
     uint64_t cool_until_us;
 };
 
-/* An action that the owner could not perform. */
-struct unperformed {
-    uint64_t op; /* 0: it was a load */
-    uint64_t load;
-};
+/* ---- events, for core.c ---- */
 
-struct core {
-    struct core_config config;
-    struct chance chance;
-    struct breaker breaker;
-    struct alarms alarms;
-    uint64_t last_stamp, last_id;
-    bool closed;
-
-    struct flight *by_key, *by_id; /* uthash tables */
-    struct flight *flights;        /* all but the dead */
-    struct flight *dead;
-
-    /* the bulkhead (loads.c) */
-    struct flight *queue[LINES][SHARES];   /* oldest first */
-    uint64_t parts_used[SHARES];           /* of places, each <= load_workers + load_queue */
-    uint32_t waiters[SHARES];              /* each <= max_waiters */
-    uint32_t queries[SHARES];              /* running: a batch is one; together <= load_workers */
-    enum share served;                     /* whose query began last */
-    struct load *loads;                    /* running, given-up ones too */
-    uint32_t nested_waiters;               /* waiters that are nested */
-    uint32_t batched_queued;               /* queued flights that gather */
-    uint32_t users_queued;                 /* flights in LINE_USERS */
-    uint32_t users_batched;                /* of those, that gather */
-    uint64_t turn, batch;                  /* batch: of the loads that are being started; 0: none */
-    uint32_t pending_acquires[CORE_TURNS]; /* outstanding acquires of flights that gather, by their turn */
-    uint64_t replied_turn[CORE_TURNS];     /* in which the last of those was answered */
-    bool turn_due;
-
-    struct permits permits; /* permits.c */
-
-    struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
-    struct core_invalidation *invalidations_by_id; /* uthash table */
-    struct core_invalidation *invalidations, *invalidated;
-
-    struct core_action *actions; /* owned ring */
-    uint32_t action_first, action_count, action_capacity, action_owners;
-    struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
-    uint32_t unperformed_count;
-
-    struct guard_stats stats;
-};
-
-/* ---- core.c ---- */
-
-/* Every event begins with it: frees the flights that ended in the one before. */
-void core_begin(struct core *core);
-uint64_t core_stamp(struct core *core);
-void core_end_flight(struct core *core, struct flight *flight);
-
-/* ---- core_actions.c ---- */
-
-/* Room for everything one more flight or invalidation may ever ask for at once. False: no memory. */
-bool core_reserve_owner(struct core *core);
-void core_unreserve_owner(struct core *core);
-void core_emit(struct core *core, const struct core_action *action);
-
-/* ---- core_answer.c ---- */
-
-/* Takes the waiter out of its flight and hands it to the owner with this result. */
-void core_answer(struct core *core, uint64_t now_us, struct core_waiter *waiter,
-                 const struct guard_result *result);
-void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
-
-/* ---- core_invalidate.c ---- */
-
-/* The one whose command this op is; NULL: none. */
-struct core_invalidation *core_find_invalidation(const struct core *core, uint64_t op);
-void core_invalidation_replied(struct core *core, uint64_t now_us, struct core_invalidation *invalidation,
-                               const struct core_reply *reply);
-/* It is time for its next attempt, or over. */
-void core_invalidation_rings(struct core *core, uint64_t now_us, struct core_invalidation *invalidation);
-void core_answer_invalidation(struct core *core, struct core_invalidation *invalidation,
-                              enum guard_status status);
-
-/* ---- flight*.c: the events of one flight ---- */
-
-void flight_joined(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
-void flight_left(struct core *core, uint64_t now_us, struct flight *flight);
-void flight_replied(struct core *core, uint64_t now_us, struct flight *flight, uint64_t op,
-                    const struct core_reply *reply);
-void flight_loaded(struct core *core, uint64_t now_us, struct flight *flight,
-                   const struct core_loaded *loaded);
-void flight_woken(struct core *core, uint64_t now_us, struct flight *flight, bool gone);
-/* It waits, for the lease with this tag. */
+/* The waiter is in its list. */
+void flight_joined(struct core_waiter *waiter);
+/* A waiter of it was answered ahead of its result. */
+void flight_left(struct flight *flight);
+/* A new flight's background refresh; filler as in core_refresh(). */
+void flight_refresh(struct flight *flight, const char *filler);
+void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply);
+void flight_woken(struct flight *flight, bool gone);
+/* It waits for the lease with this tag. */
 bool flight_awaits(const struct flight *flight, const char *lease_tag);
 /* Only if flight_awaits(). */
-void flight_pushed(struct core *core, uint64_t now_us, struct flight *flight,
-                   const struct core_pushed *pushed);
-void flight_resync(struct core *core, uint64_t now_us, struct flight *flight);
-void flight_alarm(struct core *core, uint64_t now_us, struct flight *flight);
-void flight_close(struct core *core, uint64_t now_us, struct flight *flight);
-/* A new flight, for a refresh that nobody waits for; filler as in core_refresh(). */
-void flight_refresh(struct core *core, uint64_t now_us, struct flight *flight, const char *filler);
-/* This waiter's soft limit, or his hard one, is over. */
-void flight_soft_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
-void flight_hard_limit(struct core *core, uint64_t now_us, struct flight *flight, struct core_waiter *waiter);
-/* A worker is free for it. */
-void flight_start_load(struct core *core, uint64_t now_us, struct flight *flight);
+void flight_pushed(struct flight *flight, const struct core_pushed *pushed);
+void flight_resync(struct flight *flight);
+void flight_alarm(struct flight *flight);
+void flight_close(struct flight *flight);
 
-/* ---- loads.c: the bulkhead ---- */
+/* ---- for lease.c and stale.c ---- */
 
-/* Now it is also asked for alone: it leaves those that are asked for together, if its new share has a place for it. */
-void loads_single_out(struct core *core, struct flight *flight);
-/* A place of its share, among workers and queue, taken before anything that may lead to a load. False: full. */
-bool loads_take_place(struct core *core, struct flight *flight);
-void loads_give_place(struct core *core, struct flight *flight);
-void loads_enqueue(struct core *core, struct flight *flight);
-/* Somebody waits for a queued flight that was a refresh nobody waited for: from here on it is a user's. */
-void loads_raise(struct core *core, struct flight *flight);
-/* The refresh of this share that has queued for the shortest time; NULL: none is queued. */
-struct flight *loads_last_refresh(const struct core *core, enum share share);
-/* Queries that workers are free for, and that only wait for permits. */
-uint32_t loads_wanted(const struct core *core);
-/* Those of them that somebody waits for, as if no refresh were queued. */
-uint32_t loads_wanted_by_users(const struct core *core);
-void loads_dequeue(struct core *core, struct flight *flight);
-/* Starts what can be started; flights that gather only when the turn is over in which they were queued. Called at the
- * end of every event. */
-void loads_pump(struct core *core, uint64_t now_us, bool turn_over);
-/* A waiter of a load whose loader waits in this flight. The load is there for as long as its loader runs. */
-void loads_block(struct core *core, struct flight *flight, struct core_waiter *waiter);
-void loads_unblock(struct core *core, struct flight *flight, const struct core_waiter *waiter);
-/* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
-struct load *loads_lender(const struct core *core, const struct flight *flight);
-/* What this flight waits for waits for that load: who waited for the flight in it would wait for himself. */
-bool loads_circle(const struct core *core, const struct flight *flight, uint64_t parent_load);
-/* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
-struct load *loads_new(struct core *core, struct flight *flight, uint64_t deadline_us);
-struct load *loads_find(const struct core *core, uint64_t id);
-/* Gives the query's permit back with its last load. */
-void loads_free(struct core *core, uint64_t now_us, struct load *load);
-void loads_cancel(struct core *core, struct load *load, bool unwanted);
-/* A load of this key runs under a live lease. */
-bool loads_runs_key(const struct core *core, const struct core_key *key);
+void flight_move(struct flight *flight, enum flight_state state);
+void flight_end(struct flight *flight);
+uint64_t flight_next_op(struct flight *flight);
+struct core_action flight_action(const struct flight *flight, enum core_action_kind kind);
+/* The last token may hold the lease, or get it later: the next acquire names it, so that the script removes it. */
+void flight_keep_token(struct flight *flight);
+/* It has a lease or needs none: loads on the thread of a load that waits for it, else when a worker is free. */
+void flight_queue_load(struct flight *flight);
+/* A place for whatever leads to a load: if it has waiters and there is none, that of a queued refresh. */
+bool flight_take_place(struct flight *flight);
+/* Sends an acquire, or goes without Redis. */
+void flight_acquire(struct flight *flight);
+/* An acquire was not answered, or too late. */
+void flight_reply_unanswered(struct flight *flight);
+/* The reply to an acquire whose waiters have left: gives back what it may have brought. */
+void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply);
+/* Waits for another process: a wake-up, the poll; pttl_ms and lease_tag of its lease, if known. */
+void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag);
+/* A round is over: the waiters left start another one, or the flight ends. */
+void flight_settle(struct flight *flight);
+/* The same when the round brought nothing. */
+void flight_next_round(struct flight *flight);
+
+/* ---- results ---- */
+
+/* To the waiters that joined before this stamp. */
+void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result);
+void flight_deliver_all(struct flight *flight, struct guard_result result);
+struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
+                                          uint32_t retry_ms);
+struct guard_result flight_shed_result(void);
+struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source);
 
 #endif

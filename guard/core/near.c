@@ -40,17 +40,17 @@ struct item {
 struct shard {
     _Alignas(CACHE_LINE) pthread_mutex_t mutex;
     struct item *table, *queue, *hand;
-    struct item *litter;     /* let go and not freed yet */
-    size_t bytes, max_bytes; /* bytes: of the queue and the litter */
-    uint32_t generation;     /* moves on when the shard is emptied */
-    bool listening;
+    struct item *pending_free; /* let go and not freed yet */
+    size_t bytes, max_bytes;   /* bytes: of both lists */
+    uint32_t generation;       /* moves on when the shard is emptied */
+    bool subscribed;
     uint32_t epochs[SLOTS];
     struct near_counters counters;
 };
 
 struct near {
     struct shard shards[NEAR_SHARDS];
-    pthread_mutex_t tags_mutex; /* who writes the next two */
+    pthread_mutex_t tags_mutex; /* held by the writer of the next two */
     _Atomic uint64_t last_drop;
     _Atomic uint64_t dropped_at[TAG_SLOTS]; /* stamp of the slot's last one */
     uint8_t hash_key[DIGEST_KEY_BYTES];
@@ -72,7 +72,7 @@ static struct place near_place(struct near *near, const char *key, size_t key_by
     return (struct place){shard, (unsigned)hash, &shard->epochs[(hash >> 32) % SLOTS]};
 }
 
-static struct item *find(const struct place *place, const char *key, size_t key_bytes)
+static struct item *near_find(const struct place *place, const char *key, size_t key_bytes)
 {
     struct item *item = NULL;
     HASH_FIND_BYHASHVALUE(hh, place->shard->table, key, key_bytes, place->bucket, item);
@@ -81,21 +81,21 @@ static struct item *find(const struct place *place, const char *key, size_t key_
 
 /* ---- tags ---- */
 
-static uint16_t tag_slot(const struct near *near, const char *tag, size_t tag_bytes)
+static uint16_t near_tag_slot(const struct near *near, const char *tag, size_t tag_bytes)
 {
     return (uint16_t)(digest_siphash(near->hash_key, tag, tag_bytes) % TAG_SLOTS);
 }
 
-static void note_tags(const struct near *near, struct item *item, const struct near_entry *entry)
+static void near_note_tags(const struct near *near, struct item *item, const struct near_entry *entry)
 {
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(entry->tags, entry->tags_bytes, tags);
     for (int i = 0; i < count; i++)
-        item->tag_slots[item->tag_count++] = tag_slot(near, tags[i].at, tags[i].bytes);
+        item->tag_slots[item->tag_count++] = near_tag_slot(near, tags[i].at, tags[i].bytes);
     item->stamp = entry->stamp;
 }
 
-static bool tag_dropped(const struct near *near, const struct item *item)
+static bool near_tag_dropped(const struct near *near, const struct item *item)
 {
     for (uint8_t i = 0; i < item->tag_count; i++)
         if (atomic_load(&near->dropped_at[item->tag_slots[i]]) > item->stamp)
@@ -108,19 +108,19 @@ uint64_t near_stamp(const struct near *near)
     return atomic_load(&near->last_drop);
 }
 
-/* The slot first: who reads the new stamp looks up after the drop. */
+/* The slot first: a lookup that reads the new stamp is sent after the drop. */
 void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes)
 {
     pthread_mutex_lock(&near->tags_mutex);
     uint64_t stamp = atomic_load(&near->last_drop) + 1;
-    atomic_store(&near->dropped_at[tag_slot(near, tag, tag_bytes)], stamp);
+    atomic_store(&near->dropped_at[near_tag_slot(near, tag, tag_bytes)], stamp);
     atomic_store(&near->last_drop, stamp);
     pthread_mutex_unlock(&near->tags_mutex);
 }
 
 /* ---- leaving: under the mutex; the caller frees what it gets when the mutex is released ---- */
 
-static struct item *detach(struct shard *shard, struct item *item)
+static struct item *near_detach(struct shard *shard, struct item *item)
 {
     if (shard->hand == item)
         shard->hand = item->next;
@@ -131,7 +131,7 @@ static struct item *detach(struct shard *shard, struct item *item)
     return item;
 }
 
-static void free_item(struct item *item)
+static void near_free_item(struct item *item)
 {
     if (item == NULL)
         return;
@@ -139,17 +139,17 @@ static void free_item(struct item *item)
     free(item);
 }
 
-static void free_list(struct item *list)
+static void near_free_list(struct item *list)
 {
     while (list != NULL) {
         struct item *item = list;
         list = item->next;
-        free_item(item);
+        near_free_item(item);
     }
 }
 
 /* SIEVE: the hand spares the visited; it ends, for each that it spares is not visited any more. */
-static struct item *evict(struct shard *shard)
+static struct item *near_evict(struct shard *shard)
 {
     struct item *hand = shard->hand != NULL ? shard->hand : shard->queue;
     while (hand->visited) {
@@ -158,29 +158,29 @@ static struct item *evict(struct shard *shard)
     }
     shard->hand = hand;
     shard->counters.evicted++;
-    return detach(shard, hand);
+    return near_detach(shard, hand);
 }
 
-static struct item *pick_up(struct shard *shard)
+static struct item *near_take_pending(struct shard *shard)
 {
-    struct item *item = shard->litter;
-    DL_DELETE(shard->litter, item);
+    struct item *item = shard->pending_free;
+    DL_DELETE(shard->pending_free, item);
     shard->bytes -= item->bytes;
     return item;
 }
 
-static struct item *make_room(struct shard *shard, size_t bytes)
+static struct item *near_make_room(struct shard *shard, size_t bytes)
 {
     struct item *gone = NULL;
-    while ((shard->litter != NULL || shard->queue != NULL) && shard->bytes + bytes > shard->max_bytes) {
-        struct item *item = shard->litter != NULL ? pick_up(shard) : evict(shard);
+    while ((shard->pending_free != NULL || shard->queue != NULL) && shard->bytes + bytes > shard->max_bytes) {
+        struct item *item = shard->pending_free != NULL ? near_take_pending(shard) : near_evict(shard);
         item->next = gone;
         gone = item;
     }
     return gone;
 }
 
-/* ---- the functions of the header ---- */
+/* ---- life ---- */
 
 struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
 {
@@ -198,11 +198,11 @@ struct near *near_new(size_t max_bytes, const uint8_t hash_key[16])
     return near;
 }
 
-static void let_go(struct shard *shard)
+static void near_let_go(struct shard *shard)
 {
     shard->counters.cleared += shard->counters.entries;
     HASH_CLEAR(hh, shard->table);
-    DL_CONCAT(shard->litter, shard->queue);
+    DL_CONCAT(shard->pending_free, shard->queue);
     shard->queue = shard->hand = NULL;
     shard->counters.entries = 0;
     shard->generation++;
@@ -215,49 +215,51 @@ void near_free(struct near **near)
     if (old == NULL)
         return;
     for (size_t i = 0; i < NEAR_SHARDS; i++) {
-        let_go(&old->shards[i]);
-        free_list(old->shards[i].litter);
+        near_let_go(&old->shards[i]);
+        near_free_list(old->shards[i].pending_free);
         pthread_mutex_destroy(&old->shards[i].mutex);
     }
     pthread_mutex_destroy(&old->tags_mutex);
     free(old);
 }
 
-void near_listen(struct near *near, bool listening)
+void near_subscribed(struct near *near, bool up)
 {
-    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+    for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
-        if (!listening)
-            let_go(shard);
-        shard->listening = listening;
+        if (!up)
+            near_let_go(shard);
+        shard->subscribed = up;
         pthread_mutex_unlock(&shard->mutex);
     }
 }
 
-void near_empty(struct near *near)
+void near_reign_ended(struct near *near)
 {
-    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+    for (size_t i = 0; near != NULL && i < NEAR_SHARDS; i++) {
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
-        let_go(shard);
+        near_let_go(shard);
         pthread_mutex_unlock(&shard->mutex);
     }
 }
+
+/* ---- the store ---- */
 
 /* How many. */
-static size_t sweep_some(struct shard *shard)
+static size_t near_sweep_some(struct shard *shard)
 {
     struct item *gone = NULL;
     size_t count = 0;
     pthread_mutex_lock(&shard->mutex);
-    for (; count < SWEPT_AT_ONCE && shard->litter != NULL; count++) {
-        struct item *item = pick_up(shard);
+    for (; count < SWEPT_AT_ONCE && shard->pending_free != NULL; count++) {
+        struct item *item = near_take_pending(shard);
         item->next = gone;
         gone = item;
     }
     pthread_mutex_unlock(&shard->mutex);
-    free_list(gone);
+    near_free_list(gone);
     return count;
 }
 
@@ -265,7 +267,7 @@ bool near_sweep(struct near *near)
 {
     size_t swept = 0;
     for (size_t i = 0; i < NEAR_SHARDS && swept < SWEPT_MOST;) {
-        size_t count = sweep_some(&near->shards[i]);
+        size_t count = near_sweep_some(&near->shards[i]);
         swept += count;
         i += count < SWEPT_AT_ONCE;
     }
@@ -278,11 +280,11 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
     struct shard *shard = place.shard;
     struct item *gone = NULL;
     pthread_mutex_lock(&shard->mutex);
-    struct item *item = find(&place, key, key_bytes);
-    bool dropped = item != NULL && tag_dropped(near, item);
+    struct item *item = near_find(&place, key, key_bytes);
+    bool dropped = item != NULL && near_tag_dropped(near, item);
     if (item != NULL && (dropped || now_us >= item->until_us)) {
         shard->counters.dropped += dropped;
-        gone = detach(shard, item);
+        gone = near_detach(shard, item);
         item = NULL;
     }
     if (item != NULL) {
@@ -295,11 +297,11 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
     shard->counters.hit += item != NULL;
     shard->counters.miss += item == NULL;
     pthread_mutex_unlock(&shard->mutex);
-    free_item(gone);
+    near_free_item(gone);
     return item != NULL;
 }
 
-static uint64_t token_of(const struct place *place)
+static uint64_t near_token_of(const struct place *place)
 {
     return (uint64_t)place->shard->generation << 32 | *place->epoch;
 }
@@ -308,28 +310,28 @@ uint64_t near_token(struct near *near, const char *key, size_t key_bytes)
 {
     struct place place = near_place(near, key, key_bytes);
     pthread_mutex_lock(&place.shard->mutex);
-    uint64_t token = place.shard->listening ? token_of(&place) : NEAR_TOKEN_NONE;
+    uint64_t token = place.shard->subscribed ? near_token_of(&place) : NEAR_TOKEN_NONE;
     pthread_mutex_unlock(&place.shard->mutex);
     return token;
 }
 
-static size_t allocated(size_t bytes)
+static size_t malloc_bytes(size_t bytes)
 {
     return (bytes + CHUNK_BYTES / 2 + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
 }
 
-static size_t bytes_of(const struct near_entry *entry, size_t key_bytes)
+static size_t near_bytes_of(const struct near_entry *entry, size_t key_bytes)
 {
-    size_t bytes = TABLE_BYTES + allocated(sizeof(struct item) + key_bytes + 1);
+    size_t bytes = TABLE_BYTES + malloc_bytes(sizeof(struct item) + key_bytes + 1);
     const struct value *value = entry->value;
     if (value != NULL)
-        bytes += allocated(sizeof *value + value->public.body_bytes + value->validator_bytes +
-                           value->tags_bytes + 3);
+        bytes += malloc_bytes(sizeof *value + value->public.body_bytes + value->validator_bytes +
+                              value->tags_bytes + 3);
     return bytes;
 }
 
-static struct item *new_item(const char *key, size_t key_bytes, uint64_t until_us,
-                             const struct near_entry *entry)
+static struct item *near_new_item(const char *key, size_t key_bytes, uint64_t until_us,
+                                  const struct near_entry *entry)
 {
     struct item *item = calloc(1, sizeof *item + key_bytes + 1);
     if (item == NULL)
@@ -338,14 +340,14 @@ static struct item *new_item(const char *key, size_t key_bytes, uint64_t until_u
     item->born_us = entry->born_us;
     item->fresh_until_us = entry->fresh_until_us;
     item->until_us = until_us < entry->fresh_until_us ? until_us : entry->fresh_until_us;
-    item->bytes = bytes_of(entry, key_bytes);
+    item->bytes = near_bytes_of(entry, key_bytes);
     item->key_bytes = key_bytes;
     memcpy(item->key, key, key_bytes);
     return item;
 }
 
 /* Under the mutex. False: no memory for the table. */
-static bool keep_item(const struct place *place, struct item *item)
+static bool near_keep_item(const struct place *place, struct item *item)
 {
     struct shard *shard = place->shard;
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, shard->table, item->key, item->key_bytes, place->bucket, item);
@@ -363,31 +365,31 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
 {
     struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
-    if (token == NEAR_TOKEN_NONE || bytes_of(entry, key_bytes) > shard->max_bytes / LARGEST_SHARE)
+    if (token == NEAR_TOKEN_NONE || near_bytes_of(entry, key_bytes) > shard->max_bytes / LARGEST_SHARE)
         return;
-    struct item *item = new_item(key, key_bytes, until_us, entry), *gone = NULL, *old = NULL;
+    struct item *item = near_new_item(key, key_bytes, until_us, entry), *gone = NULL, *old = NULL;
     if (item == NULL)
         return;
-    note_tags(near, item, entry);
+    near_note_tags(near, item, entry);
     pthread_mutex_lock(&shard->mutex);
-    bool timely = shard->listening && token == token_of(&place) && !tag_dropped(near, item);
+    bool timely = shard->subscribed && token == near_token_of(&place) && !near_tag_dropped(near, item);
     shard->counters.late += !timely;
-    old = timely ? find(&place, key, key_bytes) : NULL;
+    old = timely ? near_find(&place, key, key_bytes) : NULL;
     if (old != NULL && old->born_us > item->born_us) { /* two lookups, answered in the other order */
         old = NULL;
         timely = false;
     }
     if (timely) {
         if (old != NULL)
-            detach(shard, old);
-        gone = make_room(shard, item->bytes);
-        if (keep_item(&place, item))
+            near_detach(shard, old);
+        gone = near_make_room(shard, item->bytes);
+        if (near_keep_item(&place, item))
             item = NULL;
     }
     pthread_mutex_unlock(&shard->mutex);
-    free_item(item);
-    free_item(old);
-    free_list(gone);
+    near_free_item(item);
+    near_free_item(old);
+    near_free_list(gone);
 }
 
 void near_drop(struct near *near, const char *key, size_t key_bytes)
@@ -395,14 +397,14 @@ void near_drop(struct near *near, const char *key, size_t key_bytes)
     struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
     pthread_mutex_lock(&shard->mutex);
-    struct item *item = find(&place, key, key_bytes);
+    struct item *item = near_find(&place, key, key_bytes);
     if (item != NULL) {
-        detach(shard, item);
+        near_detach(shard, item);
         shard->counters.dropped++;
     }
     ++*place.epoch;
     pthread_mutex_unlock(&shard->mutex);
-    free_item(item);
+    near_free_item(item);
 }
 
 void near_count(struct near *near, struct near_counters *out)
@@ -423,4 +425,82 @@ void near_count(struct near *near, struct near_counters *out)
         out->bytes += shard->bytes;
         pthread_mutex_unlock(&shard->mutex);
     }
+}
+
+/* ---- when it is used ---- */
+
+static uint32_t near_age_ms(const struct near_entry *entry, uint64_t now_us)
+{
+    return (uint32_t)(((int64_t)now_us - entry->born_us + 999) / 1000);
+}
+
+bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+                 struct guard_result *out)
+{
+    struct near_entry entry;
+    if (near == NULL || !near_get(near, key, key_bytes, now_us, &entry))
+        return false;
+    *out = (struct guard_result){
+        .status = entry.value != NULL ? GUARD_OK : GUARD_ABSENT,
+        .source = GUARD_FROM_NEAR,
+        .value = entry.value != NULL ? &entry.value->public : NULL,
+        .age_ms = near_age_ms(&entry, now_us),
+        .left_ms = (uint32_t)((entry.fresh_until_us - now_us) / 1000),
+        .stored = true,
+    };
+    return true;
+}
+
+struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us)
+{
+    struct near_lookup lookup = {near, key, key_bytes, NEAR_TOKEN_NONE, 0, now_us};
+    if (near != NULL) {
+        lookup.token = near_token(near, key, key_bytes);
+        lookup.stamp = near_stamp(near);
+    }
+    return lookup;
+}
+
+void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,
+               const struct guard_result *found)
+{
+    if (lookup->near == NULL || near_ms == 0)
+        return;
+    struct near_entry entry = {
+        .value = found->status == GUARD_OK ? value : NULL,
+        .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
+        .fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000,
+        .tags = value != NULL ? value->tags : NULL,
+        .tags_bytes = value != NULL ? value->tags_bytes : 0,
+        .stamp = lookup->stamp,
+    };
+    near_put(lookup->near, lookup->key, lookup->key_bytes, lookup->token,
+             lookup->sent_us + (uint64_t)near_ms * 1000, &entry);
+}
+
+static void near_drop_invalidated(struct near *near, bool of_tag, const char *key, size_t key_bytes)
+{
+    if (near != NULL)
+        (of_tag ? near_drop_tag : near_drop)(near, key, key_bytes);
+}
+
+void near_invalidation_begins(struct near *near, bool of_tag, const char *key, size_t key_bytes)
+{
+    near_drop_invalidated(near, of_tag, key, key_bytes);
+}
+
+void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes)
+{
+    near_drop_invalidated(near, of_tag, key, key_bytes);
+}
+
+void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes)
+{
+    if (invalidated)
+        near_drop_invalidated(near, false, key, key_bytes);
+}
+
+void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)
+{
+    near_drop_invalidated(near, true, tag, tag_bytes);
 }

@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * near.h - the near cache: values of this process, answered without asking Redis.
+ * near.h - the near cache: values of this process, which answer a request without a lookup in Redis.
  *
- *     near_token() ---> the lookup is sent, its reply comes ---> near_put(token) ---> near_get() ... ---> gone
+ *     near_answer()                a hit, or a lookup is made:
+ *     near_look_up()               before it is sent, so that no message after it is missed
+ *     near_keep()                  its answer has come; kept for near_ms from when it was sent
+ *     near_invalidation_begins()   this process invalidates: what it has looked up so far is gone
+ *     near_invalidation_ends()     and what was looked up before the deletion ran in Redis
+ *     near_heard()                 another process has done so, with a key or
+ *     near_heard_tag()             a tag
+ *     near_subscribed()            without the subscription no invalidation is heard
+ *     near_reign_ended()           what another master said, or one that is none any more
  *
- * An entry goes when its time is up, when it is evicted, when its key is dropped (near_drop()) and when the
- * subscription is lost (near_listen(false)): nobody would hear of an invalidation any more. What was looked up
- * before a drop is not put in after it: the token has the epoch of the key's slot, which every drop moves on.
- * Slots are shared by keys; a drop of one may cost a neighbour an insert, never the other way round.
+ * So a process reads its own invalidations at once, another one when the message arrives, and none later than
+ * near_ms after the invalidation returned: a lookup that found the old row was sent before that. A message may be
+ * lost, late or doubled, the subscription lost unnoticed.
  *
- * A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit by bit: by
- * near_sweep(), and by near_put() before it evicts.
- *
- * A tag is dropped (near_drop_tag()) in constant time, however many entries have it: its slot of another table is
- * stamped, and an entry whose lookup left before that is gone for whoever asks for it. Tags share those slots, too.
- *
- * When all this is called, and why that is coherent: near_use.h.
+ * Below that is a store. What was looked up before a drop is not put in after it: the token of near_token() has the
+ * epoch of the key's slot, which every drop moves on. Slots are shared by keys; a drop of one may cost a neighbour an
+ * insert, never the other way round. A tag is dropped in constant time, however many entries have it: its slot of
+ * another table is stamped, and an entry whose lookup left before that is gone for whatever looks for it. Tags share
+ * those slots, too. A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit
+ * by bit: by near_sweep(), and by near_put() before it evicts.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
- * hand that moves from the oldest to the newest, spares who was asked for since it last came by, and evicts the
- * first who was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU and
+ * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the
+ * first that was not. A hit writes one bit and moves nothing. On a skewed trace it keeps more hits than LRU and
  * about as many as S3-FIFO, which needs three queues: near_test.c measures all of them.
+ *
+ * Keys are encoded (key.h).
  *
  * Threads  any. Locking: a mutex per shard, held for a few memory accesses; no value is freed under it.
  * Time     now_us is the guard's clock.
@@ -36,6 +44,48 @@
 enum { NEAR_SHARDS = 16, NEAR_TOKEN_NONE = 0 };
 
 struct near;
+
+/* Not subscribed yet, so that nothing is kept. max_bytes: of all shards together, overhead included. NULL: no
+ * memory. */
+struct near *near_new(size_t max_bytes, const uint8_t hash_key[16]);
+void near_free(struct near **near);
+
+/* ---- `near` NULL: there is no near cache, nothing happens ---- */
+
+/* A lookup on its way. */
+struct near_lookup {
+    struct near *near;
+    const char *key; /* lent until the answer has come */
+    size_t key_bytes;
+    uint64_t token, stamp, sent_us;
+};
+
+/* True: *out is set, a reference to its value yours. Its age is rounded up. */
+bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+                 struct guard_result *out);
+
+struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us);
+/* near_ms 0: it is not kept. `found` is fresh, its value `value`, which is referred to; if it is absent, NULL or no
+ * more than its tags. */
+void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,
+               const struct guard_result *found);
+
+/* of_tag: of all entries that have it, and `key` is the encoded tag. */
+void near_invalidation_begins(struct near *near, bool of_tag, const char *key, size_t key_bytes);
+/* Confirmed or not, before it is reported. */
+void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes);
+
+/* A message about this key has arrived. invalidated: not of a fill or a release, which change no row. */
+void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes);
+void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
+
+/* The subscription's state has changed, or may have. False empties the cache, in a time that does not depend on how
+ * much there is: there is something for near_sweep(). */
+void near_subscribed(struct near *near, bool up);
+/* Lets everything go that is there or on its way, and stays subscribed; likewise there is something to sweep. */
+void near_reign_ended(struct near *near);
+
+/* ---- the store ---- */
 
 /* What an entry answers. */
 struct near_entry {
@@ -53,24 +103,11 @@ struct near_counters {
     uint64_t entries, bytes; /* now; bytes: with what is still to be freed */
 };
 
-/* Nobody listens yet, so that nothing is kept. max_bytes: of all shards together, overhead included. NULL: no
- * memory. */
-struct near *near_new(size_t max_bytes, const uint8_t hash_key[16]);
-void near_free(struct near **near);
-
-/* Whether invalidations are heard. False empties it, in a time that does not depend on how much there is. */
-void near_listen(struct near *near, bool listening);
-/* Lets everything go that is there or on its way, and listens on. */
-void near_empty(struct near *near);
-/* Frees a bounded part of what has been let go. False: nothing is left of it. */
-bool near_sweep(struct near *near);
-
 /* A reference to out->value is yours on a hit; born_us is no later than now_us, even if it was put in since. */
 bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out);
 
 /* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */
 uint64_t near_token(struct near *near, const char *key, size_t key_bytes);
-
 /* Likewise before the lookup leaves: which drops of tags it comes after. */
 uint64_t near_stamp(const struct near *near);
 
@@ -81,10 +118,11 @@ void near_put(struct near *near, const char *key, size_t key_bytes, uint64_t tok
 
 /* Invalidated: an entry goes, an insert under way comes too late. */
 void near_drop(struct near *near, const char *key, size_t key_bytes);
-
 /* Invalidated: all entries with this tag, encoded. */
 void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes);
 
+/* Frees a bounded part of what has been let go. False: nothing is left of it. */
+bool near_sweep(struct near *near);
 void near_count(struct near *near, struct near_counters *out);
 
 #endif

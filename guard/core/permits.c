@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* permits.c - see permits.h. */
 #include "permits.h"
-#include "flight.h"
+#include "core_state.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PERMITS_PER_WORKER = 2, /* one is given back while the next one is asked for */
-    PERMIT_ASKS_MAX = 2,    /* of one token; then the load starts without */
+    PERMITS_PER_WORKER = 2,  /* one is given back while the next one is asked for */
+    PERMIT_ATTEMPTS_MAX = 2, /* of one token; then the load starts without */
     PERMIT_RETURNS_MAX = 3,
     PERMIT_POLL_FIRST_MS = 20,
     PERMIT_POLL_MOST_MS = 500, /* and half of that for jitter: well below PERMIT_WAIT_MS */
@@ -23,7 +23,7 @@ static const struct core_key PERMITS_KEY = {PERMIT_KEY, sizeof PERMIT_KEY - 1, P
 
 static bool add_permit(struct core *core, struct permit *permit)
 {
-    if (!core_reserve_owner(core))
+    if (!core_reserve(core))
         return false;
     permit->id = ++core->last_id;
     permit->alarm.owner = ALARM_PERMIT;
@@ -97,12 +97,12 @@ static struct core_action permit_action(const struct core *core, struct permit *
     };
 }
 
-static void send_permit_acquire(struct core *core, uint64_t now_us, struct permit *permit)
+static void send_permit_acquire(struct core *core, struct permit *permit)
 {
     struct core_action action = permit_action(core, permit, CORE_PERMIT_ACQUIRE);
     permit->op = action.op;
     permit->attempts++;
-    permit->sent_us = now_us;
+    permit->sent_us = core->now_us;
     action.background = permit->background;
     action.more = permit->more;
     core_emit(core, &action);
@@ -116,12 +116,12 @@ static void send_permit_release(struct core *core, struct permit *permit)
     core_emit(core, &action);
 }
 
-static void send_permit_renew(struct core *core, uint64_t now_us, struct permit *permit)
+static void send_permit_renew(struct core *core, struct permit *permit)
 {
     struct core_action action = permit_action(core, permit, CORE_PERMIT_RENEW);
     permit->renew_op = action.op;
-    permit->renew_sent_us = now_us;
-    permit->renew_at_us = now_us + (uint64_t)core->config.permit_ms * 1000 / 3;
+    permit->renew_sent_us = core->now_us;
+    permit->renew_at_us = core->now_us + (uint64_t)core->config.permit_ms * 1000 / 3;
     core_emit(core, &action);
 }
 
@@ -134,13 +134,13 @@ static void set_permit_alarm(struct core *core, struct permit *permit)
         alarm_set(&core->alarms, &permit->alarm, at_us);
 }
 
-void permits_give_back(struct core *core, uint64_t now_us, struct permit *permit)
+void permits_give_back(struct core *core, struct permit *permit)
 {
     alarm_unset(&core->alarms, &permit->alarm);
     move_permit(core, permit, PERMIT_RETURNING);
     permit->renew_op = 0;
     permit->attempts = 0;
-    permit->valid_until_us = now_us + (uint64_t)core->config.permit_ms * 1000;
+    permit->valid_until_us = core->now_us + (uint64_t)core->config.permit_ms * 1000;
     core->permits.chances++;
     send_permit_release(core, permit);
 }
@@ -149,17 +149,17 @@ void permits_give_back(struct core *core, uint64_t now_us, struct permit *permit
 
 static bool permits_apply(const struct core *core)
 {
-    return core->permits.all != NULL && core->breaker.state == BREAKER_CLOSED;
+    return core->breaker.state == BREAKER_CLOSED;
 }
 
 /* A grant may have taken long to come, or we were stopped since. */
-bool permits_allow(struct core *core, uint64_t now_us)
+bool permits_allow(struct core *core)
 {
     if (!permits_apply(core))
         return true;
     struct permit *permit = permit_in(core, PERMIT_READY);
-    while (permit != NULL && now_us >= permit->valid_until_us) {
-        permits_give_back(core, now_us, permit);
+    while (permit != NULL && core->now_us >= permit->valid_until_us) {
+        permits_give_back(core, permit);
         permit = permit_in(core, PERMIT_READY);
     }
     return permit != NULL || core->permits.spared > 0;
@@ -168,8 +168,6 @@ bool permits_allow(struct core *core, uint64_t now_us)
 struct permit *permits_use(struct core *core)
 {
     struct permits *permits = &core->permits;
-    if (permits->all == NULL)
-        return NULL;
     struct permit *permit = permit_in(core, PERMIT_READY);
     if (permit != NULL) {
         move_permit(core, permit, PERMIT_USED);
@@ -180,7 +178,7 @@ struct permit *permits_use(struct core *core)
     return NULL;
 }
 
-static void ask_for_permit(struct core *core, uint64_t now_us, bool more)
+static void request_permit(struct core *core, bool more)
 {
     struct permit *permit = permit_in(core, PERMIT_FREE);
     move_permit(core, permit, PERMIT_REQUESTED);
@@ -189,33 +187,33 @@ static void ask_for_permit(struct core *core, uint64_t now_us, bool more)
     permit->more = more;
     permit->doubtful = permit->lost = false;
     permit->attempts = 0;
-    send_permit_acquire(core, now_us, permit);
+    send_permit_acquire(core, permit);
 }
 
 /* Nothing is wanted any more: nobody shall wait behind us. */
-static void leave_queue(struct core *core, uint64_t now_us)
+static void leave_permit_queue(struct core *core)
 {
     struct permit *permit = permit_in(core, PERMIT_FREE);
     if (permit == NULL)
         return; /* the next reply is the next occasion */
     core->permits.in_queue = false;
     permit->token[0] = '\0';
-    permits_give_back(core, now_us, permit);
+    permits_give_back(core, permit);
 }
 
-static void rest_permits(struct core *core, uint64_t now_us)
+static void want_no_permits(struct core *core)
 {
     struct permits *permits = &core->permits;
     permits->refused = false;
     permits->polls = permits->spared = 0;
     alarm_unset(&core->alarms, &permits->poll);
     if (permits->in_queue && permits->in_state[PERMIT_REQUESTED] == 0)
-        leave_queue(core, now_us);
+        leave_permit_queue(core);
     permits->chances = 0;
 }
 
 /* Who neither waits in the queue nor is about to is told of nothing: he asks for a place. */
-static bool may_ask(struct permits *permits)
+static bool may_request_permit(struct permits *permits)
 {
     bool waits = permits->in_queue || permits->in_state[PERMIT_REQUESTED] > 0;
     if (permits->in_state[PERMIT_FREE] == 0 || (permits->refused && waits && permits->chances == 0))
@@ -224,18 +222,18 @@ static bool may_ask(struct permits *permits)
     return true;
 }
 
-static void set_permit_poll(struct core *core, uint64_t now_us)
+static void set_permit_poll(struct core *core)
 {
     struct permits *permits = &core->permits;
     uint32_t poll_ms =
         chance_backoff(&core->chance, PERMIT_POLL_FIRST_MS, PERMIT_POLL_MOST_MS, permits->polls);
-    uint64_t at_us = now_us + (uint64_t)poll_ms * 1000;
-    if (permits->earliest_us > now_us && permits->earliest_us < at_us)
+    uint64_t at_us = core->now_us + (uint64_t)poll_ms * 1000;
+    if (permits->earliest_us > core->now_us && permits->earliest_us < at_us)
         at_us = permits->earliest_us;
     alarm_set(&core->alarms, &permits->poll, at_us);
 }
 
-static uint32_t users_asks(const struct permits *permits)
+static uint32_t permits_requested_for_users(const struct permits *permits)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < permits->count && permits->in_state[PERMIT_REQUESTED] > 0; i++)
@@ -243,10 +241,10 @@ static uint32_t users_asks(const struct permits *permits)
     return count;
 }
 
-static void want_permits(struct core *core, uint64_t now_us, uint32_t wanted)
+static void want_permits(struct core *core, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    uint32_t users = loads_wanted_by_users(core), asks = users_asks(permits);
+    uint32_t users = loads_wanted_by_users(core), asks = permits_requested_for_users(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
     bool background = users == 0 && asks == 0;
     if (permits->background && !background && permits->chances == 0)
@@ -255,24 +253,22 @@ static void want_permits(struct core *core, uint64_t now_us, uint32_t wanted)
     uint32_t most = permits->background ? wanted : users;
     uint32_t have = ready + (permits->background ? permits->in_state[PERMIT_REQUESTED] : asks);
     uint32_t all = ready + permits->in_state[PERMIT_REQUESTED];
-    for (; have < most && all < wanted && may_ask(permits); have++, all++)
-        ask_for_permit(core, now_us, have + 1 < most);
+    for (; have < most && all < wanted && may_request_permit(permits); have++, all++)
+        request_permit(core, have + 1 < most);
     if (permits->refused && permits->in_state[PERMIT_REQUESTED] == 0 && permits->poll.place == 0)
-        set_permit_poll(core, now_us);
+        set_permit_poll(core);
 }
 
-void permits_balance(struct core *core, uint64_t now_us)
+void permits_balance(struct core *core)
 {
     struct permits *permits = &core->permits;
-    if (permits->all == NULL)
-        return;
     uint32_t wanted = permits_apply(core) && !core->closed ? loads_wanted(core) : 0;
     while (permits->in_state[PERMIT_READY] > wanted)
-        permits_give_back(core, now_us, permit_in(core, PERMIT_READY));
+        permits_give_back(core, permit_in(core, PERMIT_READY));
     if (wanted > 0)
-        want_permits(core, now_us, wanted);
+        want_permits(core, wanted);
     else
-        rest_permits(core, now_us);
+        want_no_permits(core);
     core->stats.permits_waiting = wanted - permits->in_state[PERMIT_READY];
 }
 
@@ -294,17 +290,17 @@ static void permit_granted(struct core *core, struct permit *permit, uint32_t fu
     set_permit_alarm(core, permit);
 }
 
-static void permit_refused(struct core *core, uint64_t now_us, struct permit *permit, uint32_t earliest_ms)
+static void permit_refused(struct core *core, struct permit *permit, uint32_t earliest_ms)
 {
     struct permits *permits = &core->permits;
     core->stats.permit_refused++;
     permits->refused = permits->in_queue = true;
-    permits->earliest_us = now_us + ((uint64_t)earliest_ms + PERMIT_POLL_GRACE_MS) * 1000;
+    permits->earliest_us = core->now_us + ((uint64_t)earliest_ms + PERMIT_POLL_GRACE_MS) * 1000;
     move_permit(core, permit, PERMIT_FREE);
 }
 
 /* Whatever Redis says. */
-static uint32_t at_most(int64_t number, uint32_t most)
+static uint32_t clamp_count(int64_t number, uint32_t most)
 {
     if (number < 0)
         return 0;
@@ -312,45 +308,43 @@ static uint32_t at_most(int64_t number, uint32_t most)
 }
 
 /* What may have run, or may yet, is given back. */
-static void do_without(struct core *core, uint64_t now_us, struct permit *permit)
+static void start_without_permit(struct core *core, struct permit *permit)
 {
     core->permits.spared++;
     if (permit->doubtful)
-        permits_give_back(core, now_us, permit);
+        permits_give_back(core, permit);
     else
         move_permit(core, permit, PERMIT_FREE);
 }
 
 /* For a user, if one has come for whom nothing was asked. */
-static void ask_again(struct core *core, uint64_t now_us, struct permit *permit)
+static void repeat_permit_request(struct core *core, struct permit *permit)
 {
     struct permits *permits = &core->permits;
-    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + users_asks(permits))
+    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
         permit->background = false;
-    send_permit_acquire(core, now_us, permit);
+    send_permit_acquire(core, permit);
 }
 
-static void acquire_replied(struct core *core, uint64_t now_us, struct permit *permit,
-                            const struct core_reply *reply)
+static void permit_acquire_replied(struct core *core, struct permit *permit, const struct core_reply *reply)
 {
     if (reply->kind == REPLY_UNKNOWN)
         permit->doubtful = core->permits.in_queue = true;
     if (reply->kind == REPLY_CODE && reply->code > 0)
-        permit_granted(core, permit, at_most(reply->code - 1, core->config.load_workers));
+        permit_granted(core, permit, clamp_count(reply->code - 1, core->config.load_workers));
     else if (reply->kind == REPLY_CODE)
-        permit_refused(core, now_us, permit, at_most(-1 - reply->code, core->config.permit_ms));
-    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ASKS_MAX || core->closed ||
+        permit_refused(core, permit, clamp_count(-1 - reply->code, core->config.permit_ms));
+    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed ||
              !permits_apply(core))
-        do_without(core, now_us, permit);
+        start_without_permit(core, permit);
     else
-        ask_again(core, now_us, permit);
+        repeat_permit_request(core, permit);
 }
 
-static void permit_release_replied(struct core *core, uint64_t now_us, struct permit *permit,
-                                   const struct core_reply *reply)
+static void permit_release_replied(struct core *core, struct permit *permit, const struct core_reply *reply)
 {
     bool answered = reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED;
-    if (!answered && permit->attempts < PERMIT_RETURNS_MAX && now_us < permit->valid_until_us)
+    if (!answered && permit->attempts < PERMIT_RETURNS_MAX && core->now_us < permit->valid_until_us)
         send_permit_release(core, permit);
     else
         move_permit(core, permit, PERMIT_FREE);
@@ -376,7 +370,7 @@ static struct permit *find_permit(const struct core *core, uint64_t op)
     return &permits->all[id - permits->all[0].id];
 }
 
-bool permits_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
+bool permits_replied(struct core *core, uint64_t op, const struct core_reply *reply)
 {
     struct permit *permit = find_permit(core, op);
     if (permit == NULL)
@@ -386,9 +380,9 @@ bool permits_replied(struct core *core, uint64_t now_us, uint64_t op, const stru
     } else if (op == permit->op) {
         permit->op = 0;
         if (permit->state == PERMIT_REQUESTED)
-            acquire_replied(core, now_us, permit, reply);
+            permit_acquire_replied(core, permit, reply);
         else
-            permit_release_replied(core, now_us, permit, reply);
+            permit_release_replied(core, permit, reply);
     }
     return true;
 }
@@ -404,14 +398,14 @@ void permits_freed(struct core *core, const char *waiter, size_t waiter_bytes)
         permits->chances++;
 }
 
-void permits_alarm(struct core *core, uint64_t now_us, struct permit *permit)
+void permits_alarm(struct core *core, struct permit *permit)
 {
-    if (!permit->lost && now_us >= permit->valid_until_us) {
+    if (!permit->lost && core->now_us >= permit->valid_until_us) {
         permit->lost = true;
         core->stats.permit_lost++;
     }
-    if (permit->renew_op == 0 && now_us >= permit->renew_at_us)
-        send_permit_renew(core, now_us, permit);
+    if (permit->renew_op == 0 && core->now_us >= permit->renew_at_us)
+        send_permit_renew(core, permit);
     set_permit_alarm(core, permit);
 }
 
@@ -422,21 +416,21 @@ void permits_poll(struct core *core)
         core->permits.chances = 1;
 }
 
-void permits_resync(struct core *core, uint64_t now_us)
+void permits_resync(struct core *core)
 {
     struct alarm *poll = &core->permits.poll;
-    uint64_t at_us = now_us + chance_below(&core->chance, PERMIT_RESYNC_MS * 1000);
+    uint64_t at_us = core->now_us + chance_below(&core->chance, PERMIT_RESYNC_MS * 1000);
     if (poll->place != 0 && at_us < poll->at_us)
         alarm_set(&core->alarms, poll, at_us);
 }
 
-void permits_linked(struct core *core, uint64_t now_us)
+void permits_linked(struct core *core)
 {
     for (uint32_t i = 0; i < core->permits.count; i++) {
         struct permit *permit = &core->permits.all[i];
         if (permit->state != PERMIT_READY && permit->state != PERMIT_USED)
             continue;
-        permit->renew_at_us = now_us;
+        permit->renew_at_us = core->now_us;
         set_permit_alarm(core, permit);
     }
 }

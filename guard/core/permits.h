@@ -77,22 +77,22 @@ void permits_clear(struct core *core);
 bool permits_idle(const struct core *core);
 
 /* A queued load may start as far as the fleet is concerned. */
-bool permits_allow(struct core *core, uint64_t now_us);
+bool permits_allow(struct core *core);
 /* For the query that begins now, after permits_allow(). NULL: it runs without. */
 struct permit *permits_use(struct core *core);
-void permits_give_back(struct core *core, uint64_t now_us, struct permit *permit);
+void permits_give_back(struct core *core, struct permit *permit);
 /* At the end of every event: asks for what is wanted, gives back what is not. */
-void permits_balance(struct core *core, uint64_t now_us);
+void permits_balance(struct core *core);
 
 /* False: the op is not one of theirs. */
-bool permits_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
+bool permits_replied(struct core *core, uint64_t op, const struct core_reply *reply);
 /* A message says that one is free for the process of that name. */
 void permits_freed(struct core *core, const char *waiter, size_t waiter_bytes);
-void permits_alarm(struct core *core, uint64_t now_us, struct permit *permit);
+void permits_alarm(struct core *core, struct permit *permit);
 void permits_poll(struct core *core);
 /* Messages may have been lost. */
-void permits_resync(struct core *core, uint64_t now_us);
+void permits_resync(struct core *core);
 /* Redis can be spoken to again, and may have forgotten what is out. */
-void permits_linked(struct core *core, uint64_t now_us);
+void permits_linked(struct core *core);
 
 #endif

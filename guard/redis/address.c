@@ -7,7 +7,7 @@
  * or a port belongs. Pure, any thread.
  */
 #include "redis.h"
-#include <netinet/in.h>
+#include "resolve.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -125,13 +125,13 @@ static bool take_login(struct part *authority, struct redis_address *out, struct
 static bool take_host(struct part *authority, struct redis_address *out, struct guard_error *error)
 {
     struct part host;
-    unsigned char binary[sizeof(struct in6_addr)];
+    struct sockaddr_storage address;
 
     if (authority->bytes > 0 && authority->at[0] == '[') {
         authority->at++;
         authority->bytes--;
         if (!split_at(authority, ']', &host) || !decode(host, out->host, sizeof out->host) ||
-            uv_inet_pton(AF_INET6, out->host, binary) != 0)
+            resolve_digits(out->host, 0, &address) != sizeof(struct sockaddr_in6))
             return refuse(error, "what stands in brackets is not an IPv6 address");
         return true;
     }

@@ -11,12 +11,13 @@
 #define GUARD_REDIS_PARTS_H
 
 #include "../base/chance.h"
+#include "../base/clock.h"
 #include "greeting.h"
 #include "pipeline.h"
 #include "reader.h"
 #include "socket.h"
 
-enum { REDIS_TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE, NANOSECONDS_PER_MS = 1000000 };
+enum { REDIS_TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE };
 
 #define REDIS_FENCED_TEXT "fenced: a master without its replicas; another may have taken its place"
 
@@ -39,16 +40,14 @@ struct redis {
     struct redis_reign *reign;
     struct chance chance;
 
-    uv_loop_t *loop;
-    uv_timer_t timer;
-    uv_idle_t flusher;
-    unsigned handle_count; /* of the two above, not closed yet */
+    struct guard_host *host;
+    struct host_timer timer;
+    struct host_soon flusher, closer;
     void (*closed)(void *context);
     void *closed_context;
 
     enum stage stage;
     uint64_t stage_ends_ms; /* RESTING: the next attempt; REACHING, GREETING: the limit; PROVING: its end */
-    uint64_t rings_ms;      /* when the timer rings; UINT64_MAX: it is not set */
     uint32_t failures;      /* in a row */
     uint64_t epoch;
     uint64_t batches;                /* written, or begun to be */
@@ -71,7 +70,7 @@ struct redis {
 
 static inline uint64_t redis_now_ms(void)
 {
-    return uv_hrtime() / NANOSECONDS_PER_MS;
+    return clock_now_us() / 1000;
 }
 
 static inline void redis_count(_Atomic uint64_t *counter)

@@ -2,18 +2,18 @@
 /*
  * redis.c - the life of one Redis connection. The stages are drawn in redis.h.
  *
- * Flow      redis_send() appends to the pipeline. An idle handle, started by the first command of a turn,
- *           writes everything before the loop waits again: whatever in the turn sent it, also another
- *           handle's prepare callback, because a loop with an active idle handle does not block.
+ * Flow      redis_send() appends to the pipeline. What the first command of a turn asks the loop for soon, and last
+ *           of all, writes everything before the loop waits again, whatever in the turn sent it.
  * Limits    One timer, set no later than the earliest limit; it may ring early and is then set again. Before
  *           anything is declared late, everything that has arrived is read: a loop that was busy for longer
  *           than the limit must not mistake its own delay for Redis's.
  * Lifetime  A callback may close or reset the connection. `epoch` changes with every socket, so whoever has
- *           called out looks whether it still serves the same one; the struct itself lives until libuv has
- *           closed both handles, never within a callback.
+ *           called out looks whether it still serves the same one; the struct itself is freed by a
+ *           callback of its own.
  */
 #include "parts.h"
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,16 +61,12 @@ static void tell(struct redis *redis, enum guard_redis_state state, const char *
 
 /* ---- the timer ---- */
 
-static void on_redis_timer(uv_timer_t *timer);
-
 void redis_ring_by(struct redis *redis, uint64_t at_ms)
 {
-    uint64_t now = redis_now_ms();
+    uint64_t at_us = at_ms < UINT64_MAX / 1000 ? at_ms * 1000 : UINT64_MAX;
 
-    if (at_ms >= redis->rings_ms)
-        return;
-    redis->rings_ms = at_ms;
-    uv_timer_start(&redis->timer, on_redis_timer, at_ms > now ? at_ms - now : 0, 0);
+    if (redis->stage != STAGE_CLOSED && (!redis->timer.set || at_us < redis->timer.at_us))
+        host_timer_set(redis->host, &redis->timer, at_us);
 }
 
 /* ---- losing ---- */
@@ -126,9 +122,9 @@ enum progress { PROGRESS_DONE, PROGRESS_MORE, PROGRESS_LOST };
 static enum progress receive(struct redis *redis);
 
 /* The other side may have answered, and told the reason, before it hung up: its last words come first. */
-static void write_failed(struct redis *redis, int uv_error)
+static void write_failed(struct redis *redis, int error)
 {
-    char why[REDIS_WHY_SIZE], text[128];
+    char why[REDIS_WHY_SIZE];
     enum progress progress;
 
     do
@@ -136,7 +132,7 @@ static void write_failed(struct redis *redis, int uv_error)
     while (progress == PROGRESS_MORE);
     if (progress == PROGRESS_LOST)
         return;
-    snprintf(why, sizeof why, "write: %s", uv_strerror_r(uv_error, text, sizeof text));
+    redis_socket_explain(why, "write", error);
     redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
 
@@ -154,17 +150,16 @@ static void flush(struct redis *redis)
             break;
         redis_buffer_consume(buffer, (size_t)put);
     }
-    if (put == UV_EAGAIN)
+    if (put == -EAGAIN)
         redis_socket_await_room(redis->socket);
     else if (put < 0)
-        write_failed(redis, (int)put);
+        write_failed(redis, (int)-put);
 }
 
-static void on_flush(uv_idle_t *flusher)
+static void on_flush(void *context)
 {
-    struct redis *redis = flusher->data;
+    struct redis *redis = context;
 
-    uv_idle_stop(flusher);
     if (redis_buffer_bytes(&redis->pipeline.out) > 0 && redis->counted)
         redis_count(&redis->counters->round_trips);
     redis->counted = false;
@@ -173,8 +168,8 @@ static void on_flush(uv_idle_t *flusher)
 
 void redis_flush_this_turn(struct redis *redis)
 {
-    if (redis->stage == STAGE_UP && !uv_is_active((const uv_handle_t *)&redis->flusher))
-        uv_idle_start(&redis->flusher, on_flush);
+    if (redis->stage == STAGE_UP)
+        host_soon(redis->host, &redis->flusher);
 }
 
 /* ---- replies ---- */
@@ -392,12 +387,10 @@ static void take_reply(struct redis *redis, const struct redisReply *reply)
 
 static void read_failed(struct redis *redis, ssize_t got)
 {
-    char why[REDIS_WHY_SIZE], text[128];
+    char why[REDIS_WHY_SIZE] = "closed by the other side";
 
-    if (got == 0)
-        snprintf(why, sizeof why, "closed by the other side");
-    else
-        snprintf(why, sizeof why, "read: %s", uv_strerror_r((int)got, text, sizeof text));
+    if (got < 0)
+        redis_socket_explain(why, "read", (int)-got);
     redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
 
@@ -429,7 +422,7 @@ static enum progress receive(struct redis *redis)
 
     for (unsigned i = 0; i < READS_PER_EVENT; i++) {
         ssize_t got = redis_socket_read(redis->socket, data, sizeof data);
-        if (got == UV_EAGAIN)
+        if (got == -EAGAIN)
             return PROGRESS_DONE;
         if (got <= 0) {
             read_failed(redis, got);
@@ -479,7 +472,7 @@ static void reach(struct redis *redis)
     move_on(redis, STAGE_REACHING);
     redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
     redis_ring_by(redis, redis->stage_ends_ms);
-    redis->socket = redis_socket_open(redis->loop, redis->config.address, redis->failures, &hooks, why);
+    redis->socket = redis_socket_open(redis->host, redis->config.address, redis->failures, &hooks, why);
     if (redis->socket == NULL)
         redis_lose(redis, GUARD_REDIS_DOWN, why);
 }
@@ -532,11 +525,10 @@ static void end_late_commands(struct redis *redis)
 
 /* ---- the timer ---- */
 
-static void on_redis_timer(uv_timer_t *timer)
+static void on_redis_timer(void *context)
 {
-    struct redis *redis = timer->data;
+    struct redis *redis = context;
 
-    redis->rings_ms = UINT64_MAX;
     catch_up(redis);
     if (stage_is_over(redis, redis_now_ms()))
         end_stage(redis);
@@ -566,7 +558,18 @@ static void free_redis(struct redis *redis)
     free(redis);
 }
 
-struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config)
+static void on_close(void *context)
+{
+    struct redis *redis = context;
+    void (*closed)(void *context) = redis->closed;
+    void *closed_context = redis->closed_context;
+
+    free_redis(redis);
+    if (closed != NULL)
+        closed(closed_context);
+}
+
+struct redis *redis_open(struct guard_host *host, const struct redis_config *config)
 {
     struct redis *redis = calloc(1, sizeof *redis);
 
@@ -585,32 +588,15 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config)
     redis_address_label(config->address, redis->label);
     redis->counters = config->counters != NULL ? config->counters : &redis->own_counters;
     redis->chance.state = config->jitter_seed;
-    redis->loop = loop;
-    redis->timer.data = redis->flusher.data = redis;
-    uv_timer_init(loop, &redis->timer);
-    uv_idle_init(loop, &redis->flusher);
-    redis->handle_count = 2;
+    redis->host = host;
+    redis->timer = (struct host_timer){.run = on_redis_timer, .context = redis};
+    redis->flusher = (struct host_soon){.run = on_flush, .context = redis, .last = true};
+    redis->closer = (struct host_soon){.run = on_close, .context = redis};
     redis->stage = STAGE_RESTING;
-    redis->rings_ms = UINT64_MAX;
     redis_ring_by(redis, redis_now_ms());
     return redis;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct redis *redis = handle->data;
-
-    if (--redis->handle_count > 0)
-        return;
-    void (*closed)(void *context) = redis->closed;
-    void *context = redis->closed_context;
-    free_redis(redis);
-    if (closed != NULL)
-        closed(context);
-}
-
-/* The watcher of the socket is closed last: libuv takes closing handles from the last one back, and the
- * owner is told when all are done. */
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context)
 {
     struct redis_pipeline pending = redis_pipeline_detach(&redis->pipeline);
@@ -618,8 +604,9 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
     move_on(redis, STAGE_CLOSED);
     redis->closed = closed;
     redis->closed_context = context;
-    uv_close((uv_handle_t *)&redis->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&redis->flusher, on_handle_closed);
+    host_timer_stop(redis->host, &redis->timer);
+    host_soon_stop(&redis->flusher);
+    host_soon(redis->host, &redis->closer);
     drop_socket(redis);
     redis_pipeline_abandon(&pending);
 }

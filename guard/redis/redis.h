@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis.h - one Redis connection on a libuv loop: pipelined commands with limits, or one subscription.
+ * redis.h - one Redis connection on a loop: pipelined commands with limits, or one subscription.
  *
  *                             reached               greeting answered
  *   redis_open         REACHING ------> GREETING ----------------------> UP
@@ -27,8 +27,7 @@
  * Threads    All functions only on the thread of the loop.
  * Callbacks  May call every function here. redis_close() and redis_reset() answer what is pending, from
  *            inside the call, or right after the callback in which they were called.
- * Signals    Nothing raises SIGPIPE, on whatever thread the loop runs: libuv's streams write without
- *            MSG_NOSIGNAL, so the socket is the connection's own and libuv only watches it.
+ * Signals    Nothing raises SIGPIPE, on whatever thread the loop runs.
  * Secrets    No text given out contains the password, not even one that the server echoes.
  * Parts      redis/address.c (URLs), redis/error.c (what errors mean), redis/socket.c (DNS, connect, reset),
  *            redis/greeting.c (login), redis/pipeline.c and redis/buffer.c (commands),
@@ -38,10 +37,10 @@
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
 
+#include "../base/host.h"
 #include "../guard.h"
 #include "reign.h"
 #include <hiredis/hiredis.h>
-#include <uv.h>
 
 struct redis;
 
@@ -108,10 +107,10 @@ struct redis_counters {
 };
 
 /* Starts connecting. NULL: no memory. */
-struct redis *redis_open(uv_loop_t *loop, const struct redis_config *config);
-/* Answers everything pending (UNSENT or UNKNOWN), closes the handles, then frees and calls `closed` once, in
- * a later turn of the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`,
- * touches nothing of the connection, and only keeps the loop itself alive until it returns. */
+struct redis *redis_open(struct guard_host *host, const struct redis_config *config);
+/* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it has
+ * nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches nothing
+ * of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may be). */
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context);
 
 bool redis_is_up(const struct redis *redis);

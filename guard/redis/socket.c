@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* redis/socket.c - a stream socket on a libuv loop: DNS, connect, reset; TCP or Unix. */
+/* redis/socket.c - a stream socket: DNS, connect, reset; TCP or Unix. See redis/socket.h. */
 #include "socket.h"
+#include "resolve.h"
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,64 +28,55 @@ struct endpoint {
     socklen_t address_bytes;
 };
 
-/* A running getaddrinfo cannot be stopped; it outlives a socket that is reset. */
-struct host_lookup {
-    uv_getaddrinfo_t request;
-    struct redis_socket *socket; /* NULL: nobody waits any more */
-};
-
 struct redis_socket {
-    uv_loop_t *loop;
+    struct guard_host *host;
     struct redis_socket_hooks hooks;
     uint16_t port;
     uint32_t attempt;
-    struct host_lookup *lookup; /* frees itself; NULL: none runs */
+    struct resolve *resolve; /* NULL: none runs */
     struct endpoint endpoints[ADDRESSES_MAX];
     size_t endpoint_count, endpoint_next;
-    int fd;             /* owned, -1: none */
-    uv_poll_t *watcher; /* frees itself once closed; NULL: none */
+    struct host_watch watch; /* its descriptor is owned; -1: none */
     bool reached, broken, awaits_room;
 };
 
-static void explain(char why[REDIS_WHY_SIZE], const char *what, int uv_error)
+/* In the middle of a line no sentence begins. */
+static void explain(char why[REDIS_WHY_SIZE], const char *what, const char *problem)
+{
+    snprintf(why, REDIS_WHY_SIZE, "%s: %c%s", what, tolower((unsigned char)problem[0]), problem + 1);
+}
+
+void redis_socket_explain(char why[REDIS_WHY_SIZE], const char *what, int error)
 {
     char text[128];
 
-    snprintf(why, REDIS_WHY_SIZE, "%s: %s", what, uv_strerror_r(uv_error, text, sizeof text));
+    explain(why, what, strerror_r(error, text, sizeof text));
 }
 
 /* ---- watching ---- */
 
-static void free_watcher(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-/* Ends the current descriptor. The watcher is closed first: libuv may not see the number reused. */
+/* Ends the current descriptor. The loop lets go of it first, for its number is used again. */
 static void hang_up(struct redis_socket *socket)
 {
-    if (socket->watcher != NULL)
-        uv_close((uv_handle_t *)socket->watcher, free_watcher);
-    if (socket->fd >= 0) {
-        setsockopt(socket->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1, .l_linger = 0},
+    int fd = socket->watch.fd;
+
+    host_watch(socket->host, &socket->watch, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1, .l_linger = 0},
                    sizeof(struct linger));
-        close(socket->fd);
+        close(fd);
     }
-    socket->watcher = NULL;
-    socket->fd = -1;
+    socket->watch.fd = -1;
 }
 
-static void on_event(uv_poll_t *watcher, int status, int events);
-
-static void watch(struct redis_socket *socket)
+/* As host_watch(): only the first time can fail. */
+static int watch(struct redis_socket *socket)
 {
-    int events = !socket->reached      ? UV_WRITABLE
-                 : socket->awaits_room ? UV_READABLE | UV_WRITABLE
-                                       : UV_READABLE;
-    int failed = uv_poll_start(socket->watcher, events, on_event);
+    unsigned events = !socket->reached      ? HOST_WRITABLE
+                      : socket->awaits_room ? HOST_READABLE | HOST_WRITABLE
+                                            : HOST_READABLE;
 
-    assert(failed == 0); /* it refuses only a descriptor that another handle watches */
-    (void)failed;
+    return host_watch(socket->host, &socket->watch, events);
 }
 
 /* ---- connecting ---- */
@@ -106,47 +99,30 @@ static void set_options(int fd)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
 }
 
-/* A watched descriptor for socket->fd; false leaves the descriptor to hang_up(). */
-static bool make_watcher(struct redis_socket *socket, char why[REDIS_WHY_SIZE])
-{
-    uv_poll_t *watcher = malloc(sizeof *watcher);
-    int failed = watcher != NULL ? uv_poll_init(socket->loop, watcher, socket->fd) : UV_ENOMEM;
-
-    if (failed != 0) {
-        free(watcher);
-        explain(why, "connect", failed);
-        return false;
-    }
-    watcher->data = socket;
-    socket->watcher = watcher;
-    return true;
-}
-
 static int open_descriptor(int family)
 {
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
+/* False leaves the descriptor to hang_up(). */
 static bool dial(struct redis_socket *socket, const struct endpoint *to, char why[REDIS_WHY_SIZE])
 {
-    int family = to->address.ss_family;
+    int family = to->address.ss_family, fd = open_descriptor(family), failed = 0;
 
-    socket->fd = open_descriptor(family);
-    if (socket->fd < 0) {
-        explain(why, "socket", uv_translate_sys_error(errno));
+    socket->watch.fd = fd;
+    if (fd < 0) {
+        redis_socket_explain(why, "socket", errno);
         return false;
     }
     if (family != AF_UNIX)
-        set_options(socket->fd);
-    if (connect(socket->fd, (const struct sockaddr *)&to->address, to->address_bytes) != 0 &&
-        errno != EINPROGRESS) {
-        explain(why, "connect", uv_translate_sys_error(errno));
-        return false;
-    }
-    if (!make_watcher(socket, why))
-        return false;
-    watch(socket);
-    return true;
+        set_options(fd);
+    if (connect(fd, (const struct sockaddr *)&to->address, to->address_bytes) != 0 && errno != EINPROGRESS)
+        failed = errno;
+    else
+        failed = watch(socket);
+    if (failed != 0)
+        redis_socket_explain(why, "connect", failed);
+    return failed == 0;
 }
 
 /* False: no address is left; *why is about the last one. */
@@ -166,7 +142,7 @@ static void connect_settled(struct redis_socket *socket)
     int error = 0;
     socklen_t error_bytes = sizeof error;
 
-    if (getsockopt(socket->fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
+    if (getsockopt(socket->watch.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
         error = errno;
     if (error == 0) {
         socket->reached = true;
@@ -174,25 +150,25 @@ static void connect_settled(struct redis_socket *socket)
         socket->hooks.reached(socket->hooks.context);
         return;
     }
-    explain(why, "connect", uv_translate_sys_error(error));
+    redis_socket_explain(why, "connect", error);
     hang_up(socket);
     if (!dial_next(socket, why))
         socket->hooks.failed(socket->hooks.context, why);
 }
 
 /* The hook comes last, for it may reset the socket. */
-static void on_event(uv_poll_t *watcher, int status, int events)
+static void on_event(void *context, unsigned events)
 {
-    struct redis_socket *socket = watcher->data;
-    bool room = (events & UV_WRITABLE) != 0;
+    struct redis_socket *socket = context;
+    bool room = (events & HOST_WRITABLE) != 0;
 
     if (!socket->reached) {
         connect_settled(socket);
         return;
     }
-    socket->broken = socket->broken || status < 0;
+    socket->broken = socket->broken || (events & HOST_BROKEN) != 0;
     socket->awaits_room = socket->awaits_room && !room;
-    if (room || socket->broken) /* libuv has stopped watching a broken one, but replies may be left to read */
+    if (room)
         watch(socket);
     socket->hooks.ready(socket->hooks.context, room);
 }
@@ -216,17 +192,15 @@ static void add_unix(struct redis_socket *socket, const char *path)
     add_endpoint(socket, &address, sizeof address);
 }
 
-/* An address in digits needs no lookup, so it works also while libuv's threads are all stuck in one. */
-static bool add_literal(struct redis_socket *socket, const char *host)
+/* An address in digits needs no thread, so it works also while many of them hang. */
+static bool add_digits(struct redis_socket *socket, const char *host)
 {
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
+    struct sockaddr_storage address;
+    socklen_t bytes = resolve_digits(host, socket->port, &address);
 
-    if (uv_ip4_addr(host, socket->port, &v4) == 0)
-        add_endpoint(socket, &v4, sizeof v4);
-    else if (uv_ip6_addr(host, socket->port, &v6) == 0)
-        add_endpoint(socket, &v6, sizeof v6);
-    return socket->endpoint_count > 0;
+    if (bytes > 0)
+        add_endpoint(socket, &address, bytes);
+    return bytes > 0;
 }
 
 /* The addresses in their order, beginning with another one at each attempt. */
@@ -244,45 +218,25 @@ static void add_found(struct redis_socket *socket, const struct addrinfo *found)
     }
 }
 
-static void on_found(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+static void on_resolved_host(void *context, const struct addrinfo *found, const char *problem)
 {
-    struct host_lookup *lookup = request->data;
-    struct redis_socket *socket = lookup->socket;
+    struct redis_socket *socket = context;
     char why[REDIS_WHY_SIZE] = "DNS: no address";
 
-    if (socket != NULL) {
-        socket->lookup = NULL;
-        if (status != 0)
-            explain(why, "DNS", status);
-        else
-            add_found(socket, found);
-    }
-    uv_freeaddrinfo(found);
-    free(lookup);
-    if (socket != NULL && !dial_next(socket, why))
+    socket->resolve = NULL;
+    if (problem != NULL)
+        explain(why, "DNS", problem);
+    add_found(socket, found);
+    if (!dial_next(socket, why))
         socket->hooks.failed(socket->hooks.context, why);
 }
 
-static bool look_up(struct redis_socket *socket, const char *host, char why[REDIS_WHY_SIZE])
+static bool resolve_host(struct redis_socket *socket, const char *host, char why[REDIS_WHY_SIZE])
 {
-    struct host_lookup *lookup = malloc(sizeof *lookup);
-    char port[PORT_TEXT_SIZE];
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    int failed = UV_ENOMEM;
-
-    snprintf(port, sizeof port, "%u", (unsigned)socket->port);
-    if (lookup != NULL) {
-        lookup->request.data = lookup;
-        lookup->socket = socket;
-        failed = uv_getaddrinfo(socket->loop, &lookup->request, on_found, host, port, &hints);
-    }
-    if (failed != 0) {
-        free(lookup);
-        explain(why, "DNS", failed);
-        return false;
-    }
-    socket->lookup = lookup;
-    return true;
+    socket->resolve = resolve_start(socket->host, host, socket->port, on_resolved_host, socket);
+    if (socket->resolve == NULL)
+        redis_socket_explain(why, "DNS", errno);
+    return socket->resolve != NULL;
 }
 
 /* ---- the functions of the header ---- */
@@ -292,25 +246,26 @@ static bool start_socket(struct redis_socket *socket, const struct redis_address
 {
     if (address->is_unix)
         add_unix(socket, address->host);
-    else if (!add_literal(socket, address->host))
-        return look_up(socket, address->host, why);
+    else if (!add_digits(socket, address->host))
+        return resolve_host(socket, address->host, why);
     return dial_next(socket, why);
 }
 
-struct redis_socket *redis_socket_open(uv_loop_t *loop, const struct redis_address *address, uint32_t attempt,
-                                       const struct redis_socket_hooks *hooks, char why[REDIS_WHY_SIZE])
+struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_address *address,
+                                       uint32_t attempt, const struct redis_socket_hooks *hooks,
+                                       char why[REDIS_WHY_SIZE])
 {
     struct redis_socket *socket = calloc(1, sizeof *socket);
 
     if (socket == NULL) {
-        explain(why, "connect", UV_ENOMEM);
+        redis_socket_explain(why, "connect", ENOMEM);
         return NULL;
     }
-    socket->loop = loop;
+    socket->host = host;
     socket->hooks = *hooks;
     socket->port = address->port;
     socket->attempt = attempt;
-    socket->fd = -1;
+    socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};
     if (!start_socket(socket, address, why))
         redis_socket_reset(&socket);
     return socket;
@@ -323,17 +278,14 @@ void redis_socket_reset(struct redis_socket **socket)
     if (old == NULL)
         return;
     *socket = NULL;
-    if (old->lookup != NULL) {
-        old->lookup->socket = NULL;
-        uv_cancel((uv_req_t *)&old->lookup->request); /* refused once it runs; on_found() comes either way */
-    }
+    resolve_forget(&old->resolve);
     hang_up(old);
     free(old);
 }
 
 bool redis_socket_awaits_dns(const struct redis_socket *socket)
 {
-    return socket->lookup != NULL;
+    return socket->resolve != NULL;
 }
 
 ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size)
@@ -342,13 +294,13 @@ ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size)
 
     assert(socket->reached);
     do
-        got = recv(socket->fd, data, size, 0);
+        got = recv(socket->watch.fd, data, size, 0);
     while (got < 0 && errno == EINTR);
     if (got >= 0)
         return got;
     if (errno == EAGAIN && socket->broken)
-        return UV_ECONNRESET;
-    return uv_translate_sys_error(errno);
+        return -ECONNRESET;
+    return -errno;
 }
 
 ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t bytes)
@@ -357,9 +309,9 @@ ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t
 
     assert(socket->reached);
     do
-        put = send(socket->fd, data, bytes, MSG_NOSIGNAL);
+        put = send(socket->watch.fd, data, bytes, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);
-    return put >= 0 ? put : uv_translate_sys_error(errno);
+    return put >= 0 ? put : -errno;
 }
 
 void redis_socket_await_room(struct redis_socket *socket)

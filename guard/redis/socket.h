@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/socket.h - a stream socket on a libuv loop: DNS, connect, reset; TCP or Unix.
+ * redis/socket.h - a stream socket: DNS, connect, reset; TCP or Unix.
  *
- * Not a uv_tcp_t: libuv 1.44 writes with write(2), which raises SIGPIPE in a host that has not ignored it,
- * and reads only when its loop polls, so that after a stall a timer would run before the reply that is
- * already there. uv_poll_t leaves both to us.
+ * The loop only watches the descriptor. Writing is ours, with MSG_NOSIGNAL: a host may not have ignored SIGPIPE. So is
+ * reading: after a stall it can be done before a timer declares late what has already arrived.
  *
- *   open -> lookup (names only, on libuv's threads) -> connect, address by address -> reached -> reset
+ *   open -> resolve (names only, redis/resolve.h) -> connect, address by address -> reached -> reset
  *
- * Lifetime  The socket is gone when redis_socket_reset() returns, and no hook is called any more. What libuv
- *           still holds (a watcher that closes, a lookup that runs) frees itself.
+ * Lifetime  The socket is gone when redis_socket_reset() returns, and no hook is called any more.
  * Threads   The loop's.
  */
 #ifndef GUARD_REDIS_SOCKET_H
@@ -34,17 +32,21 @@ struct redis_socket_hooks {
 
 /* Several addresses are tried one after another; `attempt` says with which to begin, so that one that
  * swallows packets does not use up the limit of every attempt. NULL: *why says why. */
-struct redis_socket *redis_socket_open(uv_loop_t *loop, const struct redis_address *address, uint32_t attempt,
-                                       const struct redis_socket_hooks *hooks, char why[REDIS_WHY_SIZE]);
+struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_address *address,
+                                       uint32_t attempt, const struct redis_socket_hooks *hooks,
+                                       char why[REDIS_WHY_SIZE]);
 /* Drops the connection with a RST, so that the other side stops working for it. Leaves NULL. */
 void redis_socket_reset(struct redis_socket **socket);
 
 /* It has no address yet. */
 bool redis_socket_awaits_dns(const struct redis_socket *socket);
 
-/* As recv() and send(), once reached: bytes, 0 for end of file, or a negative libuv error (UV_EAGAIN). */
+/* As recv() and send(), once reached: bytes, 0 for end of file, or errno's number below 0 (-EAGAIN). */
 ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size);
 ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t bytes);
 void redis_socket_await_room(struct redis_socket *socket);
+
+/* "connect: connection refused": `what` failed with this number of errno's. */
+void redis_socket_explain(char why[REDIS_WHY_SIZE], const char *what, int error);
 
 #endif

@@ -117,9 +117,9 @@ static void call_back_some(struct guard_loop *loop, struct get **list)
 static void go_on(struct guard_loop *loop)
 {
     bool left = loop->hits != NULL || loop->ready != NULL;
-    bool rests = loop->count == 0 && !loop->handles_closed;
+    bool rests = loop->count == 0 && !loop->parts_closed;
     if (left || (rests && loop->detaching))
-        uv_async_send(&loop->async);
+        host_wake_send(&loop->mail);
     else if (rests && is_own_loop(loop) && atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
         mailbox_wake(loop->guard);
 }

@@ -7,17 +7,13 @@
 #include "mailbox.h"
 #include "shadow.h"
 #include "thread.h"
+#include "uv_host.h"
 #include "workers.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-enum {
-    BEAT_MS = 500,
-    LOOP_DESCRIPTORS = 6, /* epoll, two pipes, eventfd */
-};
+enum { BEAT_MS = 500 };
 
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
@@ -44,7 +40,7 @@ static struct wake *open_wake(struct guard *guard)
     loop_redis_config(guard, &config);
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
         return NULL;
-    return wake_open(&guard->loop, &guard->protocol, &config, guard->own->redis, &hooks);
+    return wake_open(guard->host, &guard->protocol, &config, guard->own->redis, &hooks);
 }
 
 static bool open_cores(struct guard *guard)
@@ -64,17 +60,18 @@ static bool open_parts(struct guard *guard)
     if (!open_cores(guard) || !cache_open(guard))
         return false;
     guard->workers = workers_open(guard->config.load_workers, mailbox_post_finished, guard);
-    if (guard->workers == NULL || loop_open(guard, &guard->loop, thread_on_link, &guard->own) != GUARD_OK)
+    if (guard->workers == NULL || loop_open(guard, guard->host, thread_on_link, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
     return guard->wake != NULL;
 }
 
 /* This thread is alive: see beat_age_ms in guard_stats(). */
-static void on_beat(uv_timer_t *timer)
+static void on_beat(void *context)
 {
-    struct guard *guard = timer->data;
+    struct guard *guard = context;
     uint64_t now_us = clock_now_us();
+    host_timer_set(guard->host, &guard->beat, now_us + BEAT_MS * 1000);
     atomic_store_explicit(&guard->beat_us, now_us, memory_order_relaxed);
     say_rest(&guard->say, now_us);
     cache_ask(guard);
@@ -83,7 +80,7 @@ static void on_beat(uv_timer_t *timer)
 static void *run(void *context)
 {
     struct guard *guard = context;
-    uv_run(&guard->loop, UV_RUN_DEFAULT);
+    uv_host_run(guard->host);
     return NULL;
 }
 
@@ -109,46 +106,32 @@ static bool clear(struct guard *guard)
         core_free(&guard->fleet);
     core_free(&guard->core);
     shadow_close(&guard->shadow);
-    uv_loop_close(&guard->loop);
+    uv_host_free(&guard->host);
     return true;
 }
 
-/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its
- * eventfd: those it needs are tried first. */
-static bool descriptors_to_spare(void)
+static void prepare_callbacks(struct guard *guard)
 {
-    int fds[LOOP_DESCRIPTORS];
-    int count = 0;
-    while (count < LOOP_DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
-        count++;
-    bool enough = count == LOOP_DESCRIPTORS;
-    while (count > 0)
-        close(fds[--count]);
-    return enough;
+    host_wake_init(guard->host, &guard->mail, thread_on_mail, guard);
+    guard->timer = (struct host_timer){.run = thread_on_timer, .context = guard};
+    guard->limit = (struct host_timer){.run = thread_on_limit, .context = guard};
+    guard->beat = (struct host_timer){.run = on_beat, .context = guard};
+    guard->turn = (struct host_soon){.run = thread_on_turn_over, .context = guard};
 }
 
 enum guard_status life_start(struct guard *guard)
 {
-    if (!descriptors_to_spare() || uv_loop_init(&guard->loop) != 0)
+    uint64_t now_us = clock_now_us();
+    guard->host = uv_host_open();
+    if (guard->host == NULL)
         return GUARD_NO_MEMORY;
-    guard->loop.data = guard;
-    atomic_init(&guard->beat_us, clock_now_us());
-    guard->async.data = guard->timer.data = guard->limit.data = guard->beat.data = guard->turn.data = guard;
-    if (uv_async_init(&guard->loop, &guard->async, thread_on_async) != 0) {
-        uv_loop_close(&guard->loop);
-        return GUARD_NO_MEMORY;
-    }
-    uv_timer_init(&guard->loop, &guard->timer);
-    uv_timer_init(&guard->loop, &guard->limit);
-    uv_timer_init(&guard->loop, &guard->beat);
-    uv_timer_start(&guard->beat, on_beat, 0, BEAT_MS);
-    uv_check_init(&guard->loop, &guard->turn);
-    uv_check_start(&guard->turn, thread_on_turn_over);
-    uv_idle_init(&guard->loop, &guard->awake);
+    prepare_callbacks(guard);
+    atomic_init(&guard->beat_us, now_us);
+    host_timer_set(guard->host, &guard->beat, now_us);
     if (open_parts(guard) && start_thread(guard))
         return GUARD_OK;
     thread_close_everything(guard);
-    uv_run(&guard->loop, UV_RUN_DEFAULT);
+    uv_host_run(guard->host);
     clear(guard);
     return GUARD_NO_MEMORY;
 }

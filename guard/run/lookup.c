@@ -85,7 +85,7 @@ static void pass_on(struct lookup *lookup)
     while (lookup->gets != NULL) {
         struct get *get = lookup->gets;
         lookup_leave(get);
-        get->waiter.looked_up_in_vain = lookup->unanswered;
+        get->waiter.lookup_unanswered = lookup->unanswered;
         if (lookup->check != NULL)
             memcpy(get->waiter.refused, lookup->check->refused, sizeof get->waiter.refused);
         if (get->many != NULL)

@@ -36,7 +36,7 @@ static void cancel_here(struct guard_loop *loop, struct get *get)
     get->waiter.result.status = loop->detaching ? GUARD_CLOSING : GUARD_CANCELLED;
     callback_count(loop, get);
     DL_APPEND(loop->ready, get);
-    uv_async_send(&loop->async);
+    host_wake_send(&loop->mail);
 }
 
 void loop_cancel(struct guard_loop *loop, struct get *get)
@@ -64,7 +64,7 @@ void loop_return(struct guard_loop *loop, struct get *list)
 {
     pthread_mutex_lock(&loop->mutex);
     DL_CONCAT(loop->returned, list);
-    uv_async_send(&loop->async); /* under the mutex: once it is released, the loop may be gone */
+    host_wake_send(&loop->mail); /* under the mutex: once it is released, the loop may be gone */
     pthread_mutex_unlock(&loop->mutex);
 }
 
@@ -72,14 +72,9 @@ void loop_return(struct guard_loop *loop, struct get *list)
 
 static void add_counters(struct loop_counters *sum, const struct loop_counters *counters)
 {
-    counter_add(&sum->hit, atomic_load(&counters->hit));
-    counter_add(&sum->stale, atomic_load(&counters->stale));
-    counter_add(&sum->absent_hit, atomic_load(&counters->absent_hit));
-    counter_add(&sum->cancelled, atomic_load(&counters->cancelled));
-    counter_add(&sum->closed, atomic_load(&counters->closed));
-    counter_add(&sum->failed, atomic_load(&counters->failed));
-    counter_add(&sum->entry_rejected, atomic_load(&counters->entry_rejected));
-    counter_add(&sum->entry_outdated, atomic_load(&counters->entry_outdated));
+#define ADD_COUNTER(name) counter_add(&sum->name, atomic_load(&counters->name));
+    LOOP_COUNTERS(ADD_COUNTER)
+#undef ADD_COUNTER
     counter_add(&sum->duration_sum_us, atomic_load(&counters->duration_sum_us));
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
         counter_add(&sum->duration_count[i], atomic_load(&counters->duration_count[i]));
@@ -97,10 +92,9 @@ static void leave_guard(struct guard_loop *loop)
     pthread_mutex_unlock(&guard->mutex);
 }
 
-static void part_closed(struct guard_loop *loop)
+static void on_closed(void *context)
 {
-    if (--loop->closing > 0)
-        return;
+    struct guard_loop *loop = context;
     pthread_mutex_destroy(&loop->mutex);
     leave_guard(loop);
     tickets_clear(&loop->tickets);
@@ -110,27 +104,24 @@ static void part_closed(struct guard_loop *loop)
     free(loop);
 }
 
-static void async_closed(uv_handle_t *handle)
-{
-    part_closed(handle->data);
-}
-
 static void redis_closed(void *context)
 {
-    part_closed(context);
+    struct guard_loop *loop = context;
+    if (loop->attached)
+        host_close(loop->host, on_closed, loop);
+    else
+        on_closed(loop);
 }
 
-static void close_handles(struct guard_loop *loop)
+static void close_parts(struct guard_loop *loop)
 {
-    if (loop->handles_closed)
+    if (loop->parts_closed)
         return;
-    loop->handles_closed = true;
+    loop->parts_closed = true;
     pthread_mutex_lock(&loop->mutex); /* waits for a loop_return() that is still leaving */
     pthread_mutex_unlock(&loop->mutex);
-    loop->closing = 1 + (loop->redis != NULL);
-    uv_close((uv_handle_t *)&loop->async, async_closed);
-    if (loop->redis != NULL)
-        redis_close(loop->redis, redis_closed, loop);
+    host_wake_clear(&loop->mail);
+    redis_close(loop->redis, redis_closed, loop);
 }
 
 /* Those still looking up or in the core come back as cancelled. */
@@ -151,23 +142,23 @@ void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *
     loop->detached = detached;
     loop->detached_context = context;
     if (loop->count == 0)
-        close_handles(loop);
+        close_parts(loop);
     else
         cancel_all(loop);
 }
 
 /* ---- the start ---- */
 
-static void on_loop_async(uv_async_t *async)
+static void on_mail(void *context)
 {
-    struct guard_loop *loop = async->data;
+    struct guard_loop *loop = context;
     pthread_mutex_lock(&loop->mutex);
     DL_CONCAT(loop->ready, loop->returned);
     loop->returned = NULL;
     pthread_mutex_unlock(&loop->mutex);
     callback_ready(loop);
     if (loop->detaching && loop->count == 0)
-        close_handles(loop);
+        close_parts(loop);
 }
 
 static void redis_state(void *context, enum guard_redis_state state, const char *text)
@@ -206,30 +197,26 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
     config.jitter_seed = seed;
     loop->chance.state = seed;
     config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
-    return redis_open(loop->loop, &config);
+    return redis_open(loop->host, &config);
 }
 
-enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, void (*linked)(struct guard *guard, bool up),
-                            struct guard_loop **out)
+enum guard_status loop_open(struct guard *guard, struct guard_host *host,
+                            void (*linked)(struct guard *guard, bool up), struct guard_loop **out)
 {
     struct guard_loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL)
         return GUARD_NO_MEMORY;
     loop->guard = guard;
-    loop->loop = uv;
+    loop->host = host;
     loop->linked = linked;
     loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
-    if (uv_async_init(uv, &loop->async, on_loop_async) != 0) {
+    loop->redis = connect_redis(guard, loop);
+    if (loop->redis == NULL) {
         free(loop);
         return GUARD_NO_MEMORY;
     }
-    loop->async.data = loop;
+    host_wake_init(host, &loop->mail, on_mail, loop);
     pthread_mutex_init(&loop->mutex, NULL);
-    loop->redis = connect_redis(guard, loop);
-    if (loop->redis == NULL) { /* the async handle must be closed by the loop: let it free the rest */
-        loop_close(loop, NULL, NULL);
-        return GUARD_NO_MEMORY;
-    }
     *out = loop;
     return GUARD_OK;
 }

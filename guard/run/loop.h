@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loop.h - the guard's part on one libuv loop: gets are accepted, cancelled and returned; the loop's life.
+ * loop.h - the guard's part on one loop: gets are accepted, cancelled and returned; the loop's life.
  *
  * The guard's own thread has one of these for guard_get(); every loop that a host attaches has another.
  *
@@ -13,10 +13,11 @@
 #include "many.h"
 #include "state.h"
 
-/* `linked` may be NULL. NO_MEMORY. */
-enum guard_status loop_open(struct guard *guard, uv_loop_t *uv, void (*linked)(struct guard *guard, bool up),
-                            struct guard_loop **out);
-/* When the last get has been called back and the handles are closed, frees the loop and calls `detached`. */
+/* `linked` may be NULL. NO_MEMORY: the host stays the caller's. */
+enum guard_status loop_open(struct guard *guard, struct guard_host *host,
+                            void (*linked)(struct guard *guard, bool up), struct guard_loop **out);
+/* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The host of
+ * one that is attached is closed, too. */
 void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context);
 /* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
 void loop_redis_config(struct guard *guard, struct redis_config *config);

@@ -78,7 +78,7 @@ enum guard_status mailbox_take_ticket(struct guard_loop *loop, struct get *get)
 
 void mailbox_wake(struct guard *guard)
 {
-    uv_async_send(&guard->async);
+    host_wake_send(&guard->mail);
 }
 
 void mailbox_add_gets(struct guard *guard, struct get *list)

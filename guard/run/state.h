@@ -20,23 +20,23 @@
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
  * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
- *           loop_open() until its last handle is closed.
+ *           loop_open() until nothing of it is left on its host.
  */
 #ifndef GUARD_STATE_H
 #define GUARD_STATE_H
 
 #include "../base/chance.h"
 #include "../base/forked.h"
+#include "../base/host.h"
 #include "../base/hot.h"
 #include "../base/say.h"
 #include "../base/tickets.h"
-#include "../core/near_use.h"
+#include "../core/near.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
 #include "get.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <uv.h>
 
 struct lookup;
 struct shadow;
@@ -44,9 +44,22 @@ struct tag_memory;
 struct wake;
 struct workers;
 
+/* What a loop counts of the gets that it answers itself; the same names as in guard_stats. */
+#define LOOP_COUNTERS(COUNTER)                                                                               \
+    COUNTER(hit)                                                                                             \
+    COUNTER(stale)                                                                                           \
+    COUNTER(absent_hit)                                                                                      \
+    COUNTER(cancelled)                                                                                       \
+    COUNTER(closed)                                                                                          \
+    COUNTER(failed)                                                                                          \
+    COUNTER(entry_rejected)                                                                                  \
+    COUNTER(entry_outdated)
+
 /* Written by one thread, read by any. */
 struct loop_counters {
-    _Atomic uint64_t hit, stale, absent_hit, cancelled, closed, failed, entry_rejected, entry_outdated;
+#define LOOP_COUNTER_MEMBER(name) _Atomic uint64_t name;
+    LOOP_COUNTERS(LOOP_COUNTER_MEMBER)
+#undef LOOP_COUNTER_MEMBER
     _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
 };
 
@@ -59,8 +72,8 @@ struct recent_refresh {
 struct guard_loop {
     struct guard_loop *prev, *next; /* all of the guard, under its mutex */
     struct guard *guard;
-    uv_loop_t *loop;
-    uv_async_t async;
+    struct guard_host *host; /* its own if it is attached */
+    struct host_wake mail;   /* something was returned, or is left to be called back */
     struct redis *redis;
     enum guard_redis_state redis_state;
     struct lookup *lookups; /* those that can still be joined, by key */
@@ -73,13 +86,12 @@ struct guard_loop {
     uint32_t many_count;           /* of those, no requests but the stand-ins of many */
     uint32_t gets_of_many;         /* of those, gets that stand-ins stand for */
     uint32_t count;                /* accepted and not yet called back */
-    bool attached;                 /* by a host; what was not may outlive the guard while its handles close */
-    bool detaching, handles_closed;
+    bool attached;                 /* by a host */
+    bool detaching, parts_closed;
     void (*linked)(struct guard *guard,
                    bool up); /* its connection came up or went down; NULL: nobody listens */
     struct get *outbox;      /* the guard's thread: what it has answered since it last told the loop */
     struct guard_loop *outbox_next;
-    unsigned closing; /* handles and connections that are not closed yet */
     void (*detached)(void *context);
     void *detached_context;
     struct loop_counters counters;
@@ -106,7 +118,7 @@ struct refresh {
 };
 
 /* The end: DRAINING until nobody waits or the drain time is over; CANCELLING, every waiter answered and every load told to
- * stop, until the core is idle or its loaders have had their time; ENDING, handles closing. */
+ * stop, until the core is idle or its loaders have had their time; ENDING, connections closing. */
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
 
 struct guard {
@@ -152,14 +164,14 @@ struct guard {
 
     /* the guard's thread */
     pthread_t thread;
-    uv_loop_t loop;
-    uv_async_t async;
-    uv_timer_t timer, limit, beat;
+    struct guard_host *host; /* owned */
+    struct host_wake mail;
+    struct host_timer timer, limit, beat;
+    struct host_soon turn; /* the end of one */
+    unsigned parts_open;   /* once it ends: of own, wake and the call that closes them */
     struct core *core;     /* answers */
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
     struct shadow *shadow; /* NULL: another mode */
-    uv_check_t turn;       /* the end of one */
-    uv_idle_t awake;       /* active: the next turn must not block */
     bool sweep_due;        /* near_sweep() has something to do */
     struct guard_loop *own;
     struct wake *wake;

@@ -191,8 +191,8 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
         list = refresh->next;
         if (guard->phase == PHASE_RUNNING) {
             const char *filler = refresh->filler[0] != '\0' ? refresh->filler : NULL;
-            (refresh->of_many ? core_refresh_many : core_refresh)(guard->core, clock_now_us(), &refresh->key,
-                                                                  refresh->policy, filler);
+            core_refresh(guard->core, clock_now_us(), &refresh->key, refresh->policy, filler,
+                         refresh->of_many);
             perform_all(guard);
         }
         free(refresh);
@@ -315,7 +315,14 @@ static void empty_mailbox(struct guard *guard)
 
 /* ---- the end ---- */
 
-/* The loop runs out when the last of these is closed. */
+/* The loop runs out when nothing is left on it. */
+static void part_closed(void *context)
+{
+    struct guard *guard = context;
+    if (--guard->parts_open == 0)
+        host_close(guard->host, NULL, NULL);
+}
+
 void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
@@ -323,19 +330,23 @@ void thread_close_everything(struct guard *guard)
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true;
     pthread_mutex_unlock(&guard->mutex);
-    uv_close((uv_handle_t *)&guard->async, NULL);
-    uv_close((uv_handle_t *)&guard->timer, NULL);
-    uv_close((uv_handle_t *)&guard->limit, NULL);
-    uv_close((uv_handle_t *)&guard->beat, NULL);
-    uv_close((uv_handle_t *)&guard->turn, NULL);
-    uv_close((uv_handle_t *)&guard->awake, NULL);
+    host_wake_clear(&guard->mail);
+    host_timer_stop(guard->host, &guard->timer);
+    host_timer_stop(guard->host, &guard->limit);
+    host_timer_stop(guard->host, &guard->beat);
+    host_soon_stop(&guard->turn);
+    guard->parts_open = 1u + (guard->wake != NULL) + (guard->own != NULL);
     if (guard->wake != NULL)
-        wake_close(guard->wake, NULL, NULL);
+        wake_close(guard->wake, part_closed, guard);
     if (guard->own != NULL)
-        loop_close(guard->own, NULL, NULL);
+        loop_close(guard->own, part_closed, guard);
+    part_closed(guard); /* of this call */
 }
 
-static void on_limit(uv_timer_t *timer);
+static void set_limit(struct guard *guard, uint32_t in_ms)
+{
+    host_timer_set(guard->host, &guard->limit, clock_now_us() + (uint64_t)in_ms * 1000);
+}
 
 static void cancel_everything(struct guard *guard)
 {
@@ -343,7 +354,7 @@ static void cancel_everything(struct guard *guard)
     pthread_mutex_lock(&guard->mutex);
     guard->cancelling = true;
     pthread_mutex_unlock(&guard->mutex);
-    uv_timer_start(&guard->limit, on_limit, STUCK_LOADER_MS, 0);
+    set_limit(guard, STUCK_LOADER_MS);
     core_close(guard->core, clock_now_us());
     if (guard->shadow != NULL) {
         perform_all(guard);
@@ -353,9 +364,9 @@ static void cancel_everything(struct guard *guard)
 }
 
 /* The drain time is over; or the loaders have had their time to notice that they are cancelled. */
-static void on_limit(uv_timer_t *timer)
+void thread_on_limit(void *context)
 {
-    struct guard *guard = timer->data;
+    struct guard *guard = context;
     if (guard->phase == PHASE_DRAINING)
         cancel_everything(guard);
     else
@@ -377,8 +388,7 @@ static void advance_end(struct guard *guard)
     pthread_mutex_unlock(&guard->mutex);
     if (guard->phase == PHASE_RUNNING && closing) {
         guard->phase = PHASE_DRAINING;
-        uv_update_time(&guard->loop);
-        uv_timer_start(&guard->limit, on_limit, drain_ms, 0);
+        set_limit(guard, drain_ms);
     }
     if (guard->phase == PHASE_DRAINING && nothing_to_finish(guard, mail))
         cancel_everything(guard);
@@ -388,9 +398,9 @@ static void advance_end(struct guard *guard)
 
 /* ---- the turn ---- */
 
-static void on_timer(uv_timer_t *timer)
+void thread_on_timer(void *context)
 {
-    struct guard *guard = timer->data;
+    struct guard *guard = context;
     core_tick(guard->core, clock_now_us());
     perform_all(guard);
     if (guard->shadow != NULL)
@@ -403,14 +413,7 @@ static void set_timer(struct guard *guard)
     uint64_t next_us = core_next_us(guard->core), fleet_us = core_next_us(guard->fleet);
     if (fleet_us < next_us)
         next_us = fleet_us;
-    if (next_us == UINT64_MAX) {
-        uv_timer_stop(&guard->timer);
-        return;
-    }
-    uint64_t now_us = clock_now_us();
-    uint64_t in_ms = next_us > now_us ? (next_us - now_us + 999) / 1000 : 0;
-    uv_update_time(&guard->loop);
-    uv_timer_start(&guard->timer, on_timer, in_ms, 0);
+    host_timer_set(guard->host, &guard->timer, next_us);
 }
 
 static void publish_stats(struct guard *guard)
@@ -433,12 +436,6 @@ static void end_shadows(struct guard *guard)
     publish_stats(guard);
 }
 
-/* Only keeps the loop from blocking before thread_on_turn_over(). */
-static void on_awake(uv_idle_t *idle)
-{
-    (void)idle;
-}
-
 /* After every batch of events: do what the core wants, tell whom it answered. An answer is in the counters
  * before anybody is told of it. */
 static void after_events(struct guard *guard)
@@ -452,29 +449,29 @@ static void after_events(struct guard *guard)
         end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
-    if (core_turn_due(guard->core) || guard->sweep_due)
-        uv_idle_start(&guard->awake, on_awake);
+    if (core_iteration_due(guard->core) || guard->sweep_due)
+        host_soon(guard->host, &guard->turn);
     advance_end(guard);
 }
 
 /* After all that was to be read in this turn of the loop has been read. */
-void thread_on_turn_over(uv_check_t *check)
+void thread_on_turn_over(void *context)
 {
-    struct guard *guard = check->data;
+    struct guard *guard = context;
     if (guard->phase == PHASE_ENDING)
         return;
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
-    if (!guard->sweep_due)
-        uv_idle_stop(&guard->awake);
-    if (!core_turn_due(guard->core))
+    if (guard->sweep_due)
+        host_soon(guard->host, &guard->turn);
+    if (!core_iteration_due(guard->core))
         return;
-    core_turn_over(guard->core, clock_now_us());
+    core_iteration_over(guard->core, clock_now_us());
     after_events(guard);
 }
 
-void thread_on_async(uv_async_t *async)
+void thread_on_mail(void *context)
 {
-    struct guard *guard = async->data;
+    struct guard *guard = context;
     empty_mailbox(guard);
     cache_ask(guard);
     after_events(guard);

@@ -16,8 +16,10 @@
 
 enum { STUCK_LOADER_MS = 5000 }; /* a loader has this long to notice its cancellation */
 
-void thread_on_async(uv_async_t *async);
-void thread_on_turn_over(uv_check_t *check);
+void thread_on_mail(void *guard);
+void thread_on_timer(void *guard);
+void thread_on_limit(void *guard);
+void thread_on_turn_over(void *guard);
 void thread_on_message(void *context, const struct message *message);
 void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);

@@ -15,9 +15,10 @@ struct wake {
     struct canary canary;
     enum guard_redis_state state; /* of the subscription */
     bool mute; /* we may not publish: nobody hears us, and no canary tells whether we hear */
-    uv_timer_t timer;
+    struct guard_host *host;
+    struct host_timer timer;
     uint32_t flying; /* canaries whose PUBLISH has not been answered */
-    bool timer_closed, subscriber_closed;
+    bool closing, subscriber_closed;
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -92,7 +93,7 @@ static void set_mute(struct wake *wake, bool mute, const char *text)
 
 static void wake_part_closed(struct wake *wake)
 {
-    if (!wake->timer_closed || !wake->subscriber_closed || wake->flying > 0)
+    if (!wake->subscriber_closed || wake->flying > 0)
         return;
     if (wake->closed != NULL)
         wake->closed(wake->closed_context);
@@ -107,7 +108,7 @@ static void on_published(void *context, enum redis_outcome outcome, const struct
     if (!heard)
         canary_forget(&wake->canary); /* it never flew: that says nothing about the subscription */
     wake->flying--;
-    if ((heard || refused) && !uv_is_closing((uv_handle_t *)&wake->timer))
+    if ((heard || refused) && !wake->closing)
         set_mute(wake, refused, refused ? reply->str : "may publish again");
     wake_part_closed(wake);
 }
@@ -124,9 +125,15 @@ static void publish(struct wake *wake)
     canary_sent(&wake->canary, clock_now_us());
 }
 
-static void on_canary_timer(uv_timer_t *timer)
+static void set_canary_timer(struct wake *wake)
 {
-    struct wake *wake = timer->data;
+    host_timer_set(wake->host, &wake->timer, clock_now_us() + (uint64_t)CANARY_EVERY_MS * 1000);
+}
+
+static void on_canary_timer(void *context)
+{
+    struct wake *wake = context;
+    set_canary_timer(wake);
     if (wake->state != GUARD_REDIS_UP || !redis_is_up(wake->publisher))
         return;
     if (canary_dead(&wake->canary, clock_now_us())) {
@@ -137,8 +144,9 @@ static void on_canary_timer(uv_timer_t *timer)
     publish(wake);
 }
 
-struct wake *wake_open(uv_loop_t *loop, const struct protocol *protocol, const struct redis_config *redis,
-                       struct redis *publisher, const struct wake_hooks *hooks)
+struct wake *wake_open(struct guard_host *host, const struct protocol *protocol,
+                       const struct redis_config *redis, struct redis *publisher,
+                       const struct wake_hooks *hooks)
 {
     uint8_t random[16];
     struct wake *wake = calloc(1, sizeof *wake);
@@ -153,22 +161,15 @@ struct wake *wake_open(uv_loop_t *loop, const struct protocol *protocol, const s
     struct redis_config config = *redis;
     config.channel = protocol->channel;
     config.hooks = (struct redis_hooks){.context = wake, .state = on_state, .message = on_wake_message};
-    wake->subscriber = redis_open(loop, &config);
+    wake->subscriber = redis_open(host, &config);
     if (wake->subscriber == NULL) {
         free(wake);
         return NULL;
     }
-    uv_timer_init(loop, &wake->timer);
-    wake->timer.data = wake;
-    uv_timer_start(&wake->timer, on_canary_timer, CANARY_EVERY_MS, CANARY_EVERY_MS);
+    wake->host = host;
+    wake->timer = (struct host_timer){.run = on_canary_timer, .context = wake};
+    set_canary_timer(wake);
     return wake;
-}
-
-static void timer_closed(uv_handle_t *handle)
-{
-    struct wake *wake = handle->data;
-    wake->timer_closed = true;
-    wake_part_closed(wake);
 }
 
 static void subscriber_closed(void *context)
@@ -182,7 +183,8 @@ void wake_close(struct wake *wake, void (*closed)(void *context), void *context)
 {
     wake->closed = closed;
     wake->closed_context = context;
-    uv_close((uv_handle_t *)&wake->timer, timer_closed);
+    wake->closing = true;
+    host_timer_stop(wake->host, &wake->timer);
     redis_close(wake->subscriber, subscriber_closed, wake);
 }
 

@@ -38,8 +38,9 @@ struct wake_hooks {
 };
 
 struct wake;
-struct wake *wake_open(uv_loop_t *loop, const struct protocol *protocol, const struct redis_config *redis,
-                       struct redis *publisher, const struct wake_hooks *hooks);
+struct wake *wake_open(struct guard_host *host, const struct protocol *protocol,
+                       const struct redis_config *redis, struct redis *publisher,
+                       const struct wake_hooks *hooks);
 void wake_close(struct wake *wake, void (*closed)(void *context), void *context);
 /* UP: subscribed, and allowed to publish. */
 enum guard_redis_state wake_state(const struct wake *wake);

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
@@ -27,7 +28,7 @@
 
 extern char **environ;
 
-enum { TREE_MAX = 4096, KILL_LIMIT_MS = 10000, TAIL_BYTES = 4096 };
+enum { FAMILY_MAX = 4096, KILL_LIMIT_MS = 10000, LOOK_EVERY_MS = 5, TAIL_BYTES = 4096 };
 
 /*
  * Reads "+ pid signal" and "- pid" until the pipe closes, then ends what is left. A killed process that
@@ -281,6 +282,79 @@ pid_t proc_start(const struct proc_options *options)
     return pid;
 }
 
+/* ---- looking ---- */
+
+/* The fields behind the name, which may hold anything. */
+bool proc_look(pid_t pid, struct proc_look *out)
+{
+    char path[32], stat[1024];
+    int parent = 0;
+    uint64_t user_ticks = 0, system_ticks = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    size_t count = fread(stat, 1, sizeof stat - 1, file);
+    fclose(file);
+    stat[count] = '\0';
+    const char *name = strchr(stat, '('), *behind = strrchr(stat, ')');
+    if (name == NULL || behind == NULL ||
+        sscanf(behind, ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64, &parent,
+               &user_ticks, &system_ticks) != 3)
+        return false;
+    snprintf(out->name, sizeof out->name, "%.*s", (int)(behind - name - 1), name + 1);
+    out->parent = (pid_t)parent;
+    out->cpu_us = (user_ticks + system_ticks) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    return behind[2] != 'Z';
+}
+
+static bool has_pid(const pid_t *pids, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+static size_t add_children(pid_t *pids, size_t count, size_t most)
+{
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+    while (proc != NULL && (entry = readdir(proc)) != NULL && count < most) {
+        struct proc_look look;
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && !has_pid(pids, count, pid) && proc_look(pid, &look) &&
+            has_pid(pids, count, look.parent))
+            pids[count++] = pid;
+    }
+    if (proc != NULL)
+        closedir(proc);
+    return count;
+}
+
+/* Children of children are found because /proc is read again until nothing new turns up. */
+size_t proc_family(pid_t pid, pid_t *pids, size_t most)
+{
+    size_t before = 0, count = 1;
+    pids[0] = pid;
+    while (count > before) {
+        before = count;
+        count = add_children(pids, count, most);
+    }
+    return count;
+}
+
+uint64_t proc_cpu_us(pid_t pid)
+{
+    pid_t pids[FAMILY_MAX];
+    struct proc_look look;
+    uint64_t sum_us = 0;
+    for (size_t i = proc_family(pid, pids, FAMILY_MAX); i-- > 0;)
+        sum_us += proc_look(pids[i], &look) ? look.cpu_us : 0;
+    return sum_us;
+}
+
 /* ---- ending ---- */
 
 bool proc_wait(pid_t pid, uint32_t limit_ms, int *status)
@@ -313,100 +387,31 @@ bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms)
     return went;
 }
 
-struct tree {
-    pid_t pids[TREE_MAX];
-    size_t count;
-};
-
-/* The line of /proc/PID/stat from its state on: "S 1 ..."; false: there is no such process. */
-static bool read_state(pid_t pid, char *state, size_t state_bytes)
-{
-    char path[64], stat[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    size_t count = fread(stat, 1, sizeof stat - 1, file);
-    fclose(file);
-    stat[count] = '\0';
-    const char *after_name = strrchr(stat, ')');
-    return after_name != NULL && snprintf(state, state_bytes, "%s", after_name + 2) > 0;
-}
-
-static pid_t parent_of(pid_t pid)
-{
-    char state[64];
-    int parent = 0;
-    if (!read_state(pid, state, sizeof state) || sscanf(state, "%*c %d", &parent) != 1)
-        return 0;
-    return (pid_t)parent;
-}
-
-/* One that is dead and not reaped has given everything back; whoever adopted it may take his time. */
-static bool is_alive(pid_t pid)
-{
-    char state[64];
-    return kill(pid, 0) == 0 && (!read_state(pid, state, sizeof state) || state[0] != 'Z');
-}
-
-static bool tree_has(const struct tree *tree, pid_t pid)
-{
-    for (size_t i = 0; i < tree->count; i++) {
-        if (tree->pids[i] == pid)
-            return true;
-    }
-    return false;
-}
-
-/* Children of children are found because /proc is read again until nothing new turns up. */
-static bool tree_grow(struct tree *tree)
-{
-    size_t before = tree->count;
-    struct dirent *entry;
-    DIR *proc = opendir("/proc");
-    if (proc == NULL)
-        return false;
-    while ((entry = readdir(proc)) != NULL && tree->count < TREE_MAX) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && !tree_has(tree, pid) && tree_has(tree, parent_of(pid)))
-            tree->pids[tree->count++] = pid;
-    }
-    closedir(proc);
-    return tree->count > before;
-}
-
-static void tree_find(struct tree *tree, pid_t root)
-{
-    tree->pids[0] = root;
-    tree->count = 1;
-    while (tree_grow(tree))
-        ;
-}
-
 void proc_signal_tree(pid_t pid, int signal)
 {
-    struct tree tree;
+    pid_t pids[FAMILY_MAX];
     if (pid <= 0)
         return;
     kill(pid, signal); /* the root first: it starts no more children while it is stopped */
-    tree_find(&tree, pid);
-    for (size_t i = 1; i < tree.count; i++)
-        kill(tree.pids[i], signal);
+    for (size_t i = proc_family(pid, pids, FAMILY_MAX); i-- > 1;)
+        kill(pids[i], signal);
 }
 
+/* One that is dead and not reaped has given everything back; whoever adopted it may take its time. */
 void proc_kill_tree(pid_t *pid)
 {
-    struct tree tree;
+    pid_t pids[FAMILY_MAX];
+    struct proc_look look;
     if (*pid <= 0)
         return;
     kill(*pid, SIGSTOP);
-    tree_find(&tree, *pid);
-    for (size_t i = 0; i < tree.count; i++)
-        kill(tree.pids[i], SIGKILL);
+    size_t count = proc_family(*pid, pids, FAMILY_MAX);
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGKILL);
     proc_wait(*pid, KILL_LIMIT_MS, NULL);
     uint64_t end_us = net_now_us() + (uint64_t)KILL_LIMIT_MS * 1000;
-    for (size_t i = 1; i < tree.count; i++) {
-        while (is_alive(tree.pids[i]) && net_now_us() < end_us)
+    for (size_t i = 1; i < count; i++) {
+        while (proc_look(pids[i], &look) && net_now_us() < end_us)
             net_pause_ms(1);
     }
     *pid = 0;
@@ -426,6 +431,33 @@ uint64_t proc_status(pid_t pid, const char *name)
     if (file != NULL)
         fclose(file);
     return value;
+}
+
+pid_t proc_start_up(const struct proc_options *options, proc_is_up *is_up, void *server, uint32_t limit_ms)
+{
+    pid_t pid = proc_start(options);
+    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    while (pid > 0 && net_now_us() < end_us) {
+        if (is_up(server))
+            return pid;
+        if (proc_wait(pid, LOOK_EVERY_MS, NULL))
+            return 0;
+    }
+    proc_kill_tree(&pid);
+    return 0;
+}
+
+bool proc_output(const char *command, char *text, size_t text_bytes)
+{
+    char whole[1024], more[1024];
+    snprintf(whole, sizeof whole, "{ %s; } 2>&1", command);
+    FILE *output = popen(whole, "re");
+    size_t count = output != NULL ? fread(text, 1, text_bytes - 1, output) : 0;
+    text[count] = '\0';
+    while (output != NULL && fread(more, 1, sizeof more, output) > 0) /* it may have more to say */
+        ;
+    int status = output != NULL ? pclose(output) : -1;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 bool proc_run(const struct proc_options *options, uint32_t limit_ms)

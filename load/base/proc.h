@@ -37,6 +37,12 @@ struct proc_options {
 /* A child in a process group of its own, without our descriptors; -1 if it cannot be executed. */
 pid_t proc_start(const struct proc_options *options);
 
+/* Does the server take requests? Asked every few milliseconds. */
+typedef bool proc_is_up(void *server);
+
+/* The same, and waits until it is up; 0: it ended before, or was not up within the limit and is killed. */
+pid_t proc_start_up(const struct proc_options *options, proc_is_up *is_up, void *server, uint32_t limit_ms);
+
 /* True when the child ended within the limit: reaped, *status as waitpid() gives it (may be NULL). */
 bool proc_wait(pid_t pid, uint32_t limit_ms, int *status);
 
@@ -49,11 +55,28 @@ void proc_signal_tree(pid_t pid, int signal);
 /* SIGKILL to the child and its descendants; returns when all of them are dead. Sets 0. */
 void proc_kill_tree(pid_t *pid);
 
+/* What the kernel says of any process; false: it is gone, or dead and only not reaped. */
+struct proc_look {
+    char name[32];
+    pid_t parent;
+    uint64_t cpu_us; /* user and system time of all its threads, in steps of 10 ms */
+};
+bool proc_look(pid_t pid, struct proc_look *out);
+
+/* The process and all its living descendants, itself first; how many, `most` at the most. */
+size_t proc_family(pid_t pid, pid_t *pids, size_t most);
+
+/* The time of all of them. */
+uint64_t proc_cpu_us(pid_t pid);
+
 /* A number of /proc/PID/status by its name: "VmRSS" (KiB), "Threads", ...; 0 if there is none. */
 uint64_t proc_status(pid_t pid, const char *name);
 
 /* Runs a command to its end, its output shown only if it fails. True: it exited with 0 within the limit. */
 bool proc_run(const struct proc_options *options, uint32_t limit_ms);
+
+/* What a shell command prints, stderr included, cut to fit. True: it exited with 0. */
+bool proc_output(const char *command, char *text, size_t text_bytes);
 
 /* Who servers that refuse root are run as: NULL when we are not root, otherwise postgres or nobody. */
 const char *proc_plain_user(void);

@@ -17,7 +17,7 @@
  *     crowd.h, pace.h, wrk.h            who asks
  *     service.h                         a catalogd that is ready
  *     rival.h, nginx.h, varnish.h       what else answers
- *     filled.h, usage.h                 when a value is stored; what a server takes
+ *     filled.h                          when a value is stored
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its

@@ -14,7 +14,6 @@
 #include "load/base/http.h"
 #include "load/bench/bench.h"
 #include "load/bench/nginx.h"
-#include "load/bench/usage.h"
 #include "load/bench/varnish.h"
 #include "load/bench/wrk.h"
 
@@ -112,13 +111,13 @@ static bool run_one(struct bench *bench, struct contest *contest, enum contender
     pid_t pid = pid_of(contest, who);
     const struct wrk_options options = options_of(contest, who);
     struct wrk_result result;
-    uint64_t cpu_us = usage_cpu_us(pid), redis_us = usage_cpu_us(bench->redis.pid);
+    uint64_t cpu_us = proc_cpu_us(pid), redis_us = proc_cpu_us(bench->redis.pid);
     if (!wrk_run(&options, &result))
         return false;
     double requests = (double)result.requests;
     samples_add(&contest->rates[who], result.requests_per_s);
-    samples_add(&contest->cpu_us[who], (double)(usage_cpu_us(pid) - cpu_us) / requests);
-    samples_add(&contest->redis_us[who], (double)(usage_cpu_us(bench->redis.pid) - redis_us) / requests);
+    samples_add(&contest->cpu_us[who], (double)(proc_cpu_us(pid) - cpu_us) / requests);
+    samples_add(&contest->redis_us[who], (double)(proc_cpu_us(bench->redis.pid) - redis_us) / requests);
     return true;
 }
 

@@ -10,7 +10,6 @@
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
 #include "load/bench/filled.h"
-#include "load/bench/usage.h"
 
 #include <stdio.h>
 
@@ -43,9 +42,9 @@ static bool wait_for_fill(struct hall *hall, const struct bench *bench)
     struct filled filled;
     if (!filled_listen(bench, hall->crowd.path, &filled))
         return false;
-    uint64_t cpu_us = usage_cpu_us(hall->catalogd.pid);
+    uint64_t cpu_us = proc_cpu_us(hall->catalogd.pid);
     bool good = crowd_ask(&hall->crowd) && hall->all_wait;
-    cpu_us = usage_cpu_us(hall->catalogd.pid) - cpu_us;
+    cpu_us = proc_cpu_us(hall->catalogd.pid) - cpu_us;
     uint64_t filled_us = filled_wait(&filled);
     if (!good || filled_us == 0)
         return false;

@@ -70,28 +70,15 @@ static bool write_file(const struct rival *rival, const struct rival_plan *plan)
     return good;
 }
 
-static bool answers(const struct rival *rival)
+static bool answers(void *context)
 {
+    const struct rival *rival = context;
     struct http_answer answer;
     const struct http_request request = {
         .host = "127.0.0.1", .port = rival->port, .path = "/ping", .deadline_ms = ASK_LIMIT_MS};
     bool good = http_ask(&request, &answer) && answer.status == 200;
     http_answer_clear(&answer);
     return good;
-}
-
-static bool wait_until_up(struct rival *rival)
-{
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
-        if (answers(rival))
-            return true;
-        if (proc_wait(rival->pid, 5, NULL)) {
-            rival->pid = 0;
-            return false;
-        }
-    }
-    return false;
 }
 
 static bool launch(struct rival *rival, const struct rival_plan *plan)
@@ -106,13 +93,8 @@ static bool launch(struct rival *rival, const struct rival_plan *plan)
                                          .output_path = rival->log_path,
                                          .user = plan->user,
                                          .end_signal = SIGTERM};
-    rival->pid = proc_start(&options);
-    if (rival->pid > 0 && wait_until_up(rival))
-        return true;
-    if (rival->pid > 0)
-        proc_kill_tree(&rival->pid);
-    rival->pid = 0;
-    return false;
+    rival->pid = proc_start_up(&options, answers, rival, START_LIMIT_MS);
+    return rival->pid > 0;
 }
 
 bool rival_start(struct rival *rival, const struct rival_plan *plan)
@@ -141,17 +123,7 @@ void rival_stop(struct rival *rival)
 
 bool rival_first_line(const char *command, char *line, size_t line_bytes)
 {
-    char whole[1024];
-    snprintf(whole, sizeof whole, "{ %s; } 2>&1", command);
-    FILE *output = popen(whole, "re");
-    line[0] = '\0';
-    if (output == NULL)
-        return false;
-    if (fgets(line, (int)line_bytes, output) == NULL)
-        line[0] = '\0';
+    bool good = proc_output(command, line, line_bytes);
     line[strcspn(line, "\n")] = '\0';
-    while (fgets(whole, sizeof whole, output) != NULL) /* it may have more to say */
-        ;
-    int status = pclose(output);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return good;
 }

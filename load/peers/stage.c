@@ -4,7 +4,6 @@
 #include "load/base/net.h"
 #include "load/base/rank.h"
 #include "load/bench/service.h"
-#include "load/bench/usage.h"
 #include "load/peers/peers.h"
 
 #include <hiredis/hiredis.h>
@@ -116,9 +115,9 @@ uint32_t stage_expiries(const struct stage *stage, uint64_t mark, uint32_t ttl_m
 
 struct meter stage_meter(const struct stage *stage, const struct peer *peer)
 {
-    struct meter meter = {.redis_us = peer->uses_redis ? usage_cpu_us(stage->redis.pid) : 0};
+    struct meter meter = {.redis_us = peer->uses_redis ? proc_cpu_us(stage->redis.pid) : 0};
     for (size_t i = 0; i < PEER_INSTANCES; i++)
-        meter.peer_us += usage_cpu_us(peer->pids[i]);
+        meter.peer_us += proc_cpu_us(peer->pids[i]);
     return meter;
 }
 

@@ -34,7 +34,7 @@
  *     expiries
  *     peak running             the most loads at once that a sample saw
  *     loads at once            the most that ran at once, of those that began in the run; no sample, see
- *                              witness_running.h. Needs log_duration=on, which a stack has if this is expected
+ *                              witness_log.h. Needs log_duration=on, which a stack has if this is expected
  *     redis commands, redis commands per request
  *     stale answers            older than a write that was over before the request was sent
  *     answered per second      over the whole run

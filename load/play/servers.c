@@ -100,11 +100,8 @@ static bool check_settings(const struct scenario *scenario)
     char command[HOME_PATH_BYTES + 32];
     const char *program = stack_catalogd_program();
     bool good = true;
-    snprintf(command, sizeof command, "'%s' --help 2>&1", program);
-    FILE *file = popen(command, "re");
-    size_t bytes = file != NULL ? fread(help, 1, sizeof help - 1, file) : 0;
-    help[bytes] = '\0';
-    if (file == NULL || pclose(file) != 0) {
+    snprintf(command, sizeof command, "'%s' --help", program);
+    if (!proc_output(command, help, sizeof help)) {
         fprintf(stderr, "stampede: %s does not run: `make` builds it, CATALOGD names another\n", program);
         return false;
     }

@@ -97,7 +97,7 @@ void stack_postgres_stop(struct stack_postgres *postgres);
 /* Loads the project's sql/schema.sql and, with a scale above 0, sql/seed.sql. */
 bool stack_postgres_load(const char *url, uint32_t scale);
 
-/* Runs one statement; the first column of the first row goes into `value` ("" if none; may be NULL). */
+/* Runs one statement, for two minutes at most; the first column of the first row goes into `value` ("" if none; may be NULL). */
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes);
 
 /* Where the statement log ends now, and how many statements with this text in them started since: each once, however
@@ -113,7 +113,7 @@ uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t
 /* Whether the log also says when statements end. Open sessions hear of it a moment later, between two statements. */
 bool stack_postgres_log_ends(const struct stack_postgres *postgres, bool wanted);
 
-/* The most of them that ran at once since, no sample: see witness_running.h. False: the log does not say when they
+/* The most of them that ran at once since, no sample: see witness_log.h. False: the log does not say when they
  * ended, or there were more than can be told apart. */
 bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                             uint32_t *most);

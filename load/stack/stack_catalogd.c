@@ -28,18 +28,9 @@ static bool ops_answers_200(const struct stack_catalogd *catalogd, const char *p
     return good;
 }
 
-static bool wait_until_up(struct stack_catalogd *catalogd)
+static bool is_up(void *catalogd)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
-        if (ops_answers_200(catalogd, "/healthz"))
-            return true;
-        if (proc_wait(catalogd->pid, 2, NULL)) {
-            catalogd->pid = 0;
-            return false;
-        }
-    }
-    return false;
+    return ops_answers_200(catalogd, "/healthz");
 }
 
 const char *stack_catalogd_program(void)
@@ -60,13 +51,8 @@ static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
         all[count++] = settings[i];
     const char *const argv[] = {stack_catalogd_program(), NULL};
     const struct proc_options options = {.argv = argv, .settings = all, .output_path = catalogd->log_path};
-    catalogd->pid = proc_start(&options);
-    if (catalogd->pid > 0 && wait_until_up(catalogd))
-        return true;
-    if (catalogd->pid > 0)
-        proc_kill_tree(&catalogd->pid);
-    catalogd->pid = 0;
-    return false;
+    catalogd->pid = proc_start_up(&options, is_up, catalogd, START_LIMIT_MS);
+    return catalogd->pid > 0;
 }
 
 static bool complain(const struct stack_catalogd *catalogd)

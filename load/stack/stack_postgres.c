@@ -2,6 +2,7 @@
 /* stack_postgres.c - a private PostgreSQL; see stack.h. */
 #include "load/base/home.h"
 #include "load/base/net.h"
+#include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_log.h"
 
@@ -16,7 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INIT_LIMIT_MS = 60000, START_LIMIT_MS = 30000, STOP_LIMIT_MS = 20000, LOAD_LIMIT_MS = 600000 };
+enum {
+    INIT_LIMIT_MS = 60000,
+    START_LIMIT_MS = 30000,
+    STOP_LIMIT_MS = 20000,
+    LOAD_LIMIT_MS = 600000,
+    QUERY_LIMIT_MS = 120000
+};
 enum { START_TRIES = 5, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
@@ -73,18 +80,10 @@ static bool create_cluster(const struct stack_postgres *postgres)
     return proc_run(&options, INIT_LIMIT_MS);
 }
 
-static bool wait_until_up(struct stack_postgres *postgres)
+static bool is_up(void *context)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
-        if (PQping(postgres->socket_url) == PQPING_OK)
-            return true;
-        if (proc_wait(postgres->pid, 10, NULL)) {
-            postgres->pid = 0;
-            return false;
-        }
-    }
-    return false;
+    const struct stack_postgres *postgres = context;
+    return PQping(postgres->socket_url) == PQPING_OK;
 }
 
 /* When this program is gone PostgreSQL gets SIGQUIT: it ends its sessions and frees its shared memory. */
@@ -104,13 +103,8 @@ static bool launch(struct stack_postgres *postgres)
     }
     const struct proc_options options = {
         .argv = argv, .output_path = postgres->log_path, .user = proc_plain_user(), .end_signal = SIGQUIT};
-    postgres->pid = proc_start(&options);
-    if (postgres->pid > 0 && wait_until_up(postgres))
-        return true;
-    if (postgres->pid > 0)
-        proc_kill_tree(&postgres->pid);
-    postgres->pid = 0;
-    return false;
+    postgres->pid = proc_start_up(&options, is_up, postgres, START_LIMIT_MS);
+    return postgres->pid > 0;
 }
 
 static bool complain(const struct stack_postgres *postgres)
@@ -195,16 +189,10 @@ bool stack_postgres_load(const char *url, uint32_t scale)
 
 bool stack_postgres_query(const char *url, const char *statement, char *value, size_t value_bytes)
 {
-    PGconn *connection = PQconnectdb(url);
-    PGresult *result = PQexec(connection, statement);
-    ExecStatusType status = PQresultStatus(result);
-    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    char why[SQL_WHY_BYTES];
+    bool good = sql_run(url, statement, QUERY_LIMIT_MS, value, value_bytes, why);
     if (!good)
-        fprintf(stderr, "stack: %s: %s", statement, PQerrorMessage(connection));
-    if (value != NULL)
-        snprintf(value, value_bytes, "%s", good && PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    PQfinish(connection);
+        fprintf(stderr, "stack: %s: %s\n", statement, why);
     return good;
 }
 

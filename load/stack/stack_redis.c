@@ -2,10 +2,10 @@
 /* stack_redis.c - a private Redis; see stack.h. */
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "load/witness/witness_tally.h"
 
 #include <hiredis/hiredis.h>
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,28 +49,14 @@ struct redisReply *stack_redis_command(struct stack_redis *redis, const char *fo
 }
 
 /* With a password in the arguments the answer is an error, which is an answer, too; LOADING is not. */
-static bool answers(struct stack_redis *redis)
+static bool is_up(void *context)
 {
+    struct stack_redis *redis = context;
     struct redisReply *reply = stack_redis_command(redis, "PING");
-    bool is_up =
-        reply != NULL && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0);
+    bool good = reply != NULL && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0);
     if (reply != NULL)
         freeReplyObject(reply);
-    return is_up;
-}
-
-static bool wait_until_up(struct stack_redis *redis)
-{
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
-        if (answers(redis))
-            return true;
-        if (proc_wait(redis->pid, 2, NULL)) {
-            redis->pid = 0;
-            return false;
-        }
-    }
-    return false;
+    return good;
 }
 
 /* The delay is what a primary waits for further replicas before it sends the first one its data. */
@@ -110,13 +96,8 @@ static bool launch(struct stack_redis *redis)
         argv[count++] = redis->arguments[i];
     const struct proc_options options = {
         .argv = argv, .output_path = redis->log_path, .user = proc_plain_user()};
-    redis->pid = proc_start(&options);
-    if (redis->pid > 0 && wait_until_up(redis))
-        return true;
-    if (redis->pid > 0)
-        proc_kill_tree(&redis->pid);
-    redis->pid = 0;
-    return false;
+    redis->pid = proc_start_up(&options, is_up, redis, START_LIMIT_MS);
+    return redis->pid > 0;
 }
 
 static bool complain(const struct stack_redis *redis)
@@ -252,26 +233,18 @@ bool stack_redis_promote(struct stack_redis *redis)
 
 /* ---- counting ---- */
 
-/* Sums "cmdstat_NAME:calls=N," over the lines wanted. */
-static uint64_t sum_calls(const char *info, const char *command)
-{
-    uint64_t sum = 0, calls;
-    char name[64];
-    for (const char *line = info; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (sscanf(line, "cmdstat_%63[^:]:calls=%" SCNu64, name, &calls) != 2)
-            continue;
-        if (command != NULL ? strcasecmp(name, command) == 0 : strcmp(name, "info") != 0)
-            sum += calls;
-    }
-    return sum;
-}
-
 uint64_t stack_redis_calls(struct stack_redis *redis, const char *command)
 {
+    struct witness_tally tally = {.count = 0};
+    uint64_t calls = 0;
     struct redisReply *reply = stack_redis_command(redis, "INFO commandstats");
-    uint64_t calls = reply != NULL && reply->type == REDIS_REPLY_STRING ? sum_calls(reply->str, command) : 0;
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
+        witness_tally_read(&tally, reply->str);
     if (reply != NULL)
         freeReplyObject(reply);
-    return calls;
+    if (command != NULL)
+        return witness_tally_get(&tally, command);
+    for (size_t i = 0; i < tally.count; i++)
+        calls += tally.at[i].calls;
+    return calls - witness_tally_get(&tally, "info");
 }

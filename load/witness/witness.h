@@ -76,7 +76,7 @@ struct witness_view {
     struct witness_sample *samples;
     size_t sample_count;
     uint32_t peak_running; /* the most that a sample saw */
-    uint32_t at_once;      /* LOG: the most that ran at once, no sample (see witness_running.h), if ... */
+    uint32_t at_once;      /* LOG: the most that ran at once, no sample (see witness_log.h), if ... */
     bool has_ends;         /* ... the log has the ends of loads, too (log_duration=on) */
     struct witness_command commands[WITNESS_COMMANDS_MAX]; /* of Redis, the most frequent first */
     size_t command_count;

@@ -3,8 +3,8 @@
 #include "load/witness/witness_follow.h"
 
 #include "load/base/net.h"
+#include "load/base/ticker.h"
 #include "load/witness/tail.h"
-#include "load/witness/ticker.h"
 #include "load/witness/witness_log.h"
 
 #include <errno.h>

@@ -86,6 +86,39 @@ static bool is_command(const char *form, const char *command)
     return strncasecmp(form, command, bytes) == 0 && form[bytes] == ' ';
 }
 
+/* ---- what runs ---- */
+
+static size_t find_running(const struct witness_running *running, uint64_t process)
+{
+    size_t at = 0;
+    while (at < running->count && running->process[at] != process)
+        at++;
+    return at;
+}
+
+void witness_running_begin(struct witness_running *running, uint64_t process)
+{
+    if (find_running(running, process) < running->count)
+        return;
+    if (running->count == WITNESS_RUNNING_MAX) {
+        running->is_overfull = true;
+        return;
+    }
+    running->process[running->count++] = process;
+    if (running->count > running->most)
+        running->most = (uint32_t)running->count;
+}
+
+/* A line of this process that begins another message; is_end: "duration: ...". */
+static void running_line(struct witness_running *running, uint64_t process, bool is_end)
+{
+    size_t at = find_running(running, process);
+    if (at == running->count)
+        return;
+    running->process[at] = running->process[--running->count];
+    running->ended += is_end;
+}
+
 /* ---- pending statements ---- */
 
 static struct witness_pending *find_pending(struct witness_log *log, uint64_t process)
@@ -305,9 +338,9 @@ static void note_gone(struct witness_log *log, struct span text)
 {
     static const char one[] = "server process (PID ";
     if (begins(text, one))
-        witness_running_line(&log->running, number_behind(text, one), false);
+        running_line(&log->running, number_behind(text, one), false);
     else if (begins(text, "all server processes terminated; ") || begins(text, "starting PostgreSQL "))
-        witness_running_none(&log->running);
+        log->running.count = 0; /* no server process is left */
 }
 
 /* ---- lines ---- */
@@ -342,8 +375,8 @@ static void begin_message(struct witness_log *log, struct span line, const struc
     log->last_kind = read->kind;
     log->head = *read;
     if (read->kind != WITNESS_LINE_DETAIL)
-        witness_running_line(&log->running, read->process,
-                             begins((struct span){read->text, read->text_bytes}, "duration: "));
+        running_line(&log->running, read->process,
+                     begins((struct span){read->text, read->text_bytes}, "duration: "));
     if (read->kind == WITNESS_LINE_LOG) {
         note_gone(log, (struct span){read->text, read->text_bytes});
         forget_pending(log);

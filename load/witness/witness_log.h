@@ -12,6 +12,13 @@
  * rows of a cursor ("execute fetch from"), durations, errors that repeat the statement, our own looking. With
  * "statement: EXECUTE p1(7)" the text is looked for in what was prepared, which DETAIL has.
  *
+ * How many run at once is read out of the order of the log, every load, no samples. With log_duration = on a server
+ * process writes a line when a statement begins and one when it has ended, before its client hears of it: the loads
+ * between their two lines are those that run. The end of a load is the next message of its process, of whatever kind: an
+ * error has no duration, and a warning out of the middle of a load ends it too early. A process that is killed writes
+ * none: its load ends with the line that the postmaster writes about it, or about all. A load that began before the log
+ * was followed is not counted.
+ *
  * No I/O, no clock. Threads: one at a time.
  */
 #ifndef LOAD_WITNESS_WITNESS_LOG_H
@@ -20,7 +27,6 @@
 #include "load/witness/witness.h"
 #include "load/witness/witness_key.h"
 #include "load/witness/witness_line.h"
-#include "load/witness/witness_running.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +36,17 @@
 #define WITNESS_OURS "/* stampede witness"
 
 enum { WITNESS_LOG_PENDING = 64, WITNESS_LOG_OTHERS = 16 };
+
+/* The loads that run. */
+enum { WITNESS_RUNNING_MAX = 1024 };
+
+struct witness_running {
+    uint64_t process[WITNESS_RUNNING_MAX]; /* of each */
+    size_t count;
+    uint32_t most;
+    uint64_t ended;   /* whose end was logged */
+    bool is_overfull; /* more than there is room for: `most` is too low */
+};
 
 /* The same instant by two clocks: since 1970, and CLOCK_MONOTONIC. */
 struct witness_clock {
@@ -96,5 +113,7 @@ bool witness_log_is_readable(const struct witness_log *log, const char *path,
                              char why[static WITNESS_WHY_BYTES]);
 
 void witness_log_clear(struct witness_log *log);
+
+void witness_running_begin(struct witness_running *running, uint64_t process);
 
 #endif

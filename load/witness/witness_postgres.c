@@ -3,7 +3,7 @@
 #include "load/witness/witness_postgres.h"
 
 #include "load/base/net.h"
-#include "load/witness/ticker.h"
+#include "load/base/ticker.h"
 #include "load/witness/witness_log.h"
 #include "load/witness/witness_session.h"
 

@@ -4,7 +4,7 @@
 
 #include "load/base/net.h"
 #include "load/base/redis_url.h"
-#include "load/witness/ticker.h"
+#include "load/base/ticker.h"
 #include "load/witness/witness_postgres.h"
 #include "load/witness/witness_tally.h"
 

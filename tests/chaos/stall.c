@@ -5,30 +5,27 @@
 #include "tests/chaos/scene.h"
 
 #include "load/base/net.h"
+#include "load/base/ticker.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { LOOK_EVERY_MS = 10, STALL_MS = SCENE_REDIS_LIMIT_MS }; /* from there on commands are given up */
 
 struct stall {
     struct history *history;
-    pthread_t thread;
-    atomic_bool ends;
+    struct ticker ticker;
+    uint64_t last_us;
 };
 
-static void *watch(void *context)
+static void look(void *context, bool is_last)
 {
     struct stall *stall = context;
-    uint64_t last_us = net_now_us();
-    while (!atomic_load(&stall->ends)) {
-        net_pause_ms(LOOK_EVERY_MS);
-        uint64_t now_us = net_now_us();
-        if (now_us - last_us >= (uint64_t)STALL_MS * 1000)
-            history_add_stall(stall->history, &(struct history_stall){.begin_us = last_us, .end_us = now_us});
-        last_us = now_us;
-    }
-    return NULL;
+    uint64_t now_us = net_now_us();
+    (void)is_last;
+    if (now_us - stall->last_us >= (uint64_t)STALL_MS * 1000)
+        history_add_stall(stall->history,
+                          &(struct history_stall){.begin_us = stall->last_us, .end_us = now_us});
+    stall->last_us = now_us;
 }
 
 bool stall_begin(struct history *history, struct stall **out)
@@ -37,7 +34,8 @@ bool stall_begin(struct history *history, struct stall **out)
     if (stall == NULL)
         return false;
     stall->history = history;
-    if (pthread_create(&stall->thread, NULL, watch, stall) != 0) {
+    stall->last_us = net_now_us();
+    if (!ticker_start(&stall->ticker, LOOK_EVERY_MS, look, stall)) {
         free(stall);
         return false;
     }
@@ -51,7 +49,6 @@ void stall_end(struct stall **slot)
     *slot = NULL;
     if (stall == NULL)
         return;
-    atomic_store(&stall->ends, true);
-    pthread_join(stall->thread, NULL);
+    ticker_join(&stall->ticker);
     free(stall);
 }

@@ -285,14 +285,14 @@ TEST(a_second_copy_on_the_same_address_does_not_start)
     start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->catalogd[0].port),
                                     at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
                    NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    assert_not_started(&start, "something already listens there", strchr(listen, '=') + 1);
     start_catalogd((const char *[]){at_port(listen, "LISTEN", net_free_port()),
                                     at_port(ops, "OPS_LISTEN", fleet->catalogd[0].ops_port), NULL},
                    NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(ops, '=') + 1);
+    assert_not_started(&start, "something already listens there", strchr(ops, '=') + 1);
     start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->redis.port), "OPS_LISTEN=off", NULL},
                    NULL, &start);
-    assert_not_started(&start, "somebody already listens there", strchr(listen, '=') + 1);
+    assert_not_started(&start, "something already listens there", strchr(listen, '=') + 1);
     assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200); /* the first one never noticed */
 }
 

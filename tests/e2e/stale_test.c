@@ -201,7 +201,7 @@ TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served)
     }
     uint64_t windows = (net_now_us() - begin_us) / (FAILURE_MS * 1000) + 1;
     assert_in_range(fleet_sum(scene.fleet, FAILED), WINDOWS, windows);
-    assert_int_equal(fleet_ask_status(scene.fleet, 0, "/products/1"), 503); /* nothing stale to serve there */
+    assert_int_equal(fleet_ask_status(scene.fleet, 0, "/products/6000"), 503); /* nothing stale to serve there */
     assert_true(stack_postgres_restart(&scene.fleet->postgres));
     ask_until(STORED, 2);
     expect_fresh(0);

@@ -14,7 +14,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <dirent.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -142,50 +141,6 @@ static const char *url_of(enum herd_server_port port, const char *path)
 }
 
 /* ---- what it leaves ---- */
-
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], stat[512] = "";
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    size_t bytes = fread(stat, 1, sizeof stat - 1, file);
-    stat[bytes] = '\0';
-    fclose(file);
-    const char *end = strrchr(stat, ')');
-    return end != NULL && sscanf(end, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
-}
-
-static bool is_among(const pid_t *pids, size_t count, pid_t pid)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (pids[i] == pid)
-            return true;
-    }
-    return false;
-}
-
-/* The process and all its descendants. */
-static size_t family_of(pid_t pid, pid_t pids[static PIDS_MAX])
-{
-    size_t count = 1, before = 0;
-    pids[0] = pid;
-    while (count > before) {
-        DIR *proc = opendir("/proc");
-        struct dirent *entry;
-        before = count;
-        assert_non_null(proc);
-        while ((entry = readdir(proc)) != NULL && count < PIDS_MAX) {
-            pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
-            if (other > 0 && !is_among(pids, count, other) && is_among(pids, count, parent_of(other)))
-                pids[count++] = other;
-        }
-        closedir(proc);
-    }
-    return count;
-}
 
 static void expect_all_gone(const pid_t *pids, size_t count)
 {
@@ -435,7 +390,7 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), "--json",
                                             folder, NULL});
     wait_until_said("under way");
-    size_t count = family_of(pid, pids);
+    size_t count = proc_family(pid, pids, PIDS_MAX);
     assert_true(count > 4); /* generators, janitor, Redis, PostgreSQL and its own, catalogd */
     kill(pid, SIGINT);
     expect_status(finish(pid), ENDED_EARLY);
@@ -475,7 +430,7 @@ TEST(a_second_wish_ends_it_at_once_and_leaves_nothing_either)
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
     wait_until_said("under way");
-    size_t count = family_of(pid, pids);
+    size_t count = proc_family(pid, pids, PIDS_MAX);
     kill(pid, SIGINT);
     wait_until_said("ended early");
     kill(pid, SIGINT);
@@ -490,7 +445,7 @@ TEST(killed_it_leaves_nothing)
     pid_t pids[PIDS_MAX];
     pid_t pid = start((const char *const[]){"scenario", write_file("long.scenario", long_scenario), NULL});
     wait_until_said("under way");
-    size_t count = family_of(pid, pids);
+    size_t count = proc_family(pid, pids, PIDS_MAX);
     kill(pid, SIGKILL);
     expect_status(finish(pid), 1000 + SIGKILL);
     expect_all_gone(pids, count);

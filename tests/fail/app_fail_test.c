@@ -15,10 +15,10 @@
  */
 #include "tests/fail/failing.h"
 
-#include "app/catalog.h"
-#include "app/catalog_json.h"
-#include "app/pg.h"
-#include "app/server.h"
+#include "app/catalog/catalog.h"
+#include "app/catalog/catalog_json.h"
+#include "app/http/server.h"
+#include "app/pg/pg.h"
 #include "load/stack/stack.h"
 
 #include <arpa/inet.h>
@@ -174,7 +174,7 @@ static void read_settings(struct settings *settings, char *redis_url, char *data
     settings->load_workers = 2;
 }
 
-static void get(struct guard *guard, const struct catalog *catalog, enum catalog_kind kind, const char *key,
+static void get(struct guard *guard, const struct catalog *catalog, enum document_kind kind, const char *key,
                 bool healthy)
 {
     struct guard_result result;
@@ -191,9 +191,9 @@ static void ask_catalog(struct guard *guard, const struct catalog *catalog, unsi
     char category[48], absent[48];
     snprintf(category, sizeof category, "category:1:after:%u", run);
     snprintf(absent, sizeof absent, "product:%u", 1000000 + run);
-    get(guard, catalog, CATALOG_CATEGORY, category, healthy);
-    get(guard, catalog, CATALOG_CATEGORY, category, healthy);
-    get(guard, catalog, CATALOG_PRODUCT, absent, healthy);
+    get(guard, catalog, DOCUMENT_CATEGORY, category, healthy);
+    get(guard, catalog, DOCUMENT_CATEGORY, category, healthy);
+    get(guard, catalog, DOCUMENT_PRODUCT, absent, healthy);
 }
 
 /* ---- the server ---- */
@@ -247,9 +247,8 @@ static void serve_requests(struct guard *guard, const struct catalog *catalog, u
         .connections_max = 10,
         .fresh_ms = 60000,
         .guard = guard,
-        .catalog = catalog_kind(catalog, CATALOG_TREE),
-        .category = catalog_kind(catalog, CATALOG_CATEGORY),
-        .product = catalog_kind(catalog, CATALOG_PRODUCT),
+        .kinds = {catalog_kind(catalog, DOCUMENT_TREE), catalog_kind(catalog, DOCUMENT_CATEGORY),
+                  catalog_kind(catalog, DOCUMENT_PRODUCT)},
     };
     struct server *server = NULL;
     if (!server_open(&config, &server)) {

@@ -5,7 +5,7 @@
  */
 #include "failing.h"
 
-#include "app/writer.h"
+#include "app/write/writer.h"
 #include "load/stack/stack.h"
 
 #include <semaphore.h>

@@ -2,8 +2,9 @@
 /* fuzz_app.c - what the service is asked for and told: request targets, keys, settings. */
 #include "tests/fuzz/fuzz.h"
 
-#include "app/route.h"
-#include "app/settings.h"
+#include "app/base/address.h"
+#include "app/base/settings.h"
+#include "app/http/route.h"
 #include "guard/base/key.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@
 
 static void print_target(const struct route *route, char out[128])
 {
-    char key[ROUTE_KEY_SIZE];
+    char key[DOCUMENT_KEY_SIZE];
     route_key(route, key);
     if (route->target == ROUTE_CATEGORY && route->after != 0)
         snprintf(out, 128, "/categories/%llu?after=%llu", (unsigned long long)route->id,
@@ -30,7 +31,7 @@ static void print_target(const struct route *route, char out[128])
 /* One spelling, one key: whatever is accepted is what we would have printed, but for the authority. */
 static void check_route(const char *uri, const struct route *route)
 {
-    char target[128], key[ROUTE_KEY_SIZE];
+    char target[128], key[DOCUMENT_KEY_SIZE];
     struct route again;
     print_target(route, target);
     assert(strlen(uri) >= strlen(target) && strcmp(uri + strlen(uri) - strlen(target), target) == 0);
@@ -39,16 +40,16 @@ static void check_route(const char *uri, const struct route *route)
     assert(again.target == route->target && again.id == route->id && again.after == route->after);
     size_t bytes = route_key(route, key);
     assert(strlen(key) == bytes && (bytes > 0) == (route->target != ROUTE_PING));
-    assert(bytes == 0 || (route_key_valid(key) && key_valid(key, bytes)));
+    assert(bytes == 0 || (document_key_valid(key) && key_valid(key, bytes)));
 }
 
 /* A key that is accepted from an operator is one that some target has. */
 static void check_key(const char *key)
 {
     struct route route = {.target = ROUTE_CATALOG};
-    char again[ROUTE_KEY_SIZE];
+    char again[DOCUMENT_KEY_SIZE];
     unsigned long long id = 0, after = 0;
-    if (!route_key_valid(key))
+    if (!document_key_valid(key))
         return;
     if (sscanf(key, "category:%llu:after:%llu", &id, &after) > 0)
         route = (struct route){ROUTE_CATEGORY, id, after};
@@ -97,10 +98,9 @@ static void split(char *text, struct words *words)
 
 static void check_settings(const struct settings *settings)
 {
-    struct settings_address address;
-    assert(settings_address_parse(settings->listen, &address));
-    assert(strcmp(settings->ops_listen, "off") == 0 ||
-           settings_address_parse(settings->ops_listen, &address));
+    struct address address;
+    assert(address_parse(settings->listen, &address));
+    assert(strcmp(settings->ops_listen, "off") == 0 || address_parse(settings->ops_listen, &address));
     assert(settings->redis_limit_ms <= settings->lease_ms / 3);
     assert(settings->lease_ms <= settings->max_hold_ms && settings->load_limit_ms <= settings->max_hold_ms);
     assert(settings->jitter_percent <= 90 && settings->load_workers >= 1);

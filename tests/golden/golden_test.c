@@ -12,8 +12,9 @@
  * here: every byte of an entry with its checksum (unit/envelope_test: the_layout_is_the_published_one), how odd and long
  * keys are spelled (unit/key_test), what is wrong with a setting (unit/settings_test).
  */
-#include "app/answer.h"
-#include "app/write.h"
+#include "app/http/answer.h"
+#include "app/http/upload.h"
+#include "app/write/write.h"
 #include "load/base/home.h"
 #include "load/base/http.h"
 #include "tests/live/guard_rig.h"
@@ -21,7 +22,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <regex.h>
-#include <uv.h>
+#include <signal.h>
 
 enum { TEXT_BYTES = 1 << 20, ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192 };
 
@@ -185,7 +186,7 @@ static void add_tables(FILE *out)
     }
     for (int outcome = 0; outcome < WRITE_OUTCOME_COUNT; outcome++) {
         const struct write_result result = {.outcome = (enum write_outcome)outcome, .version = 3, .stock = 2};
-        write_answer(&result, WRITE_PURCHASE, 7, "/products/7/purchase", &answer);
+        upload_answer(&result, WRITE_PURCHASE, 7, "/products/7/purchase", &answer);
         add_answer(out, write_outcome_name((enum write_outcome)outcome), &answer);
     }
 }

@@ -2,7 +2,8 @@
 /*
  * catalog_test.c - the catalog behind the real guard, a private Redis and a private PostgreSQL.
  */
-#include "app/catalog.h"
+#include "app/catalog/catalog.h"
+#include "app/catalog/catalog_json.h"
 
 #include "load/base/net.h"
 #include "load/stack/stack.h"
@@ -83,7 +84,7 @@ static void close_service(struct service *service)
     catalog_close(&service->catalog);
 }
 
-static struct guard_result get(struct service *service, enum catalog_kind kind, const char *key)
+static struct guard_result get(struct service *service, enum document_kind kind, const char *key)
 {
     struct guard_result result;
     const struct guard_request request = {.kind = catalog_kind(service->catalog, kind), .key = key};
@@ -92,7 +93,7 @@ static struct guard_result get(struct service *service, enum catalog_kind kind, 
 }
 
 /* The document of a key, yours. */
-static json_t *document_of(struct service *service, enum catalog_kind kind, const char *key)
+static json_t *document_of(struct service *service, enum document_kind kind, const char *key)
 {
     json_error_t error;
     struct guard_result result = get(service, kind, key);
@@ -113,7 +114,7 @@ static json_int_t integer_of(const json_t *object, const char *key)
     return json_integer_value(value);
 }
 
-static void assert_status(struct service *service, enum catalog_kind kind, const char *key,
+static void assert_status(struct service *service, enum document_kind kind, const char *key,
                           enum guard_status status, enum guard_failure failure)
 {
     struct guard_result result = get(service, kind, key);
@@ -152,8 +153,8 @@ TEST(a_product_is_loaded_once_and_then_served_from_the_cache)
     struct service service = {0};
     open_service(&service, "shop", defaults);
     uint64_t mark = stack_postgres_mark(&postgres);
-    struct guard_result first = get(&service, CATALOG_PRODUCT, "product:7");
-    struct guard_result second = get(&service, CATALOG_PRODUCT, "product:7");
+    struct guard_result first = get(&service, DOCUMENT_PRODUCT, "product:7");
+    struct guard_result second = get(&service, DOCUMENT_PRODUCT, "product:7");
     assert_int_equal(first.source, GUARD_FROM_LOAD);
     assert_int_equal(second.source, GUARD_FROM_CACHE);
     assert_string_equal(first.value->body, second.value->body);
@@ -162,7 +163,7 @@ TEST(a_product_is_loaded_once_and_then_served_from_the_cache)
     guard_value_unref(&first.value);
     guard_value_unref(&second.value);
 
-    json_t *product = document_of(&service, CATALOG_PRODUCT, "product:7");
+    json_t *product = document_of(&service, DOCUMENT_PRODUCT, "product:7");
     assert_int_equal(integer_of(product, "id"), 7);
     assert_int_equal(json_array_size(json_object_get(product, "path")), 3);
     json_t *last = json_array_get(json_object_get(product, "path"), 2);
@@ -186,7 +187,7 @@ TEST(the_pages_of_a_category_are_followed_to_the_end)
         count, sizeof count));
     for (const char *next = ""; next != NULL;) {
         long category, after;
-        json_t *page = document_of(&service, CATALOG_CATEGORY, key);
+        json_t *page = document_of(&service, DOCUMENT_CATEGORY, key);
         size_t products = json_array_size(json_object_get(page, "products"));
         next = json_string_value(json_object_get(page, "next"));
         assert_true(next == NULL || products == CATALOG_PAGE_PRODUCTS);
@@ -209,7 +210,7 @@ TEST(the_tree_counts_every_product)
     json_t *root;
     json_int_t products = 0;
     open_service(&service, "shop", defaults);
-    json_t *tree = document_of(&service, CATALOG_TREE, "catalog");
+    json_t *tree = document_of(&service, DOCUMENT_TREE, "catalog");
     json_array_foreach(json_object_get(tree, "categories"), index, root)
     {
         products += integer_of(root, "product_count");
@@ -228,10 +229,10 @@ TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
                                         "nothing"};
     struct service service = {0};
     open_service(&service, "shop", defaults);
-    assert_status(&service, CATALOG_PRODUCT, "product:999999999999999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
-    assert_status(&service, CATALOG_CATEGORY, "category:999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:999999999999999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    assert_status(&service, DOCUMENT_CATEGORY, "category:999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_status(&service, CATALOG_PRODUCT, wrong[i], GUARD_FAILED, GUARD_FAILURE_INTERNAL);
+        assert_status(&service, DOCUMENT_PRODUCT, wrong[i], GUARD_FAILED, GUARD_FAILURE_INTERNAL);
     }
     close_service(&service);
 }
@@ -240,9 +241,10 @@ TEST(the_same_documents_come_without_prepared_statements)
 {
     static const char *const off[] = {"PREPARE=off", NULL};
     static const struct {
-        enum catalog_kind kind;
+        enum document_kind kind;
         const char *key;
-    } cases[] = {{CATALOG_TREE, "catalog"}, {CATALOG_CATEGORY, "category:1"}, {CATALOG_PRODUCT, "product:7"}};
+    } cases[] = {
+        {DOCUMENT_TREE, "catalog"}, {DOCUMENT_CATEGORY, "category:1"}, {DOCUMENT_PRODUCT, "product:7"}};
     struct service with = {0}, without = {0};
     open_service(&with, "shop", defaults);
     open_service(&without, "shop", off);
@@ -265,10 +267,10 @@ TEST(a_changed_row_is_another_document_with_another_validator)
     struct service service = {0};
     struct guard_invalidated invalidated;
     open_service(&service, "shop", defaults);
-    struct guard_result before = get(&service, CATALOG_PRODUCT, "product:8");
+    struct guard_result before = get(&service, DOCUMENT_PRODUCT, "product:8");
     query("shop", "UPDATE products SET price_cents = price_cents + 1 WHERE id = 8");
     assert_int_equal(guard_invalidate_wait(service.guard, "product:8", LIMIT_MS, &invalidated), GUARD_OK);
-    struct guard_result after = get(&service, CATALOG_PRODUCT, "product:8");
+    struct guard_result after = get(&service, DOCUMENT_PRODUCT, "product:8");
     assert_string_not_equal(before.value->body, after.value->body);
     assert_memory_equal(before.value->validator, "1-", 2);
     assert_memory_equal(after.value->validator, "2-", 2);
@@ -284,9 +286,9 @@ TEST(a_text_that_is_not_utf8_fails_cleanly)
     assert_true(stack_postgres_load(url_of("bytes"), 0));
     query("bytes", "INSERT INTO categories (level, parent_id, name) VALUES (1, NULL, E'\\xff')");
     open_service(&service, "bytes", defaults);
-    assert_status(&service, CATALOG_TREE, "catalog", GUARD_FAILED, GUARD_FAILURE_REJECTED);
-    assert_status(&service, CATALOG_CATEGORY, "category:1", GUARD_FAILED, GUARD_FAILURE_REJECTED);
-    assert_status(&service, CATALOG_PRODUCT, "product:1", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    assert_status(&service, DOCUMENT_TREE, "catalog", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_status(&service, DOCUMENT_CATEGORY, "category:1", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:1", GUARD_ABSENT, GUARD_FAILURE_NONE);
     close_service(&service);
 }
 
@@ -298,7 +300,7 @@ TEST(a_delay_beyond_the_load_limit_is_a_timeout)
     struct service service = {0};
     open_service(&service, "shop", slow);
     uint64_t mark = stack_postgres_mark(&postgres);
-    assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_TIMEOUT);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_TIMEOUT);
     assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
     assert_true(becomes_ready(&service, true)); /* slow is not away */
     close_service(&service);
@@ -309,15 +311,15 @@ TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
     struct service service = {0};
     query("postgres", "CREATE DATABASE empty TEMPLATE template0");
     open_service(&service, "empty", defaults);
-    assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_false(catalog_ready(service.catalog));
     assert_true(stack_postgres_load(url_of("empty"), 100));
     assert_true(becomes_ready(&service, true));
-    assert_status(&service, CATALOG_PRODUCT, "product:999", GUARD_ABSENT, GUARD_FAILURE_NONE);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:999", GUARD_ABSENT, GUARD_FAILURE_NONE);
 
     /* and not again once a table is gone */
     query("empty", "DROP TABLE products");
-    assert_status(&service, CATALOG_PRODUCT, "product:6", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:6", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_true(becomes_ready(&service, false));
     close_service(&service);
 }
@@ -328,13 +330,13 @@ TEST(a_database_that_goes_away_and_comes_back_is_used_again_by_itself)
     open_service(&service, "shop", defaults);
     assert_true(becomes_ready(&service, true));
     stack_postgres_kill(&postgres);
-    assert_status(&service, CATALOG_PRODUCT, "product:10", GUARD_FAILED, GUARD_FAILURE_UNAVAILABLE);
+    assert_status(&service, DOCUMENT_PRODUCT, "product:10", GUARD_FAILED, GUARD_FAILURE_UNAVAILABLE);
     bool ready = catalog_ready(service.catalog);
     bool restarted = stack_postgres_restart(&postgres);
     assert_false(ready);
     assert_true(restarted);
     assert_true(becomes_ready(&service, true));
-    assert_status(&service, CATALOG_TREE, "catalog", GUARD_OK, GUARD_FAILURE_NONE);
+    assert_status(&service, DOCUMENT_TREE, "catalog", GUARD_OK, GUARD_FAILURE_NONE);
     close_service(&service);
 }
 
@@ -345,7 +347,7 @@ TEST(a_service_whose_database_is_away_at_start_opens_and_closes_at_once)
         struct service service = {0};
         open_service(&service, "nowhere", defaults);
         assert_false(catalog_ready(service.catalog));
-        assert_status(&service, CATALOG_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
+        assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
         at_once = closes_at_once(&service);
     }
     assert_true(at_once);

@@ -2,6 +2,8 @@
 /*
  * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
  */
+#include "load/base/http.h"
+#include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
@@ -18,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUILD_LIMIT_MS = 150000, WAIT_MS = 10000, CLIENTS = 60, ANSWER_BYTES = 1024 };
+enum { BUILD_LIMIT_MS = 150000, WAIT_MS = 10000, CLIENTS = 60 };
 
 static char folder[PROC_PATH_BYTES]; /* with a copy of guard/ */
 
@@ -211,7 +213,7 @@ static void example_start(struct example *example, const char *name, unsigned nu
     example->pid = proc_start(&(struct proc_options){.argv = argv, .output_path = example->out_path});
     assert_true(example->pid > 0);
     for (int i = 0; i < WAIT_MS && !read_port(example); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        net_pause_ms(1);
     assert_true(example->port != 0);
 }
 
@@ -219,49 +221,33 @@ struct client {
     pthread_t thread;
     uint16_t port;
     const char *request;
-    char answer[ANSWER_BYTES];
+    struct http_raw answer;
 };
-
-static int connect_to(uint16_t port)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval limit = {.tv_sec = WAIT_MS / 1000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
 
 static void *client_run(void *context)
 {
     struct client *client = context;
-    size_t bytes = 0;
-    int fd = connect_to(client->port);
-    if (fd < 0)
-        return NULL;
-    if (send(fd, client->request, strlen(client->request), MSG_NOSIGNAL) > 0) {
-        ssize_t got = 1;
-        while (got > 0 && bytes < ANSWER_BYTES - 1) {
-            do
-                got = recv(fd, client->answer + bytes, ANSWER_BYTES - 1 - bytes, 0);
-            while (got < 0 && errno == EINTR); /* this process was stopped meanwhile */
-            bytes += got > 0 ? (size_t)got : 0;
-        }
-    }
-    client->answer[bytes] = '\0';
-    close(fd);
+    http_raw_ask("127.0.0.1", client->port, client->request, strlen(client->request), WAIT_MS,
+                 &client->answer);
     return NULL;
+}
+
+static int connect_to(uint16_t port)
+{
+    struct net_address address;
+    assert_true(net_address_init(&address, "127.0.0.1", port));
+    int fd = net_connect_start(&address);
+    assert_true(fd != -1 && net_wait(fd, POLLOUT, net_now_us() + (uint64_t)WAIT_MS * 1000));
+    return fd;
 }
 
 static void ask(const struct example *example, const char *request, const char *status)
 {
     struct client client = {.port = example->port, .request = request};
     client_run(&client);
-    if (strncmp(client.answer, status, strlen(status)) != 0)
-        fail_msg("%s answered %s", request, client.answer);
+    if (strncmp(client.answer.bytes, status, strlen(status)) != 0)
+        fail_msg("%s answered %s", request, client.answer.bytes);
+    http_raw_clear(&client.answer);
 }
 
 static void many_clients_cost_one_load(const char *name)
@@ -281,8 +267,9 @@ static void many_clients_cost_one_load(const char *name)
     }
     for (size_t i = 0; i < CLIENTS; i++) {
         pthread_join(clients[i].thread, NULL);
-        whole += strncmp(clients[i].answer, "HTTP/1.0 200 ", 13) == 0 &&
-                 strstr(clients[i].answer, "\r\n\r\na slow page\n") != NULL;
+        whole += strncmp(clients[i].answer.bytes, "HTTP/1.0 200 ", 13) == 0 &&
+                 strstr(clients[i].answer.bytes, "\r\n\r\na slow page\n") != NULL;
+        http_raw_clear(&clients[i].answer);
     }
     assert_int_equal(whole, CLIENTS);
     for (size_t i = 0; i < 2; i++)
@@ -320,10 +307,9 @@ TEST(the_event_loop_outlives_clients_that_leave)
     assert_true(stack_redis_start(&redis, NULL));
     example_start(&example, "eventserver", 3, &redis, "300");
     int leaving = connect_to(example.port), silent = connect_to(example.port);
-    assert_true(leaving >= 0 && silent >= 0);
     assert_true(send(leaving, "GET /page.txt HTTP/1.0\r\n\r\n", 26, MSG_NOSIGNAL) == 26);
     for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        net_pause_ms(1);
     close(leaving);
     ask(&example, "GET /page.txt HTTP/1.0\r\n\r\n", "HTTP/1.0 200 ");
     assert_int_equal(stack_log_count(example.out_path, 0, "load page.txt"), 1);
@@ -345,12 +331,13 @@ static void ends_in_order_while_a_client_waits(const char *name)
     client.port = example.port;
     assert_int_equal(pthread_create(&client.thread, NULL, client_run, &client), 0);
     for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        net_pause_ms(1);
     assert_int_equal(kill(example.pid, SIGTERM), 0);
     assert_true(proc_wait(example.pid, WAIT_MS, &status));
     assert_int_equal(status, 0);
     pthread_join(client.thread, NULL);
-    assert_non_null(strstr(client.answer, "a slow page"));
+    assert_non_null(strstr(client.answer.bytes, "a slow page"));
+    http_raw_clear(&client.answer);
     stack_redis_stop(&redis);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* herd_fault_test.c - targets that are none, machines that are too small, generators that die, runs that are cut. */
+#include "load/base/proc.h"
 #include "tests/live/herd_rig.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -190,24 +190,13 @@ TEST(work_that_makes_no_sense_is_not_started)
 /* The generators are our only children with that name. */
 static size_t find_generators(pid_t parent, pid_t pids[static GENERATORS])
 {
+    pid_t family[64];
     size_t count = 0;
-    struct dirent *entry;
-    DIR *proc = opendir("/proc");
-    assert_non_null(proc);
-    while ((entry = readdir(proc)) != NULL && count < GENERATORS) {
-        char path[300], stat[512] = "";
-        int pid = 0, of = 0;
-        char name[32] = "", letter = '?';
-        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-        FILE *file = fopen(path, "re");
-        size_t read = file != NULL ? fread(stat, 1, sizeof stat - 1, file) : 0;
-        if (file != NULL)
-            fclose(file);
-        if (read > 0 && sscanf(stat, "%d (%31[^)]) %c %d", &pid, name, &letter, &of) == 4 && of == parent &&
-            letter != 'Z' && strcmp(name, "stampede-gen") == 0)
-            pids[count++] = pid;
+    for (size_t i = proc_family(parent, family, 64); i-- > 0 && count < GENERATORS;) {
+        struct proc_look look;
+        if (proc_look(family[i], &look) && look.parent == parent && strcmp(look.name, "stampede-gen") == 0)
+            pids[count++] = family[i];
     }
-    closedir(proc);
     return count;
 }
 
@@ -322,14 +311,8 @@ TEST(generators_do_not_hear_what_a_terminal_tells_everybody)
 
 static bool is_alive(pid_t pid)
 {
-    char path[32], stat[256] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    size_t count = fread(stat, 1, sizeof stat - 1, file);
-    fclose(file);
-    return count > 0 && strstr(stat, ") Z ") == NULL;
+    struct proc_look look;
+    return proc_look(pid, &look);
 }
 
 static _Noreturn void run_until_killed(const struct work *work)

@@ -3,7 +3,7 @@
  * ops_test.c - the operations listener by itself: what it says of a guard whose own thread is stuck, in one process
  * because only a callback can hold that thread and nothing else; and who keeps others from asking it.
  */
-#include "app/ops.h"
+#include "app/ops/ops.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "tests/support/drips.h"
@@ -49,9 +49,7 @@ static void service_open(struct service *service, const char *path)
                                          .loops = 1,
                                          .connections_max = 10,
                                          .guard = service->guard,
-                                         .catalog = service->kind,
-                                         .category = service->kind,
-                                         .product = service->kind};
+                                         .kinds = {service->kind, service->kind, service->kind}};
     assert_true(server_open(&server, &service->server));
     snprintf(service->host, sizeof service->host, path != NULL ? "unix:%s" : "127.0.0.1", path);
     snprintf(ops_listen, sizeof ops_listen, path != NULL ? "%s" : "%s:%u", service->host,

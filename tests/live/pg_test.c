@@ -5,7 +5,7 @@
  * The server is the tests' own thread's (load/stack/stack.h); what has to run meanwhile runs in a thread here.
  * Nothing is timed by sleeping: a query is known to run when the server has logged its start.
  */
-#include "app/pg.h"
+#include "app/pg/pg.h"
 
 #include "load/base/net.h"
 #include "load/stack/stack.h"

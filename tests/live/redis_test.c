@@ -16,7 +16,7 @@ enum { LIMIT_MS = 250, HUNG_LIMIT_MS = 3000, KEY_SIZE = 32, MANY = 10000 };
 /* ---- DNS that can be held: getaddrinfo() itself, behind a gate ---- */
 
 static atomic_bool dns_held;
-static sem_t dns_gate, dns_entered;
+static sem_t dns_gate, dns_entered, dns_left;
 
 /* False: not within RIG_WAIT_MS. */
 static bool wait_for(sem_t *semaphore)
@@ -28,7 +28,7 @@ static bool wait_for(sem_t *semaphore)
     return sem_timedwait(semaphore, &until) == 0;
 }
 
-/* Exported, so that libuv finds this one. */
+/* Exported, so that the guard finds this one. */
 __attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
                                                        const struct addrinfo *hints, struct addrinfo **out)
 {
@@ -36,11 +36,13 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
 
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-    if (atomic_load(&dns_held)) {
-        sem_post(&dns_entered);
-        wait_for(&dns_gate);
-    }
-    return real(node, service, hints, out);
+    if (!atomic_load(&dns_held))
+        return real(node, service, hints, out);
+    sem_post(&dns_entered);
+    wait_for(&dns_gate);
+    int failed = real(node, service, hints, out);
+    sem_post(&dns_left);
+    return failed;
 }
 
 /* ---- the real server ---- */
@@ -55,6 +57,7 @@ static int start_server(void **state)
     (void)state;
     sem_init(&dns_gate, 0, 0);
     sem_init(&dns_entered, 0, 0);
+    sem_init(&dns_left, 0, 0);
     if (!stack_redis_start(&server, NULL) || uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
         return -1;
     freeReplyObject(stack_redis_command(&server, "PING"));
@@ -780,10 +783,12 @@ static void hold_dns(void)
     atomic_store(&dns_held, true);
 }
 
+/* And waits until it has closed what it opens. */
 static void let_dns_go(void)
 {
     atomic_store(&dns_held, false);
     sem_post(&dns_gate);
+    assert_true(wait_for(&dns_left));
 }
 
 TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
@@ -809,7 +814,7 @@ TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
     rig_finish(&rig);
 }
 
-TEST(closing_does_not_wait_for_a_lookup)
+TEST(neither_closing_nor_the_loop_waits_for_a_lookup)
 {
     struct rig rig;
 
@@ -821,9 +826,8 @@ TEST(closing_does_not_wait_for_a_lookup)
     redis_close(rig.redis, rig_closed, &rig);
     rig.redis = NULL;
     rig_wait_until(&rig, rig.closed);
-    assert_int_equal(uv_loop_alive(&rig.loop), 1);
-    let_dns_go();
     rig_finish(&rig);
+    let_dns_go();
 }
 
 TEST(an_unknown_name_is_named)

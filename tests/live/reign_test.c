@@ -307,7 +307,7 @@ static struct redis *open_beside(struct rig *rig, const char *url, struct redis_
     assert_true(redis_address_parse(url, address, &error));
     config.address = address;
     config.hooks.state = NULL;
-    return redis_open(&rig->loop, &config);
+    return redis_open(rig->host, &config);
 }
 
 static void note_closed(void *context)

@@ -10,18 +10,14 @@
 #include "guard/base/key.h"
 #include "guard/wire/envelope.h"
 #include "guard/wire/scripts.h"
+#include "load/stack/stack.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -43,47 +39,14 @@ static const char channel[] = "csg1:wake:test:0";
 /* ---- the server ---- */
 
 static struct {
-    char folder[64], socket[96];
-    pid_t pid;
-    int log_fd;
+    struct stack_redis redis;
     redisContext *commands, *subscriber;
 } server;
-
-static void exec_server(int log_fd)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(log_fd, STDOUT_FILENO);
-    dup2(log_fd, STDERR_FILENO);
-    execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir",
-           server.folder, "--save", "", "--appendonly", "no", "--daemonize", "no", (char *)NULL);
-    _exit(127);
-}
-
-/* Reads the server's log until it says that it is ready. */
-static bool await_ready(void)
-{
-    char log[16384];
-    size_t log_bytes = 0;
-    while (log_bytes < sizeof(log) - 1) {
-        struct pollfd readable = {.fd = server.log_fd, .events = POLLIN};
-        if (poll(&readable, 1, SERVER_LIMIT_MS) != 1)
-            break;
-        const ssize_t got = read(server.log_fd, log + log_bytes, sizeof(log) - 1 - log_bytes);
-        if (got <= 0)
-            break;
-        log_bytes += (size_t)got;
-        log[log_bytes] = '\0';
-        if (strstr(log, "ready to accept connections at") != NULL)
-            return true;
-    }
-    fprintf(stderr, "redis-server did not start:\n%.*s\n", (int)log_bytes, log);
-    return false;
-}
 
 static redisContext *connected(void)
 {
     const struct timeval limit = {.tv_sec = SERVER_LIMIT_MS / 1000};
-    redisContext *context = redisConnectUnixWithTimeout(server.socket, limit);
+    redisContext *context = redisConnectUnixWithTimeout(server.redis.socket_path, limit);
     assert_non_null(context);
     assert_int_equal(context->err, 0);
     assert_int_equal(redisSetTimeout(context, limit), REDIS_OK);
@@ -93,19 +56,8 @@ static redisContext *connected(void)
 static int start_server(void **state)
 {
     (void)state;
-    int pipe_fds[2];
-    snprintf(server.folder, sizeof(server.folder), "/tmp/script-test-XXXXXX");
-    if (mkdtemp(server.folder) == NULL || pipe(pipe_fds) != 0)
+    if (!stack_redis_start(&server.redis, NULL))
         return -1;
-    snprintf(server.socket, sizeof(server.socket), "%s/redis.sock", server.folder);
-    server.pid = fork();
-    if (server.pid == 0)
-        exec_server(pipe_fds[1]);
-    close(pipe_fds[1]);
-    server.log_fd = pipe_fds[0];
-    if (server.pid < 0 || !await_ready())
-        return -1;
-
     server.commands = connected();
     server.subscriber = connected();
     redisReply *confirmed = redisCommand(server.subscriber, "SUBSCRIBE %s", channel);
@@ -121,13 +73,8 @@ static int stop_server(void **state)
         redisFree(server.commands);
     if (server.subscriber != NULL)
         redisFree(server.subscriber);
-    if (server.pid > 0) {
-        kill(server.pid, SIGKILL);
-        waitpid(server.pid, NULL, 0);
-    }
-    close(server.log_fd);
-    unlink(server.socket);
-    return rmdir(server.folder);
+    stack_redis_stop(&server.redis);
+    return 0;
 }
 
 /* ---- commands ---- */

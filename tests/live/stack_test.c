@@ -27,14 +27,8 @@ enum { LIMIT_MS = 20000 };
 
 static bool is_gone(pid_t pid)
 {
-    char path[64], stat[256] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return true;
-    size_t count = fread(stat, 1, sizeof stat - 1, file);
-    fclose(file);
-    return count == 0 || strstr(stat, ") Z ") != NULL;
+    struct proc_look look;
+    return !proc_look(pid, &look);
 }
 
 static bool wait_gone(pid_t pid)

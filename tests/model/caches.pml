@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * caches.pml - which debts are paid when one database stands behind two caches, for the model checker spin. See
- * sql/schema.sql ("caches") and app/cache_gate.h.
+ * sql/schema.sql ("caches") and app/catalog/cache_gate.h.
  *
  * One row. A transaction changes it and is open for a while; its COMMIT leaves a debt. Cache 0 is registered from the
  * beginning and stays so, cache 1 registers at any moment, and may be dropped. Each has one process that loads NL times

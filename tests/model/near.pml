@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * near.pml - values kept in the process: what a lookup may leave behind, and who drops it, for the model checker spin.
- * See guard/core/near_use.h.
+ * See guard/core/near.h.
  *
  * One key; NP processes with a near cache each, NR requests in each (NR0 in the first) that ask NG times one after
  * another; a writer that commits MAXV versions and invalidates each through one of the processes. That a fill is never

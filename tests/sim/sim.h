@@ -28,7 +28,7 @@
 
 #include "guard/base/chance.h"
 #include "guard/core/core.h"
-#include "guard/core/near_use.h"
+#include "guard/core/near.h"
 
 #include <stdbool.h>
 #include <stddef.h>

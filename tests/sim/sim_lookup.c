@@ -157,7 +157,7 @@ static struct value *value_of(const struct sim *sim, const struct stored_value *
 static void refresh_behind(struct sim *sim, struct process *process, uint32_t key, const char *filler)
 {
     struct core_key core_key = process_key(key);
-    core_refresh(process->core, process_now_us(process), &core_key, &sim->params.policy, filler);
+    core_refresh(process->core, process_now_us(process), &core_key, &sim->params.policy, filler, false);
 }
 
 /* As answer_entry() there. False: no hit. */
@@ -203,7 +203,7 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     process->loop_at_former = process->loop_at_former && !lookup->refused;
     bool sound = !lookup->refused && entry->there && !entry->damaged && entry->key == request->key;
     bool outdated = sound && entry->tagged && tags_verdict_of(sim, entry, &lookup->epochs) != TAGS_GOOD;
-    request->waiter.looked_up_in_vain = !answered;
+    request->waiter.lookup_unanswered = !answered;
     if (answered && outdated)
         memcpy(request->waiter.refused, entry->filler, sizeof entry->filler);
     if (answered && sound && !outdated && lookup->pttl_ms > 0 && answer_entry(sim, process, index))
@@ -217,7 +217,7 @@ void lookup_limit(struct sim *sim, struct process *process, uint32_t index)
     struct request *request = &sim->request[index];
     if (is_over(process, request))
         return;
-    request->waiter.looked_up_in_vain = true;
+    request->waiter.lookup_unanswered = true;
     process_enter(sim, process, index);
 }
 

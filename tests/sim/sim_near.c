@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_near.c - the near cache of each process: guard/core/near.c itself, used by the rule of guard/core/near_use.c, and what
- * its hits must be.
+ * sim_near.c - the near cache of each process: guard/core/near.c itself, and what its hits must be.
  *
  * Own          not older than an invalidation of the same process that was confirmed
  * Heard        nor than one whose message has arrived, nor than what was in Redis when the subscription came up

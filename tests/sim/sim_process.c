@@ -697,7 +697,7 @@ void process_drain(struct sim *sim, struct process *process)
         invalidated(sim, (struct write *)invalidation);
     if (process->closing && is_idle(process))
         sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
-    if (core_turn_due(process->core) && !process->turn_set) {
+    if (core_iteration_due(process->core) && !process->turn_set) {
         process->turn_set = true;
         sim_at(sim, sim->now_us + sim_between(sim, 0, 200),
                (struct event){.kind = EVENT_TURN, .process = process->index, .life = process->life});

@@ -351,7 +351,7 @@ static void tick(struct sim *sim, struct process *process)
 static void turn_over(struct sim *sim, struct process *process)
 {
     process->turn_set = false;
-    core_turn_over(process->core, process_now_us(process));
+    core_iteration_over(process->core, process_now_us(process));
     process_drain(sim, process);
 }
 

@@ -7,7 +7,7 @@
 #ifndef TESTS_SUPPORT_LEFT_HEAD_H
 #define TESTS_SUPPORT_LEFT_HEAD_H
 
-#include "app/head.h"
+#include "app/http/head.h"
 
 /* `text` is what follows the version, NUL-terminated behind its `bytes`, and is worked upon in place. False: no request
  * comes of it, it is not whole or libmicrohttpd refuses it. True: *end is where the head ends, *sound what head_end()

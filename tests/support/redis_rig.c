@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
+#include "guard/run/uv_host.h"
 #include "guard/wire/scripts.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -58,6 +59,8 @@ void rig_prepare(struct rig *rig, const char *url)
     memset(rig, 0, sizeof *rig);
     rig->descriptor_count = count_descriptors();
     assert_int_equal(uv_loop_init(&rig->loop), 0);
+    rig->host = uv_host_attach(&rig->loop);
+    assert_non_null(rig->host);
     uv_timer_init(&rig->loop, &rig->limit);
     rig->limit.data = rig;
     if (!redis_address_parse(url, &rig->address, &error))
@@ -79,7 +82,7 @@ void rig_prepare(struct rig *rig, const char *url)
 
 void rig_open(struct rig *rig)
 {
-    rig->redis = redis_open(&rig->loop, &rig->config);
+    rig->redis = redis_open(rig->host, &rig->config);
     assert_non_null(rig->redis);
     assert_int_equal(rig->state_count, 0);
 }
@@ -114,6 +117,7 @@ void rig_close(struct rig *rig)
 void rig_finish(struct rig *rig)
 {
     rig_close(rig);
+    host_close(rig->host, NULL, NULL);
     uv_close((uv_handle_t *)&rig->limit, NULL);
     while (uv_run(&rig->loop, UV_RUN_DEFAULT) != 0)
         ;

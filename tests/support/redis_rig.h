@@ -11,12 +11,13 @@
 #include "guard/redis/redis.h"
 #include "tests/support/test.h"
 #include <stdint.h>
-/* cmocka needs the ones above. */
+#include <uv.h>
 
 enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 
 struct rig {
     uv_loop_t loop;
+    struct guard_host *host;
     uv_timer_t limit;
     bool limit_over;
     struct redis_address address;

@@ -86,7 +86,7 @@ void writes_ask(const struct fleet *fleet, struct write_asked *asked)
     http_answer_clear(&answer);
 }
 
-struct parent_load {
+struct asker {
     const struct fleet *fleet;
     struct write_asked *asked;
     pthread_barrier_t *all_ready;
@@ -95,7 +95,7 @@ struct parent_load {
 
 static void *ask(void *context)
 {
-    struct parent_load *asker = context;
+    struct asker *asker = context;
     pthread_barrier_wait(asker->all_ready);
     writes_ask(asker->fleet, asker->asked);
     return NULL;
@@ -103,14 +103,14 @@ static void *ask(void *context)
 
 void writes_at_once(const struct fleet *fleet, struct write_asked *asked, size_t count)
 {
-    static struct parent_load askers[WRITES_AT_ONCE_MAX];
+    static struct asker askers[WRITES_AT_ONCE_MAX];
     pthread_barrier_t all_ready;
     pthread_attr_t attributes;
     pthread_barrier_init(&all_ready, NULL, (unsigned)count);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (size_t i = 0; i < count; i++) {
-        askers[i] = (struct parent_load){.fleet = fleet, .asked = &asked[i], .all_ready = &all_ready};
+        askers[i] = (struct asker){.fleet = fleet, .asked = &asked[i], .all_ready = &all_ready};
         if (pthread_create(&askers[i].thread, &attributes, ask, &askers[i]) != 0) {
             fprintf(stderr, "writes: no thread %zu\n", i);
             abort(); /* the others would wait at the barrier for ever */

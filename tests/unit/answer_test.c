@@ -2,7 +2,7 @@
 /*
  * answer_test.c - what the guard says, as HTTP says it.
  */
-#include "app/answer.h"
+#include "app/http/answer.h"
 #include "tests/support/test.h"
 
 #include <jansson.h>

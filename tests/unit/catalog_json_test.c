@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* catalog_json_test.c - documents out of rows, good ones and such as no database should return. */
-#include "app/catalog_json.h"
+#include "app/catalog/catalog_json.h"
 
-#include "app/catalog.h"
+#include "app/catalog/catalog.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -160,9 +160,9 @@ static inline void get_nested(const char *key, struct caller *caller, const stru
 
 static inline void turn_over(void)
 {
-    assert_true(core_turn_due(bench.core));
-    core_turn_over(bench.core, bench.now_us);
-    assert_false(core_turn_due(bench.core));
+    assert_true(core_iteration_due(bench.core));
+    core_iteration_over(bench.core, bench.now_us);
+    assert_false(core_iteration_due(bench.core));
     drain();
 }
 

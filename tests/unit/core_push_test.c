@@ -276,7 +276,8 @@ TEST(an_acquire_says_what_will_be_waited_for)
 TEST(a_refresh_behind_a_hit_waits_for_nobody)
 {
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL);
+    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL,
+                 false);
     drain();
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
     bench_close();

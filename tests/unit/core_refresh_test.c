@@ -20,7 +20,7 @@ static int set_up(void **state)
 static void refresh(const char *key, const char *filler)
 {
     struct core_key core_key = {key, strlen(key), key, strlen(key)};
-    core_refresh(bench.core, bench.now_us, &core_key, &bench.policy, filler);
+    core_refresh(bench.core, bench.now_us, &core_key, &bench.policy, filler, false);
     drain();
 }
 

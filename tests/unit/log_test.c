@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* log_test.c - the log's gate and escaping, and that lines of many threads stay whole. */
-#include "app/log.h"
+#include "app/base/log.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

@@ -19,7 +19,7 @@ static struct near *listening(size_t max_bytes)
 {
     struct near *near = near_new(max_bytes, hash_key);
     assert_non_null(near);
-    near_listen(near, true);
+    near_subscribed(near, true);
     return near;
 }
 
@@ -183,12 +183,12 @@ TEST(nobody_listening_means_nothing_kept)
     assert_int_equal(near_token(near, "k", 1), NEAR_TOKEN_NONE);
     put(near, "k", LATER_US, "v1");
     assert_null(got(near, "k", NOW_US));
-    near_listen(near, true);
+    near_subscribed(near, true);
     uint64_t before = near_token(near, "k", 1);
     put(near, "k", LATER_US, "v1");
-    near_listen(near, false);
+    near_subscribed(near, false);
     assert_null(got(near, "k", NOW_US));
-    near_listen(near, true);
+    near_subscribed(near, true);
     put_body(near, "k", before, LATER_US, "v1");
     assert_null(got(near, "k", NOW_US));
     near_count(near, &counters);
@@ -260,7 +260,7 @@ TEST(what_a_lost_subscription_lets_go_is_freed_bit_by_bit)
     bool more = true;
     put_many(near, ENTRIES);
     near_count(near, &before);
-    near_listen(near, false);
+    near_subscribed(near, false);
     near_count(near, &after);
     assert_int_equal(after.entries, 0);
     assert_int_equal(after.cleared, ENTRIES);
@@ -284,8 +284,8 @@ TEST(memory_stays_below_its_bound_while_that_is_freed)
     size_t before = heap_bytes();
     for (int i = 0; i < 5; i++) {
         put_many(near, 20000);
-        near_listen(near, false);
-        near_listen(near, true);
+        near_subscribed(near, false);
+        near_subscribed(near, true);
     }
     put_many(near, 20000);
     near_count(near, &counters);
@@ -337,8 +337,8 @@ static void *change(void *context)
             sched_yield(); /* without a change for a while, somebody must have a hit */
         }
         if (i % 1000 == 0) {
-            near_listen(race.near, false);
-            near_listen(race.near, true);
+            near_subscribed(race.near, false);
+            near_subscribed(race.near, true);
         }
     }
     atomic_store(&race.over, true);

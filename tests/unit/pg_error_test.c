@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pg_error_test.c - what SQLSTATEs mean, and how one is found in a login's error text. */
-#include "app/pg_error.h"
+#include "app/pg/pg_error.h"
 #include "tests/support/test.h"
 
 TEST(an_sqlstate_says_whether_the_fault_may_pass)

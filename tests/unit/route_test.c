@@ -2,7 +2,7 @@
 /*
  * route_test.c - what a request target asks for, and which keys an operator may name.
  */
-#include "app/route.h"
+#include "app/http/route.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -11,14 +11,14 @@
 
 static void assert_key(const char *uri, enum route_target target, const char *key)
 {
-    char text[ROUTE_KEY_SIZE];
+    char text[DOCUMENT_KEY_SIZE];
     struct route route;
 
     assert_int_equal(route_parse(uri, &route), ROUTE_OK);
     assert_int_equal(route.target, target);
     assert_int_equal(route_key(&route, text), strlen(key));
     assert_string_equal(text, key);
-    assert_int_equal(route_key_valid(key), key[0] != '\0');
+    assert_int_equal(document_key_valid(key), key[0] != '\0');
 }
 
 static void assert_refused(const char *uri, enum route_verdict verdict)
@@ -261,5 +261,5 @@ TEST(an_operator_can_name_our_keys_and_no_others)
                                        "product:1000000000000000000"};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        assert_false(route_key_valid(keys[i]));
+        assert_false(document_key_valid(keys[i]));
 }

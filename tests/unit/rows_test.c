@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rows_test.c - rows as texts within a byte limit. */
-#include "app/rows.h"
+#include "app/pg/rows.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { HEARD_MAX = 32 };
@@ -118,6 +120,63 @@ static const char *read_all(int fd)
     text[bytes] = '\0';
     return text;
 }
+
+/* ---- a reader that leaves between poll() and write() ---- */
+
+static int leaves = -1; /* its descriptor */
+
+/* In place of libc's. */
+__attribute__((visibility("default"))) int poll(struct pollfd *fds, nfds_t count, int limit_ms)
+{
+    const struct timespec limit = {limit_ms / 1000, limit_ms % 1000 * 1000000L};
+    int ready = ppoll(fds, count, limit_ms < 0 ? NULL : &limit, NULL);
+    if (leaves >= 0)
+        close(leaves);
+    leaves = -1;
+    return ready;
+}
+
+static bool sigpipe_is_pending(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGPIPE) == 1;
+}
+
+TEST(a_reader_that_leaves_at_the_last_instant_kills_nobody)
+{
+    static struct say teller;
+    int before;
+    signal(SIGPIPE, SIG_DFL);
+    say_to(&teller, NULL, NULL);
+    leaves = redirect_stderr(&before);
+    say(&teller, SAY_REDIS, SAY_BAD, "to somebody who leaves");
+    restore_stderr(before);
+    assert_int_equal(leaves, -1);
+    assert_false(sigpipe_is_pending());
+    say_clear(&teller);
+}
+
+TEST(a_sigpipe_of_the_hosts_stays_pending)
+{
+    static struct say teller;
+    sigset_t pipe, unblocked;
+    int before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &unblocked);
+    raise(SIGPIPE);
+    say_to(&teller, NULL, NULL);
+    leaves = redirect_stderr(&before);
+    say(&teller, SAY_REDIS, SAY_BAD, "to somebody who leaves");
+    restore_stderr(before);
+    assert_true(sigpipe_is_pending());
+    assert_int_equal(sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}), SIGPIPE);
+    pthread_sigmask(SIG_SETMASK, &unblocked, NULL);
+    say_clear(&teller);
+}
+
+/* ---- where it goes ---- */
 
 TEST(stderr_hears_who_speaks_and_good_news_only_after_bad)
 {

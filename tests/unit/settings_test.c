@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
-#include "app/settings.h"
+#include "app/base/address.h"
+#include "app/base/settings.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -236,7 +237,8 @@ TEST(all_wrong_settings_are_reported_at_once)
     assert_int_equal(line_count(reading.messages), 4);
     assert_says(&reading, "FRESH_MS (flag --fresh-ms): \"soon\" is wrong; must be 1 to 86400000 (ms)");
     assert_says(&reading, "LEASE_MS (flag --lease-ms): \"1\" is wrong");
-    assert_says(&reading, "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local or off");
+    assert_says(&reading,
+                "GUARD_MODE (environment): \"maybe\" is wrong; must be fleet, local, off or shadow");
     assert_says(&reading, "PREPARE (environment): \"1\" is wrong; must be on or off");
 }
 
@@ -378,23 +380,56 @@ TEST(help_prints_every_setting_with_its_default)
     assert_int_equal(reading.verdict, SETTINGS_HELP);
 }
 
+/* The three lines of --help, "NAME --flag", the meaning and "default X; what is allowed", as a row of a table. */
+static const char *readme_row(const char *help, char *row, size_t row_bytes)
+{
+    const char *meaning = strchr(help, '\n') + 1 + 6;
+    const char *fallback = strchr(meaning, '\n') + 1 + strlen("      default ");
+    const char *allowed = strstr(fallback, "; ") + 2, *end = strchr(allowed, '\n');
+
+    snprintf(row, row_bytes, "\n| `%.*s` | %.*s | %.*s | %.*s |\n", (int)strcspn(help + 2, " "), help + 2,
+             (int)(allowed - 2 - fallback), fallback, (int)(end - allowed), allowed,
+             (int)strcspn(meaning, "\n"), meaning);
+    return end + 1;
+}
+
+TEST(the_readme_has_the_settings_as_help_has_them)
+{
+    static char readme[MESSAGE_BYTES];
+    struct reading reading;
+    char row[512];
+    FILE *file = fopen("app/README.md", "re");
+
+    assert_non_null(file);
+    readme[fread(readme, 1, sizeof(readme) - 1, file)] = '\0';
+    fclose(file);
+    read_into(&reading, LIST("--help"), nothing);
+    const char *at = strstr(reading.messages, "\n\n  ");
+    assert_non_null(at);
+    for (at += 2; *at == ' ';) {
+        at = readme_row(at, row, sizeof(row));
+        if (strstr(readme, row) == NULL)
+            fail_msg("app/README.md has no row%s", row);
+    }
+}
+
 TEST(an_address_is_taken_apart)
 {
-    struct settings_address address;
-    assert_true(settings_address_parse("[::1]:8080", &address));
+    struct address address;
+    assert_true(address_parse("[::1]:8080", &address));
     assert_string_equal(address.host, "::1");
     assert_int_equal(address.port, 8080);
     assert_false(address.is_unix);
-    assert_true(settings_address_parse("unix:/run/catalogd.sock", &address));
+    assert_true(address_parse("unix:/run/catalogd.sock", &address));
     assert_string_equal(address.host, "/run/catalogd.sock");
     assert_true(address.is_unix);
-    assert_true(settings_address_parse("example.org:0", &address));
+    assert_true(address_parse("example.org:0", &address));
     assert_string_equal(address.host, "example.org");
     assert_int_equal(address.port, 0);
 
     char path[120] = "unix:";
     memset(path + 5, 'x', 107);
-    assert_true(settings_address_parse(path, &address));
+    assert_true(address_parse(path, &address));
     path[5 + 107] = 'x';
-    assert_false(settings_address_parse(path, &address));
+    assert_false(address_parse(path, &address));
 }

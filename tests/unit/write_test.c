@@ -2,7 +2,8 @@
 /*
  * write_test.c - what a client may send to change something, and what he is told.
  */
-#include "app/write.h"
+#include "app/http/upload.h"
+#include "app/write/write.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -304,7 +305,7 @@ static struct answer answer_to(enum write_outcome outcome)
 
     if (outcome == WRITE_BAD_FIELDS)
         write_error_add(result.errors, "stock", "a whole number");
-    write_answer(&result, WRITE_PURCHASE, 7, "/products/7/purchase", &answer);
+    upload_answer(&result, WRITE_PURCHASE, 7, "/products/7/purchase", &answer);
     return answer;
 }
 
@@ -341,7 +342,7 @@ TEST(a_changed_product_is_answered_with_the_tag_that_get_will_give)
     const struct write_result result = {.outcome = WRITE_DONE, .version = 8, .validator = "8-a.b.c.d"};
     struct answer answer;
 
-    write_answer(&result, WRITE_PRODUCT, 7, "/products/7", &answer);
+    upload_answer(&result, WRITE_PRODUCT, 7, "/products/7", &answer);
     assert_string_equal(answer.etag, "\"8-a.b.c.d\"");
     assert_string_equal(answer.text, "{\"id\":7,\"version\":8,\"repeated\":false,\"visible\":false}\n");
     assert_string_equal(answer.cache_control, "no-store");

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* clock.c - see clock.h. */
+#include "app/base/clock.h"
+
+static struct timespec read_clock(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return now;
+}
+
+static uint64_t ms_of(struct timespec instant)
+{
+    return (uint64_t)instant.tv_sec * 1000 + (uint64_t)instant.tv_nsec / 1000000;
+}
+
+uint64_t clock_ms(void)
+{
+    return ms_of(read_clock(CLOCK_MONOTONIC));
+}
+
+uint32_t clock_left_ms(uint64_t deadline_ms)
+{
+    const uint64_t now_ms = clock_ms();
+
+    return now_ms < deadline_ms ? (uint32_t)(deadline_ms - now_ms) : 0;
+}
+
+struct timespec clock_in_ms(uint32_t span_ms)
+{
+    struct timespec instant = read_clock(CLOCK_MONOTONIC);
+
+    instant.tv_nsec += (long)(span_ms % 1000) * 1000000;
+    instant.tv_sec += span_ms / 1000 + instant.tv_nsec / 1000000000;
+    instant.tv_nsec %= 1000000000;
+    return instant;
+}
+
+uint64_t clock_boot_ms(void)
+{
+    return ms_of(read_clock(CLOCK_BOOTTIME));
+}
+
+struct timespec clock_wall(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.h - the only place in app/ that asks the operating system for the time; libuv's loops have their own uv_now().
+ *
+ * Any thread.
+ */
+#ifndef APP_CLOCK_H
+#define APP_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Never jumps; instants and deadlines are in this one unless they say otherwise. */
+uint64_t clock_ms(void);
+/* Until the deadline; 0 once it has passed. */
+uint32_t clock_left_ms(uint64_t deadline_ms);
+/* The instant in span_ms, for a condition of thread_condition_init(). */
+struct timespec clock_in_ms(uint32_t span_ms);
+
+/* Goes on while the machine sleeps. */
+uint64_t clock_boot_ms(void);
+/* The date. */
+struct timespec clock_wall(void);
+
+#endif

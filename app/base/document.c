@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* document.c - see document.h. */
+#include "app/base/document.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char TREE[] = "catalog", CATEGORY[] = "category:", AFTER[] = ":after:", PRODUCT[] = "product:",
+                  LISTING[] = "listing:", TARGET_TAG[] = "tag:";
+
+uint64_t document_id(const char *text, size_t bytes)
+{
+    uint64_t id = 0;
+
+    return text[0] != '0' && number_parse(text, bytes, NUMBER_DIGITS_MAX, &id) ? id : 0;
+}
+
+size_t document_key_print(const struct document_key *key, char out[DOCUMENT_KEY_SIZE])
+{
+    int bytes = 0;
+
+    switch (key->kind) {
+    case DOCUMENT_TREE:
+        bytes = snprintf(out, DOCUMENT_KEY_SIZE, "%s", TREE);
+        break;
+    case DOCUMENT_CATEGORY:
+        bytes = key->after == 0 ? snprintf(out, DOCUMENT_KEY_SIZE, "%s%" PRIu64, CATEGORY, key->id)
+                                : snprintf(out, DOCUMENT_KEY_SIZE, "%s%" PRIu64 "%s%" PRIu64, CATEGORY,
+                                           key->id, AFTER, key->after);
+        break;
+    case DOCUMENT_PRODUCT:
+        bytes = snprintf(out, DOCUMENT_KEY_SIZE, "%s%" PRIu64, PRODUCT, key->id);
+        break;
+    case DOCUMENT_KIND_COUNT:
+        break;
+    }
+    assert(bytes > 0 && bytes < DOCUMENT_KEY_SIZE);
+    return (size_t)bytes;
+}
+
+/* What follows `word` at the front of the text; NULL: something else stands there. */
+static const char *after_word(const char *text, const char *word)
+{
+    const size_t bytes = strlen(word);
+
+    return strncmp(text, word, bytes) == 0 ? text + bytes : NULL;
+}
+
+static bool parse_page(const char *text, struct document_key *out)
+{
+    const size_t id_bytes = number_span(text);
+    const char *after = after_word(text + id_bytes, AFTER);
+
+    *out = (struct document_key){.kind = DOCUMENT_CATEGORY, .id = document_id(text, id_bytes)};
+    if (after == NULL)
+        return out->id != 0 && text[id_bytes] == '\0';
+    out->after = document_id(after, strlen(after));
+    return out->id != 0 && out->after != 0;
+}
+
+bool document_key_parse(const char *text, struct document_key *out)
+{
+    const char *rest = after_word(text, PRODUCT);
+
+    if (rest != NULL) {
+        *out = (struct document_key){.kind = DOCUMENT_PRODUCT, .id = document_id(rest, strlen(rest))};
+        return out->id != 0;
+    }
+    rest = after_word(text, CATEGORY);
+    if (rest != NULL)
+        return parse_page(rest, out);
+    *out = (struct document_key){.kind = DOCUMENT_TREE};
+    return strcmp(text, TREE) == 0;
+}
+
+bool document_key_valid(const char *text)
+{
+    struct document_key ignored;
+
+    return document_key_parse(text, &ignored);
+}
+
+/* ---- tags ---- */
+
+void tag_category(const char *id, char out[TAG_SIZE])
+{
+    snprintf(out, TAG_SIZE, "%s%s", CATEGORY, id);
+}
+
+void tag_listing(const char *id, char out[TAG_SIZE])
+{
+    snprintf(out, TAG_SIZE, "%s%s", LISTING, id);
+}
+
+bool tag_valid(const char *text)
+{
+    const char *listing = after_word(text, LISTING);
+    const char *id = listing != NULL ? listing : after_word(text, CATEGORY);
+
+    return id != NULL && document_id(id, strlen(id)) != 0;
+}
+
+const char *target_tag(const char *target)
+{
+    return after_word(target, TARGET_TAG);
+}
+
+bool target_valid(const char *target)
+{
+    const char *tag = target_tag(target);
+
+    return tag != NULL ? tag_valid(tag) : document_key_valid(target);
+}

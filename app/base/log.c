@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * log.c - see log.h. A line is put together on the caller's stack; the mutex guards only the gates.
+ */
+#include "app/base/log.h"
+
+#include "app/base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENT_COUNT = 64 }; /* different event names; later ones share the last gate */
+
+struct event {
+    const char *name; /* a literal */
+    enum log_level level;
+    struct log_gate gate;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct event events[EVENT_COUNT]; /* under lock */
+
+static const char *const level_names[] = {
+    [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARNING] = "warning", [LOG_LEVEL_ERROR] = "error"};
+
+/* ---- the gate ---- */
+
+bool log_gate_pass(struct log_gate *gate, uint64_t now_ms, uint64_t *suppressed)
+{
+    *suppressed = 0;
+    if (!gate->used || now_ms - gate->since_ms >= LOG_WINDOW_MS) {
+        *suppressed = gate->suppressed;
+        *gate = (struct log_gate){.used = true, .since_ms = now_ms};
+    }
+    if (gate->passed < LOG_BURST) {
+        gate->passed++;
+        return true;
+    }
+    gate->suppressed++;
+    return false;
+}
+
+/* ---- the line ---- */
+
+/* ASCII controls, and the C1 controls that UTF-8 writes as C2 80..9F: terminals obey both. */
+static size_t control_bytes(const unsigned char *text)
+{
+    if (text[0] < 0x20 || text[0] == 0x7f)
+        return 1;
+    return text[0] == 0xc2 && text[1] >= 0x80 && text[1] <= 0x9f ? 2 : 0;
+}
+
+size_t log_escape(const char *text, char *out, size_t out_size)
+{
+    size_t length = 0;
+    for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0';) {
+        size_t controls = control_bytes(byte);
+        if (length + (controls > 0 ? 4 * controls : 1) >= out_size)
+            break;
+        for (size_t i = 0; i < controls; i++, byte++)
+            length += (size_t)snprintf(out + length, 5, "\\x%02x", *byte);
+        if (controls == 0)
+            out[length++] = (char)*byte++;
+    }
+    out[length] = '\0';
+    return length;
+}
+
+static size_t line_head(char *out, size_t out_size, enum log_level level, const char *event)
+{
+    const struct timespec now = clock_wall();
+    struct tm parts;
+
+    gmtime_r(&now.tv_sec, &parts);
+    size_t length = strftime(out, out_size, "time=%Y-%m-%dT%H:%M:%S", &parts);
+    int added = snprintf(out + length, out_size - length, ".%03ldZ level=%s event=%.64s ",
+                         now.tv_nsec / 1000000, level_names[level], event);
+    return length + (size_t)added;
+}
+
+static void write_line(enum log_level level, const char *event, const char *pairs)
+{
+    char line[LOG_LINE_BYTES];
+    size_t length = line_head(line, sizeof(line), level, event);
+    length += log_escape(pairs, line + length, sizeof(line) - length - 1);
+    while (length > 0 && line[length - 1] == ' ')
+        length--;
+    line[length++] = '\n';
+    /* A log that cannot be written cannot be reported either. */
+    ssize_t ignored;
+    do {
+        ignored = write(STDERR_FILENO, line, length);
+    } while (ignored < 0 && errno == EINTR);
+}
+
+static void write_suppressed(enum log_level level, const char *event, uint64_t count)
+{
+    char pairs[64];
+    snprintf(pairs, sizeof(pairs), "suppressed=%" PRIu64, count);
+    write_line(level, event, pairs);
+}
+
+/* ---- events ---- */
+
+/* Under lock. */
+static struct event *find_event(const char *name)
+{
+    size_t i = 0;
+    while (i < EVENT_COUNT - 1 && events[i].name != NULL && strcmp(events[i].name, name) != 0)
+        i++;
+    if (events[i].name == NULL)
+        events[i].name = i < EVENT_COUNT - 1 ? name : "other";
+    return &events[i];
+}
+
+static bool admit(enum log_level level, const char *name, uint64_t *suppressed)
+{
+    pthread_mutex_lock(&lock);
+    struct event *event = find_event(name);
+    event->level = level;
+    bool admitted = log_gate_pass(&event->gate, clock_ms(), suppressed);
+    pthread_mutex_unlock(&lock);
+    return admitted;
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    int saved_errno = errno;
+    uint64_t suppressed;
+    bool admitted = admit(level, event, &suppressed);
+    if (suppressed > 0)
+        write_suppressed(level, event, suppressed);
+    if (admitted) {
+        char pairs[LOG_LINE_BYTES];
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(pairs, sizeof(pairs), format, arguments);
+        va_end(arguments);
+        write_line(level, event, pairs);
+    }
+    errno = saved_errno;
+}
+
+void log_flush(void)
+{
+    for (size_t i = 0; i < EVENT_COUNT; i++) {
+        pthread_mutex_lock(&lock);
+        struct event event = events[i];
+        events[i].gate.suppressed = 0;
+        pthread_mutex_unlock(&lock);
+        if (event.gate.suppressed > 0)
+            write_suppressed(event.level, event.name, event.gate.suppressed);
+    }
+}

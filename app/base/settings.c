@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * settings.c - one table of settings, one of rules between them; reading, checking and --help walk both.
+ *
+ * The flow: collect_flags() and collect_environment() find each setting's text (flag, else environment, else default)
+ * and complain about arguments that are not settings; each text is parsed by its kind; rules are checked between
+ * settings that are right by themselves, so that one mistake is one message.
+ */
+#include "app/base/settings.h"
+
+#include "app/base/address.h"
+#include "app/base/number.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    NAME_BYTES = 32,     /* longest name, flag or environment */
+    ALLOWED_BYTES = 160, /* longest "what is allowed" */
+    DIGITS_MAX = 10,
+    DAY_MS = 86400000,
+    NEAR_LEAST_BYTES = 65536,
+    HOUR_MS = 3600000,
+    LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
+    NAME_SPACE_BYTES = 32,
+    FLAG_NEAR = 3, /* an unknown flag this few edits from a known one is taken for a slip */
+};
+
+/* ---- kinds: how a text becomes a field ---- */
+
+struct setting;
+
+struct kind {
+    /* False: wrong. Writes the field only when right. NULL: the text itself is the value. */
+    bool (*parse)(const struct setting *setting, const char *text, void *field);
+    bool (*text_is_right)(const char *text);
+    const char *allowed; /* NULL: min to max */
+    const char *also;    /* one more text that is right; NULL: none */
+    bool secret;
+};
+
+struct setting {
+    const char *name; /* in the environment; the flag is made from it */
+    const struct kind *kind;
+    size_t offset;
+    const char *fallback;
+    uint32_t min, max;
+    const char *unit;
+    const char *help;
+};
+
+static bool parse_number(const struct setting *setting, const char *text, void *field)
+{
+    uint64_t number;
+
+    if (!number_parse(text, strlen(text), DIGITS_MAX, &number) || number < setting->min ||
+        number > setting->max)
+        return false;
+    *(uint32_t *)field = (uint32_t)number;
+    return true;
+}
+
+static bool parse_switch(const struct setting *setting, const char *text, void *field)
+{
+    const bool on = strcmp(text, "on") == 0;
+
+    (void)setting;
+    if (!on && strcmp(text, "off") != 0)
+        return false;
+    *(bool *)field = on;
+    return true;
+}
+
+static const char *const MODES[] = {[GUARD_MODE_FLEET] = "fleet",
+                                    [GUARD_MODE_LOCAL] = "local",
+                                    [GUARD_MODE_OFF] = "off",
+                                    [GUARD_MODE_SHADOW] = "shadow"};
+
+static bool parse_mode(const struct setting *setting, const char *text, void *field)
+{
+    (void)setting;
+    for (size_t mode = 0; mode < sizeof(MODES) / sizeof(MODES[0]); mode++) {
+        if (strcmp(text, MODES[mode]) == 0) {
+            *(enum guard_mode *)field = (enum guard_mode)mode;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *settings_mode_name(enum guard_mode mode)
+{
+    return MODES[mode];
+}
+
+static bool is_address(const char *text)
+{
+    struct address ignored;
+
+    return address_parse(text, &ignored);
+}
+
+static bool is_name_space(const char *text)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t bytes = strlen(text);
+
+    return bytes > 0 && bytes <= NAME_SPACE_BYTES && strspn(text, allowed) == bytes;
+}
+
+/* The guard reads the parts when it opens; only what certainly is not such a URL is refused here. */
+static bool is_redis_url(const char *text)
+{
+    static const char *const schemes[] = {"redis://", "unix://"};
+    bool is_right = false;
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        const size_t bytes = strlen(schemes[i]);
+
+        is_right = is_right || (strncmp(text, schemes[i], bytes) == 0 && text[bytes] != '\0');
+    }
+    for (const char *byte = text; *byte != '\0'; byte++)
+        is_right = is_right && (unsigned char)*byte > ' ' && *byte != 0x7f;
+    return is_right;
+}
+
+/* libpq's own message is not passed on: it quotes the text, password and all. */
+static bool is_database_url(const char *text)
+{
+    PQconninfoOption *options = *text != '\0' ? PQconninfoParse(text, NULL) : NULL;
+    const bool is_right = options != NULL;
+
+    PQconninfoFree(options);
+    return is_right;
+}
+
+static bool is_readable_file(const char *text)
+{
+    return access(text, R_OK) == 0;
+}
+
+static const struct kind number = {.parse = parse_number};
+static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
+static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
+static const struct kind listen_at = {.text_is_right = is_address,
+                                      .allowed = "host:port, [v6 address]:port or unix:PATH"};
+static const struct kind listen_at_or_off = {
+    .text_is_right = is_address, .also = "off", .allowed = "host:port, [v6 address]:port, unix:PATH or off"};
+static const struct kind name_space = {.text_is_right = is_name_space,
+                                       .allowed = "1 to 32 of the characters A-Z a-z 0-9 . _ -"};
+static const struct kind redis_url = {
+    .secret = true,
+    .text_is_right = is_redis_url,
+    .allowed = "redis://[user[:password]@]host[:port][/db] or unix://[user[:password]@]/path[?db=n]"};
+static const struct kind database_url = {
+    .secret = true,
+    .text_is_right = is_database_url,
+    .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read"};
+static const struct kind database_url_or_none = {
+    .secret = true,
+    .text_is_right = is_database_url,
+    .also = "",
+    .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
+static const struct kind file = {
+    .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
+
+static bool parse(const struct setting *setting, const char *text, void *field)
+{
+    const struct kind *kind = setting->kind;
+
+    if (kind->parse != NULL)
+        return kind->parse(setting, text, field);
+    if ((kind->also == NULL || strcmp(text, kind->also) != 0) && !kind->text_is_right(text))
+        return false;
+    *(const char **)field = text;
+    return true;
+}
+
+/* ---- the table ---- */
+
+#define NUMBER(name, field, fallback, least, most, unit, help)                                               \
+    {                                                                                                        \
+        name, &number, offsetof(struct settings, field), fallback, least, most, unit, help                   \
+    }
+#define TEXT(name, kind, field, fallback, help)                                                              \
+    {                                                                                                        \
+        name, &kind, offsetof(struct settings, field), fallback, 0, 0, NULL, help                            \
+    }
+
+/* In the order of --help; the table of README.md follows it. */
+static const struct setting table[] = {
+    TEXT("LISTEN", listen_at, listen, "127.0.0.1:8080", "where the catalog is served; port 0: any free one"),
+    TEXT("OPS_LISTEN", listen_at_or_off, ops_listen, "127.0.0.1:8081",
+         "where /healthz, /readyz, /metrics and /invalidate are served"),
+    TEXT("OPS_TOKEN_FILE", file, ops_token_file, "",
+         "file with the bearer token that /metrics, /hot and POST /invalidate ask for"),
+    TEXT("REDIS_URL", redis_url, redis_url, "redis://127.0.0.1:6379/0", "the cache all processes share"),
+    TEXT("DATABASE_URL", database_url, database_url, "postgresql:///catalog",
+         "the database; name hosts by hostaddr=, because libpq's DNS lookup has no time limit"),
+    TEXT("WRITE_DATABASE_URL", database_url_or_none, write_database_url, "",
+         "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are "
+         "off"),
+    TEXT("PREPARE", on_off, prepare, "on", "prepared statements; off behind a pooler that cannot keep them"),
+
+    TEXT("GUARD_MODE", mode, guard_mode, "fleet",
+         "how misses share a load: one per fleet, one per process (local), one per request (off); shadow: as "
+         "off, counting what fleet would save"),
+    TEXT("NAMESPACE", name_space, name_space, "catalog", "separates applications that share a Redis"),
+    NUMBER("FRESH_MS", fresh_ms, "60000", 1, DAY_MS, "ms",
+           "an entry is served without question for this long"),
+    NUMBER("STALE_MS", stale_ms, "0", 0, DAY_MS, "ms", "and for this much longer while it is refreshed"),
+    NUMBER("SOFT_MS", soft_ms, "0", 0, HOUR_MS, "ms",
+           "a request that finds a stale entry waits this long for a fresh one before it gets the stale one; "
+           "0: not at all"),
+    NUMBER("EARLY_PERCENT", early_percent, "0", 0, 10000, "%",
+           "XFetch's beta: by chance, a fresh entry is refreshed before it expires; 100: as in the paper; 0: "
+           "never"),
+    NUMBER("ABSENT_MS", absent_ms, "10000", 1, DAY_MS, "ms", "\"no such row\" is remembered for this long"),
+    NUMBER("FAILURE_MS", failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
+           "a failed load is not tried again for this long"),
+    NUMBER("JITTER_PERCENT", jitter_percent, "10", 0, 90, "%",
+           "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened at random, by up to this much"),
+    NUMBER("LEASE_MS", lease_ms, "3000", 30, LEASE_MAX_MS, "ms",
+           "a dead process blocks a key for at most this long"),
+    NUMBER("MAX_HOLD_MS", max_hold_ms, "30000", 30, HOUR_MS, "ms",
+           "a lease is given up after this long, even if its load hangs"),
+    NUMBER("LOAD_LIMIT_MS", load_limit_ms, "10000", 1, HOUR_MS, "ms",
+           "a load is cancelled after this long, in PostgreSQL too"),
+    NUMBER("DEADLINE_MS", deadline_ms, "15000", 1, HOUR_MS, "ms", "every request is answered within this"),
+    NUMBER("REDIS_LIMIT_MS", redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
+    NUMBER("LOAD_WORKERS", load_workers, "8", 1, 1024, "threads",
+           "loads at a time in this process, each with a database connection"),
+    NUMBER("LOAD_QUEUE", load_queue, "1000", 0, 1000000, "loads",
+           "loads that may wait for a worker, and as many again for /products?ids=; beyond that requests are "
+           "shed (503)"),
+    NUMBER("LOAD_PERMITS", load_permits, "0", 0, 100000, "loads",
+           "loads at a time in all processes of the namespace together; 0: no limit but LOAD_WORKERS in "
+           "each; must be the same in all of them"),
+    NUMBER("PERMIT_MS", permit_ms, "3000", 30, LEASE_MAX_MS, "ms",
+           "a dead process keeps the permits of its loads for this long; must be the same in all processes"),
+    NUMBER("WRITE_WORKERS", write_workers, "4", 1, 256, "threads",
+           "writes at a time in this process, each with a database connection"),
+    NUMBER("WRITE_QUEUE", write_queue, "1000", 0, 1000000, "writes",
+           "writes that may wait for a worker; beyond that they are shed (503)"),
+    NUMBER("WRITE_LIMIT_MS", write_limit_ms, "5000", 1, HOUR_MS, "ms",
+           "limit of one write, waiting for a worker included"),
+    NUMBER("WRITE_LOCK_MS", write_lock_ms, "2000", 1, HOUR_MS, "ms",
+           "limit of a write's wait for a row that another transaction holds"),
+    NUMBER("OUTBOX_POLL_MS", outbox_poll_ms, "1000", 1, HOUR_MS, "ms",
+           "how often to look for invalidations that no notification announced"),
+    NUMBER("MAX_WAITERS", max_waiters, "20000", 1, 1000000, "requests",
+           "requests that may wait at a time, and as many products of /products?ids=; beyond that they are "
+           "shed (503)"),
+    NUMBER("MAX_CONNECTIONS", max_connections, "16000", 1, 1000000, "sockets",
+           "client connections at a time"),
+    NUMBER("MAX_VALUE_BYTES", max_value_bytes, "1048576", 1, 64 << 20, "bytes",
+           "larger documents are answered but not cached"),
+    NUMBER("NEAR_BYTES", near_bytes, "0", 0, UINT32_MAX, "bytes",
+           "values also kept in this process's memory; 0: none, otherwise at least 65536"),
+    NUMBER("NEAR_MS", near_ms, "1000", 1, 60000, "ms",
+           "such a value is answered without asking Redis for this long; a change by another process may be "
+           "seen this late"),
+    NUMBER("PUSH_BYTES", push_bytes, "16384", 0, 1 << 20, "bytes",
+           "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
+           "none"),
+    NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
+           "event loops that serve HTTP; 0: one per core"),
+    NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
+           "on SIGTERM running requests get this long to finish"),
+    NUMBER("LOAD_DELAY_MS", load_delay_ms, "0", 0, HOUR_MS, "ms",
+           "PostgreSQL sleeps this long inside every load, to make a stampede visible"),
+};
+
+enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_COUNT };
+
+/* ---- the rules between settings ---- */
+
+struct rule {
+    const char *left, *right; /* checked only if both are right by themselves */
+    uint32_t times;           /* left times this is at most right; 0: `holds` says */
+    bool (*holds)(const struct settings *settings);
+    const char *text;
+    bool if_given; /* and only if `left` was given: its default steps aside */
+};
+
+static bool value_fits_day(const struct settings *s)
+{
+    return s->fresh_ms + s->stale_ms <= DAY_MS;
+}
+
+static bool soft_limit_has_stale(const struct settings *s)
+{
+    return s->soft_ms == 0 || s->stale_ms > 0;
+}
+
+static bool redis_limit_fits_permit(const struct settings *s)
+{
+    return s->load_permits == 0 || (uint64_t)s->redis_limit_ms * 3 <= s->permit_ms;
+}
+
+static bool near_is_useful(const struct settings *s)
+{
+    return s->near_bytes == 0 || s->near_bytes >= NEAR_LEAST_BYTES;
+}
+
+static bool host_is_any(const struct address *address)
+{
+    return strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
+}
+
+static bool listeners_differ(const struct settings *s)
+{
+    struct address main, ops;
+    if (!address_parse(s->ops_listen, &ops) || !address_parse(s->listen, &main))
+        return true; /* off */
+    if (main.is_unix != ops.is_unix || main.port != ops.port || (!main.is_unix && main.port == 0))
+        return true;
+    return strcmp(main.host, ops.host) != 0 && !host_is_any(&main) && !host_is_any(&ops);
+}
+
+static bool host_is_loopback(const char *host)
+{
+    struct in6_addr v6;
+    struct in_addr v4;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    return strcmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+static bool operations_are_guarded(const struct settings *s)
+{
+    struct address ops;
+    return *s->ops_token_file != '\0' || !address_parse(s->ops_listen, &ops) || ops.is_unix ||
+           host_is_loopback(ops.host);
+}
+
+static const struct rule rules[] = {
+    {"REDIS_LIMIT_MS", "LEASE_MS", 3, NULL,
+     "at most a third of LEASE_MS, or a lease runs out during one slow renewal", false},
+    {"LOAD_LIMIT_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, or loads outlive their leases", false},
+    {"LEASE_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, which ends every lease", false},
+    {"FRESH_MS", "STALE_MS", 0, value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
+    {"SOFT_MS", "STALE_MS", 0, soft_limit_has_stale,
+     "0 unless STALE_MS is above 0, or there is nothing to serve afterwards", false},
+    {"SOFT_MS", "DEADLINE_MS", 1, NULL, "at most DEADLINE_MS, which ends every request", false},
+    {"REDIS_LIMIT_MS", "DEADLINE_MS", 1, NULL,
+     "at most DEADLINE_MS, or a slow Redis alone uses up a request's time", false},
+    {"PERMIT_MS", "REDIS_LIMIT_MS", 0, redis_limit_fits_permit,
+     "at least three times REDIS_LIMIT_MS, or a permit runs out during one slow renewal", false},
+    {"MAX_WAITERS", "MAX_CONNECTIONS", 1, NULL,
+     "at most MAX_CONNECTIONS, because a waiting request holds a connection", true},
+    {"NEAR_BYTES", "NEAR_MS", 0, near_is_useful, "0 (no near cache) or at least 65536", false},
+    {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", 1, NULL, "at most WRITE_LIMIT_MS, which ends every write", true},
+    {"OPS_LISTEN", "OPS_TOKEN_FILE", 0, operations_are_guarded,
+     "off, unix:PATH or on 127.0.0.0/8, [::1] or localhost unless OPS_TOKEN_FILE names a token", false},
+    {"OPS_LISTEN", "LISTEN", 0, listeners_differ, "an address of its own, not the one of LISTEN", false},
+};
+
+/* ---- collecting ---- */
+
+enum origin { ORIGIN_DEFAULT = 0, ORIGIN_ENVIRONMENT, ORIGIN_FLAG };
+
+struct collected {
+    FILE *messages;
+    const char *text[SETTING_COUNT];
+    enum origin origin[SETTING_COUNT];
+    bool wrong[SETTING_COUNT];
+    size_t wrong_count; /* wrong values, broken rules and arguments that are no setting */
+};
+
+/* FRESH_MS -> fresh-ms */
+static void flag_name(const struct setting *setting, char out[NAME_BYTES])
+{
+    size_t i = 0;
+    for (; i < NAME_BYTES - 1 && setting->name[i] != '\0'; i++) {
+        char letter = setting->name[i];
+        out[i] = letter == '_' ? '-' : (char)(letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter);
+    }
+    out[i] = '\0';
+}
+
+static size_t setting_by_flag(const char *flag, size_t flag_bytes)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        char name[NAME_BYTES];
+        flag_name(&table[i], name);
+        if (strlen(name) == flag_bytes && memcmp(name, flag, flag_bytes) == 0)
+            return i;
+    }
+    return SETTING_NONE;
+}
+
+static size_t setting_by_name(const char *name)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return i;
+    return SETTING_NONE;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance, one row at a time. b is at most NAME_BYTES long. */
+static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
+{
+    size_t b_bytes = strlen(b);
+    size_t row[NAME_BYTES + 1];
+    for (size_t j = 0; j <= b_bytes; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_bytes; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_bytes; j++) {
+            size_t above = row[j];
+            size_t swap = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = least(swap, least(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[b_bytes];
+}
+
+/* False: there is no flag like it. */
+static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTES])
+{
+    size_t best = FLAG_NEAR + 1;
+    for (size_t i = 0; i < SETTING_COUNT && flag_bytes < NAME_BYTES; i++) {
+        char name[NAME_BYTES];
+        flag_name(&table[i], name);
+        size_t distance = edit_distance(flag, flag_bytes, name);
+        if (distance < best) {
+            best = distance;
+            memcpy(out, name, sizeof(name));
+        }
+    }
+    return best <= FLAG_NEAR;
+}
+
+/* Only the name of an unknown flag is printed: its value may be a password that was meant for a known one. */
+static void complain_unknown(struct collected *collected, const char *flag, size_t flag_bytes)
+{
+    char near[NAME_BYTES];
+    collected->wrong_count++;
+    if (nearest_flag(flag, flag_bytes, near))
+        fprintf(collected->messages, "--%.*s: unknown; did you mean --%s?\n", (int)flag_bytes, flag, near);
+    else
+        fprintf(collected->messages, "--%.*s: unknown; --help lists all\n", (int)flag_bytes, flag);
+}
+
+/* Takes argv[at], and the value after it if it has none of its own; returns how many it took. */
+static int collect_flag(struct collected *collected, char **argv, int at)
+{
+    const char *flag = argv[at] + 2;
+    const char *equals = strchr(flag, '=');
+    size_t flag_bytes = equals != NULL ? (size_t)(equals - flag) : strlen(flag);
+    const char *next = argv[at + 1];
+    bool next_is_value = equals == NULL && next != NULL && strncmp(next, "--", 2) != 0;
+    int taken = next_is_value ? 2 : 1;
+
+    size_t setting = setting_by_flag(flag, flag_bytes);
+    if (setting == SETTING_NONE) {
+        complain_unknown(collected, flag, flag_bytes);
+    } else if (equals == NULL && !next_is_value) {
+        collected->wrong_count++;
+        fprintf(collected->messages, "--%s: needs a value\n", flag);
+    } else {
+        collected->text[setting] = equals != NULL ? equals + 1 : next;
+        collected->origin[setting] = ORIGIN_FLAG;
+    }
+    return taken;
+}
+
+static void collect_flags(struct collected *collected, int argc, char **argv)
+{
+    for (int at = 1; at < argc;) {
+        if (strncmp(argv[at], "--", 2) == 0 && argv[at][2] != '\0') {
+            at += collect_flag(collected, argv, at);
+            continue;
+        }
+        /* Not printed: a URL that lost its flag has a password in it. */
+        collected->wrong_count++;
+        fprintf(collected->messages, "argument %d: not a flag; flags are --name value or --name=value\n", at);
+        at++;
+    }
+}
+
+static void collect_environment(struct collected *collected, char **env)
+{
+    for (; *env != NULL; env++) {
+        const char *equals = strchr(*env, '=');
+        for (size_t i = 0; i < SETTING_COUNT && equals != NULL; i++) {
+            size_t name_bytes = strlen(table[i].name);
+            if ((size_t)(equals - *env) == name_bytes && memcmp(*env, table[i].name, name_bytes) == 0) {
+                collected->text[i] = equals + 1;
+                collected->origin[i] = ORIGIN_ENVIRONMENT;
+            }
+        }
+    }
+}
+
+/* ---- checking ---- */
+
+static void allowed_text(const struct setting *setting, char out[ALLOWED_BYTES])
+{
+    if (setting->kind->allowed != NULL) {
+        snprintf(out, ALLOWED_BYTES, "%s", setting->kind->allowed);
+    } else {
+        snprintf(out, ALLOWED_BYTES, "%" PRIu32 " to %" PRIu32 " (%s)", setting->min, setting->max,
+                 setting->unit);
+    }
+}
+
+/* A value as it may be shown: not if secret, and never a control character. */
+static void print_value(FILE *messages, const struct setting *setting, const char *text)
+{
+    if (setting->kind->secret) {
+        fputs("(not shown)", messages);
+        return;
+    }
+    fputc('"', messages);
+    for (const char *byte = text; *byte != '\0' && byte - text < ALLOWED_BYTES; byte++) {
+        bool control = (unsigned char)*byte < ' ' || *byte == 0x7f;
+        fputc(control ? '?' : *byte, messages);
+    }
+    fputc('"', messages);
+}
+
+static void complain(struct collected *collected, size_t at, const char *must_be)
+{
+    const struct setting *setting = &table[at];
+    char flag[NAME_BYTES];
+    flag_name(setting, flag);
+
+    collected->wrong_count++;
+    fprintf(collected->messages, "%s", setting->name);
+    switch (collected->origin[at]) {
+    case ORIGIN_FLAG:
+        fprintf(collected->messages, " (flag --%s)", flag);
+        break;
+    case ORIGIN_ENVIRONMENT:
+        fputs(" (environment)", collected->messages);
+        break;
+    case ORIGIN_DEFAULT:
+        fputs(" (default)", collected->messages);
+        break;
+    }
+    fputs(": ", collected->messages);
+    print_value(collected->messages, setting, collected->text[at]);
+    fprintf(collected->messages, " is wrong; must be %s\n", must_be);
+}
+
+static void parse_all(struct collected *collected, struct settings *out)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &table[i];
+        if (parse(setting, collected->text[i], (char *)out + setting->offset))
+            continue;
+        char allowed[ALLOWED_BYTES];
+        allowed_text(setting, allowed);
+        collected->wrong[i] = true;
+        complain(collected, i, allowed);
+    }
+}
+
+static uint32_t number_at(const struct settings *settings, size_t at)
+{
+    return *(const uint32_t *)(const void *)((const char *)settings + table[at].offset);
+}
+
+static bool rule_holds(const struct rule *rule, const struct settings *settings, size_t left, size_t right)
+{
+    if (rule->holds != NULL)
+        return rule->holds(settings);
+    return (uint64_t)number_at(settings, left) * rule->times <= number_at(settings, right);
+}
+
+static void check_rules(struct collected *collected, const struct settings *settings)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct rule *rule = &rules[i];
+        size_t left = setting_by_name(rule->left);
+        size_t right = setting_by_name(rule->right);
+        bool applies = !collected->wrong[left] && !collected->wrong[right] &&
+                       (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
+        if (applies && !rule_holds(rule, settings, left, right)) {
+            char must_be[ALLOWED_BYTES];
+            const char *text = *collected->text[right] != '\0' ? collected->text[right] : "nothing";
+            const char *value = table[right].kind->secret ? "(not shown)" : text;
+            snprintf(must_be, sizeof(must_be), "%s; %s is %s", rule->text, rule->right, value);
+            complain(collected, left, must_be);
+        }
+    }
+}
+
+/* ---- the manual ---- */
+
+static void print_help(FILE *messages)
+{
+    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nEvery setting is "
+          "a flag (--fresh-ms 5 or --fresh-ms=5) or an environment variable (FRESH_MS=5);\nflags win. All "
+          "are checked at start, by themselves and against each other.\n\n",
+          messages);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &table[i];
+        char flag[NAME_BYTES], allowed[ALLOWED_BYTES];
+        flag_name(setting, flag);
+        allowed_text(setting, allowed);
+        fprintf(messages, "  %-16s --%s\n      %s\n      default %s; %s\n", setting->name, flag,
+                setting->help, *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
+    }
+    fputs("\nBetween settings:\n", messages);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        fprintf(messages, "  %s: %s\n", rules[i].left, rules[i].text);
+}
+
+static bool help_wanted(int argc, char **argv)
+{
+    for (int at = 1; at < argc; at++)
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+            return true;
+    return false;
+}
+
+enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages)
+{
+    if (help_wanted(argc, argv)) {
+        print_help(messages);
+        return SETTINGS_HELP;
+    }
+
+    struct collected collected = {.messages = messages};
+    struct settings settings = {0};
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        collected.text[i] = table[i].fallback;
+    collect_environment(&collected, env);
+    collect_flags(&collected, argc, argv);
+    parse_all(&collected, &settings);
+    check_rules(&collected, &settings);
+    if (collected.wrong_count > 0)
+        return SETTINGS_WRONG;
+    *out = settings;
+    return SETTINGS_OK;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * settings.h - what catalogd is told: by flags, by the environment, by defaults, in this order.
+ *
+ * One table in settings.c holds every setting's name, kind, default, range and meaning; flags (--fresh-ms 5,
+ * --fresh-ms=5), environment (FRESH_MS=5), --help, the error messages and the table of app/README.md follow it. 0 means
+ * 0.
+ *
+ * Every wrong setting is reported, not only the first, with its name, where it came from, its value and what is
+ * allowed. The value of a setting that may hold a password is never printed.
+ *
+ * The room base/ owns what every other room uses and no state but the log's: settings and address (what the process is
+ * told), document (the names of what is cached), number, clock, thread, log.
+ */
+#ifndef APP_SETTINGS_H
+#define APP_SETTINGS_H
+
+#include "guard/guard.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Texts are lent from argv, env or the table; none is NULL. */
+struct settings {
+    const char *listen;     /* host:port, [v6]:port or unix:PATH */
+    const char *ops_listen; /* the same, or "off" */
+    const char *redis_url;
+    const char *database_url;       /* postgresql://... or libpq's keyword=value form */
+    const char *write_database_url; /* the same; "": this process only reads */
+    enum guard_mode guard_mode;
+    const char *name_space;
+    uint32_t fresh_ms, stale_ms, absent_ms, failure_ms; /* how long entries serve */
+    uint32_t soft_ms;       /* a request that finds a stale entry waits this long */
+    uint32_t early_percent; /* beta of XFetch */
+    uint32_t jitter_percent;
+    uint32_t lease_ms, max_hold_ms, load_limit_ms; /* the lease and the load under it */
+    uint32_t deadline_ms;                          /* a request is answered within this */
+    uint32_t redis_limit_ms;                       /* one Redis command */
+    uint32_t load_workers, load_queue;
+    uint32_t load_permits, permit_ms; /* of the fleet; 0: no limit */
+    uint32_t write_workers, write_queue;
+    uint32_t write_limit_ms, write_lock_ms; /* of one write; of its wait for a row */
+    uint32_t outbox_poll_ms;
+    uint32_t max_waiters, max_connections, max_value_bytes;
+    uint32_t server_loops; /* as configured; 0: one per core */
+    uint32_t drain_ms;
+    bool prepare;                 /* off: behind a pooler that cannot keep prepared statements */
+    const char *ops_token_file;   /* "": the operations listener asks for no token */
+    uint32_t near_bytes, near_ms; /* the near cache; 0 bytes: none */
+    uint32_t push_bytes;          /* entries that travel with wake-ups; 0: none */
+    uint32_t load_delay_ms;       /* PostgreSQL sleeps this long inside every load */
+};
+
+enum settings_verdict {
+    SETTINGS_OK = 0, /* *out is set */
+    SETTINGS_HELP,   /* --help: the manual was written to `messages` */
+    SETTINGS_WRONG,  /* every reason was written to `messages`, one line each */
+};
+
+/* argv[0] is not looked at; argv and env end with NULL. *out is set only on SETTINGS_OK. */
+enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages);
+
+/* "fleet", "local", ... */
+const char *settings_mode_name(enum guard_mode mode);
+
+#endif

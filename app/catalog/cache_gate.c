@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* cache_gate.c - see cache_gate.h. */
+#include "app/catalog/cache_gate.h"
+
+#include "app/base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    GATE_LEAST_MS = 5000, /* so that a machine may stand still for a moment */
+    GATE_MOST_MS = 30000,
+    BEATS = 10,
+    SLACK_MS = 2000, /* clocks differ; an expired entry is not gone at once */
+};
+
+/* The part of the URL behind the password. */
+static void write_label(const struct settings *settings, char label[CACHE_LABEL_BYTES])
+{
+    const char *scheme = strstr(settings->redis_url, "://");
+    const char *host = strrchr(settings->redis_url, '@');
+
+    host = host != NULL ? host + 1 : scheme != NULL ? scheme + 3 : "?";
+    snprintf(label, CACHE_LABEL_BYTES, "%s in %.200s", settings->name_space, host);
+}
+
+/* From a query to the death of the entry that it made. */
+static uint64_t life_ms(const struct settings *settings)
+{
+    const uint64_t value_ms = (uint64_t)settings->fresh_ms + settings->stale_ms;
+    const uint64_t entry_ms = value_ms > settings->absent_ms ? value_ms : settings->absent_ms;
+    const uint64_t near_ms = settings->near_bytes > 0 ? settings->near_ms : 0;
+
+    return settings->max_hold_ms + entry_ms + near_ms;
+}
+
+void cache_gate_init(struct cache_gate *gate, const struct settings *settings, struct guard *guard)
+{
+    const uint64_t life = life_ms(settings);
+
+    memset(gate, 0, sizeof(*gate));
+    pthread_mutex_init(&gate->lock, NULL);
+    gate->guard = guard;
+    gate->is_gated = settings->write_database_url[0] != '\0' && settings->guard_mode != GUARD_MODE_SHADOW;
+    write_label(settings, gate->label);
+    gate->gate_ms = life / 2 < GATE_LEAST_MS ? GATE_LEAST_MS : life / 2;
+    if (gate->gate_ms > GATE_MOST_MS)
+        gate->gate_ms = GATE_MOST_MS;
+    gate->beat_ms = gate->gate_ms / BEATS;
+    gate->silence_ms = gate->gate_ms + life + SLACK_MS;
+}
+
+void cache_gate_clear(struct cache_gate *gate)
+{
+    pthread_mutex_destroy(&gate->lock);
+}
+
+void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t since_ms)
+{
+    pthread_mutex_lock(&gate->lock);
+    snprintf(gate->registered, sizeof(gate->registered), "%s", id);
+    gate->until_ms = since_ms + gate->gate_ms;
+    pthread_mutex_unlock(&gate->lock);
+}
+
+bool cache_gate_is_cache(struct guard *guard, const char *id)
+{
+    char now_is[GUARD_CACHE_ID_BYTES + 1];
+
+    return guard_cache(guard, now_is) && strcmp(now_is, id) == 0;
+}
+
+bool cache_gate_is_open(struct cache_gate *gate)
+{
+    char registered[GUARD_CACHE_ID_BYTES + 1];
+
+    if (!gate->is_gated)
+        return true;
+    pthread_mutex_lock(&gate->lock);
+    memcpy(registered, gate->registered, sizeof(registered));
+    const bool in_time = clock_boot_ms() < gate->until_ms;
+    pthread_mutex_unlock(&gate->lock);
+    return in_time && cache_gate_is_cache(gate->guard, registered);
+}
+
+void cache_gate_pass(struct cache_gate *gate, struct guard_load *load)
+{
+    if (cache_gate_is_open(gate))
+        return;
+    guard_load_unstored(load);
+    atomic_fetch_add(&gate->unstored, 1);
+}

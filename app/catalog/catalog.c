@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * catalog.c - the loader: key -> plan -> rows -> document; and the watcher that knows whether we are ready.
+ *
+ * Readiness: the watcher looks at the schema until it is right, and again whenever the last query left doubt (no answer
+ * in time, connection lost, a table or column missing); so a process that gets no requests because it is not ready
+ * still finds out that it is ready again.
+ *
+ * Lifetime: `stop_fd` becomes readable once, in catalog_close(), and ends the watcher and its query.
+ */
+#include "app/catalog/catalog.h"
+
+#include "app/base/log.h"
+#include "app/base/thread.h"
+#include "app/catalog/catalog_json.h"
+#include "app/pg/pg.h"
+#include "app/pg/pg_array.h"
+#include "app_statements.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    PLAN_PARAMS_MAX = 3,
+    ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; more is a mistake */
+    LOOK_INTERVAL_MS = 1000,
+    LOOK_LIMIT_MS = 2000,
+    MISSING_BYTES = 512,
+};
+
+enum statement { LOAD_CATALOG, LOAD_CATEGORY, LOAD_PRODUCT, LOAD_PRODUCTS, CHECK_SCHEMA, STATEMENT_COUNT };
+
+static const struct pg_statement statements[STATEMENT_COUNT] = {
+    [LOAD_CATALOG] = {"load_catalog", SQL_LOAD_CATALOG, 1},
+    [LOAD_CATEGORY] = {"load_category", SQL_LOAD_CATEGORY, 3},
+    [LOAD_PRODUCT] = {"load_product", SQL_LOAD_PRODUCT, 3},
+    [LOAD_PRODUCTS] = {"load_products", SQL_LOAD_PRODUCTS, 2},
+    [CHECK_SCHEMA] = {"check_schema", SQL_CHECK_SCHEMA, 0},
+};
+
+struct catalog {
+    struct guard_kind *kinds[DOCUMENT_KIND_COUNT]; /* the guard's */
+    struct pg_pool *pool;                          /* owned */
+    struct cache_gate *gate;                       /* lent; NULL: none */
+    char delay_ms[NUMBER_SIZE];                    /* the parameter every load passes */
+    atomic_bool schema_right;
+    int stop_fd; /* owned; -1: none */
+    bool watching;
+    pthread_t watcher;
+};
+
+/* ---- from a key to a plan ---- */
+
+struct plan {
+    enum statement statement;
+    catalog_json_build *build;
+    char id[NUMBER_SIZE], after[NUMBER_SIZE];
+    char validator[CATALOG_VALIDATOR_SIZE]; /* of the product we have; "": none */
+    const char *params[PLAN_PARAMS_MAX];    /* point into the plan and the catalog */
+};
+
+static const struct {
+    enum statement statement;
+    catalog_json_build *build;
+} kinds[DOCUMENT_KIND_COUNT] = {
+    [DOCUMENT_TREE] = {LOAD_CATALOG, catalog_json_tree},
+    [DOCUMENT_CATEGORY] = {LOAD_CATEGORY, catalog_json_category},
+    [DOCUMENT_PRODUCT] = {LOAD_PRODUCT, catalog_json_product},
+};
+
+/* False: the key is none of ours. */
+static bool make_plan(const struct catalog *catalog, const char *text, struct plan *plan)
+{
+    struct document_key key;
+
+    if (!document_key_parse(text, &key))
+        return false;
+    plan->statement = kinds[key.kind].statement;
+    plan->build = kinds[key.kind].build;
+    number_print((int64_t)key.id, plan->id);
+    number_print((int64_t)key.after, plan->after);
+    const char *const params[DOCUMENT_KIND_COUNT][PLAN_PARAMS_MAX] = {
+        [DOCUMENT_TREE] = {catalog->delay_ms},
+        [DOCUMENT_CATEGORY] = {plan->id, plan->after, catalog->delay_ms},
+        [DOCUMENT_PRODUCT] = {plan->id, plan->validator, catalog->delay_ms},
+    };
+    memcpy(plan->params, params[key.kind], sizeof(plan->params));
+    return true;
+}
+
+/* ---- loading ---- */
+
+static const enum guard_failure failures[] = {
+    [PG_OK] = GUARD_FAILURE_NONE,           [PG_UNAVAILABLE] = GUARD_FAILURE_UNAVAILABLE,
+    [PG_TIMEOUT] = GUARD_FAILURE_TIMEOUT,   [PG_REJECTED] = GUARD_FAILURE_REJECTED,
+    [PG_CANCELLED] = GUARD_FAILURE_TIMEOUT, /* no request waits for it any more */
+};
+
+/* Undefined table or column, or no right to read it: the schema is not what it was. */
+static bool schema_is_doubtful(const struct pg_fault *fault)
+{
+    static const char *const states[] = {"42P01", "42703", "42501", "3F000"};
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+        if (strcmp(fault->sqlstate, states[i]) == 0)
+            return true;
+    return false;
+}
+
+static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outcome outcome,
+                 const struct pg_fault *fault)
+{
+    if (schema_is_doubtful(fault))
+        atomic_store(&catalog->schema_right, false);
+    if (outcome != PG_CANCELLED) {
+        log_event(LOG_LEVEL_WARNING, "load_failed", "key=%s outcome=%s sqlstate=%s reason=\"%s\"",
+                  guard_load_key(load), pg_outcome_name(outcome), fault->sqlstate, fault->text);
+    }
+    guard_load_fail(load, failures[outcome]);
+}
+
+/* If the validator is still the same, the statement sends nothing else. */
+static void note_validator(const struct guard_load *load, struct plan *plan)
+{
+    const char *previous = guard_load_previous_validator(load);
+    if (previous != NULL && catalog_json_is_validator(previous, strlen(previous)))
+        snprintf(plan->validator, sizeof(plan->validator), "%s", previous);
+}
+
+static bool is_unchanged(const struct plan *plan, const struct rows *rows)
+{
+    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator);
+}
+
+static void fail_broken(struct guard_load *load)
+{
+    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s outcome=broken reason=\"%s\"", guard_load_key(load),
+              "the row makes no document: a NULL, or a text that is not UTF-8; or no memory");
+    guard_load_fail(load, GUARD_FAILURE_REJECTED);
+}
+
+static void name_category(struct guard_load *load, const char *id)
+{
+    char tag[TAG_SIZE];
+
+    tag_category(id, tag);
+    guard_load_tag(load, tag);
+}
+
+/* Every category in the path of the document: a rename need not know what lies below it. */
+static void name_path(struct guard_load *load, const struct rows *rows, size_t row)
+{
+    const char *ids[CATALOG_PATH_MAX];
+    const size_t count = catalog_json_path(rows, row, ids);
+    for (size_t i = 0; i < count; i++)
+        name_category(load, ids[i]);
+}
+
+static void name_tags(struct guard_load *load, const struct plan *plan, const struct rows *rows)
+{
+    char tag[TAG_SIZE];
+    name_path(load, rows, 0);
+    if (plan->statement == LOAD_CATEGORY) {
+        name_category(load, plan->id); /* even if it is absent */
+        tag_listing(plan->id, tag);
+        guard_load_tag(load, tag);
+    }
+}
+
+static void answer(struct guard_load *load, const struct plan *plan, const struct rows *rows)
+{
+    struct catalog_document document;
+    name_tags(load, plan, rows);
+    if (is_unchanged(plan, rows)) {
+        guard_load_unchanged(load);
+        return;
+    }
+    switch (plan->build(rows, &document)) {
+    case CATALOG_JSON_OK:
+        guard_load_done(load, document.body, document.body_bytes, document.validator);
+        catalog_document_clear(&document);
+        return;
+    case CATALOG_JSON_ABSENT:
+        guard_load_absent(load);
+        return;
+    case CATALOG_JSON_BROKEN:
+        fail_broken(load);
+        return;
+    }
+}
+
+static void pass_gate(struct catalog *catalog, struct guard_load *load)
+{
+    if (catalog->gate != NULL)
+        cache_gate_pass(catalog->gate, load);
+}
+
+static void load_document(struct guard_load *load, void *context)
+{
+    struct catalog *catalog = context;
+    struct plan plan = {0};
+    if (!make_plan(catalog, guard_load_key(load), &plan)) {
+        log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s reason=\"no such kind of key\"",
+                  guard_load_key(load));
+        guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+        return;
+    }
+    struct rows rows;
+    struct pg_fault fault;
+    note_validator(load, &plan);
+    pass_gate(catalog, load);
+    const struct pg_request request = {
+        .statement = plan.statement,
+        .params = plan.params,
+        .left_ms = guard_load_left_ms(load),
+        .cancel_fd = guard_load_cancel_fd(load),
+    };
+    rows_init(&rows, ROWS_BYTES_MAX);
+    enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
+    if (outcome == PG_OK)
+        answer(load, &plan, &rows);
+    else
+        fail(catalog, load, outcome, &fault);
+    rows_clear(&rows);
+}
+
+/* ---- loading several products with one statement ---- */
+
+enum { PRODUCT_BATCH_MAX = 100 };
+
+/* 0: the key is no product's. */
+static uint64_t product_of(const struct guard_load *load)
+{
+    struct document_key key;
+
+    return document_key_parse(guard_load_key(load), &key) && key.kind == DOCUMENT_PRODUCT ? key.id : 0;
+}
+
+/* row_count: it is not among them. */
+static size_t row_of(const struct rows *rows, const struct guard_load *load)
+{
+    char id[NUMBER_SIZE];
+    size_t row = 0;
+
+    number_print((int64_t)product_of(load), id);
+    for (; row < rows->row_count; row++) {
+        const char *found = catalog_json_product_id(rows, row);
+
+        if (found != NULL && strcmp(found, id) == 0)
+            break;
+    }
+    return row;
+}
+
+static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
+{
+    struct catalog_document document;
+    const char *previous = guard_load_previous_validator(load);
+    size_t row = row_of(rows, load);
+    if (row == rows->row_count) {
+        guard_load_absent(load);
+        return;
+    }
+    if (catalog_json_product_at(rows, row, &document) != CATALOG_JSON_OK) {
+        fail_broken(load);
+        return;
+    }
+    name_path(load, rows, row);
+    if (previous != NULL && strcmp(previous, document.validator) == 0)
+        guard_load_unchanged(load);
+    else
+        guard_load_done(load, document.body, document.body_bytes, document.validator);
+    catalog_document_clear(&document);
+}
+
+static void load_products(struct guard_load *const *loads, size_t count, void *context)
+{
+    struct catalog *catalog = context;
+    char text[PG_ARRAY_NUMBERS_SIZE(GUARD_MANY_MAX)];
+    struct pg_array ids;
+    struct rows rows;
+    struct pg_fault fault;
+    const char *const params[] = {text, catalog->delay_ms};
+    const struct pg_request request = {
+        .statement = LOAD_PRODUCTS,
+        .params = params,
+        .left_ms = guard_load_left_ms(loads[0]),
+        .cancel_fd = guard_load_cancel_fd(loads[0]),
+    };
+    pg_array_init(&ids, text, sizeof(text));
+    for (size_t i = 0; i < count; i++) {
+        if (product_of(loads[i]) != 0) /* otherwise it is found absent */
+            pg_array_add_number(&ids, (int64_t)product_of(loads[i]));
+        pass_gate(catalog, loads[i]);
+    }
+    rows_init(&rows, ROWS_BYTES_MAX);
+    enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
+    for (size_t i = 0; i < count; i++)
+        if (outcome == PG_OK)
+            answer_one_of_many(loads[i], &rows);
+        else
+            fail(catalog, loads[i], outcome, &fault);
+    rows_clear(&rows);
+}
+
+/* ---- watching ---- */
+
+static void report_missing(const struct rows *rows)
+{
+    char missing[MISSING_BYTES] = "";
+    size_t length = 0;
+    for (size_t row = 0; row < rows->row_count && length < sizeof(missing); row++) {
+        const char *what = rows_text(rows, row, 0);
+        int added = snprintf(missing + length, sizeof(missing) - length, "%s%s", row > 0 ? ", " : "",
+                             what != NULL ? what : "?");
+        length += (size_t)added;
+    }
+    log_event(LOG_LEVEL_ERROR, "schema_wrong", "missing=\"%s\" hint=\"make db DATABASE_URL=...\"", missing);
+}
+
+static void look(struct catalog *catalog)
+{
+    struct rows rows;
+    struct pg_fault fault;
+    const struct pg_request request = {
+        .statement = CHECK_SCHEMA, .params = NULL, .left_ms = LOOK_LIMIT_MS, .cancel_fd = catalog->stop_fd};
+    rows_init(&rows, ROWS_BYTES_MAX);
+    enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
+    bool right = outcome == PG_OK && rows.row_count == 0;
+    if (outcome == PG_OK && !right)
+        report_missing(&rows);
+    if (outcome != PG_OK && outcome != PG_CANCELLED) {
+        log_event(LOG_LEVEL_WARNING, "schema_unseen", "outcome=%s sqlstate=%s reason=\"%s\"",
+                  pg_outcome_name(outcome), fault.sqlstate, fault.text);
+    }
+    atomic_store(&catalog->schema_right, right);
+    rows_clear(&rows);
+}
+
+/* True: stop. */
+static bool wait_for_stop(const struct catalog *catalog)
+{
+    struct pollfd fd = {.fd = catalog->stop_fd, .events = POLLIN};
+    return poll(&fd, 1, LOOK_INTERVAL_MS) > 0;
+}
+
+static void *watch(void *context)
+{
+    struct catalog *catalog = context;
+    do {
+        if (!atomic_load(&catalog->schema_right) || pg_pool_state(catalog->pool) != PG_STATE_UP)
+            look(catalog);
+    } while (!wait_for_stop(catalog));
+    return NULL;
+}
+
+bool catalog_ready(const struct catalog *catalog)
+{
+    return atomic_load(&catalog->schema_right) && pg_pool_state(catalog->pool) != PG_STATE_DOWN;
+}
+
+/* ---- opening and closing ---- */
+
+static bool open_pool(struct catalog *catalog, const struct settings *settings)
+{
+    uint32_t limit_ms = settings->load_limit_ms;
+    const struct pg_config config = {
+        .conninfo = settings->database_url,
+        .connection_count = (size_t)settings->load_workers + 1, /* the watcher's */
+        .prepare = settings->prepare,
+        .statement_limit_ms = limit_ms > LOOK_LIMIT_MS ? limit_ms : LOOK_LIMIT_MS,
+        .statements = statements,
+        .statement_count = STATEMENT_COUNT,
+    };
+    return pg_pool_open(&config, &catalog->pool);
+}
+
+static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
+                      struct guard_error *error)
+{
+    struct guard_policy policy = {
+        .struct_size = sizeof(policy),
+        .loader = load_document,
+        .context = catalog,
+        .fresh_ms = settings->fresh_ms,
+        .stale_ms = settings->stale_ms,
+        .absent_ms = settings->absent_ms,
+        .failure_ms = settings->failure_ms,
+        .jitter_percent = settings->jitter_percent,
+        .lease_ms = settings->lease_ms,
+        .max_hold_ms = settings->max_hold_ms,
+        .load_limit_ms = settings->load_limit_ms,
+        .deadline_ms = settings->deadline_ms,
+        .soft_ms = settings->soft_ms,
+        .early_percent = settings->early_percent,
+        .near_ms = settings->near_bytes > 0 ? settings->near_ms : 0,
+    };
+    for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
+        policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
+        policy.batch_max = PRODUCT_BATCH_MAX;
+        policy.tagged = i != DOCUMENT_TREE;
+        if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool no_memory(struct guard_error *error)
+{
+    if (error != NULL) {
+        error->status = GUARD_NO_MEMORY;
+        snprintf(error->text, sizeof(error->text), "the catalog has no memory, descriptor or thread");
+    }
+    return false;
+}
+
+bool catalog_open(const struct settings *settings, struct guard *guard, struct catalog **out,
+                  struct guard_error *error)
+{
+    struct catalog *catalog = calloc(1, sizeof(*catalog));
+    if (catalog == NULL)
+        return no_memory(error);
+    json_object_seed(0); /* before there are threads that would race for it */
+    snprintf(catalog->delay_ms, sizeof(catalog->delay_ms), "%" PRIu32, settings->load_delay_ms);
+    catalog->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bool opened = catalog->stop_fd >= 0 && open_pool(catalog, settings);
+    if (!opened)
+        no_memory(error);
+    opened = opened && add_kinds(catalog, settings, guard, error);
+    catalog->watching = opened && thread_start(&catalog->watcher, watch, catalog);
+    if (opened && !catalog->watching)
+        opened = no_memory(error);
+    if (!opened) {
+        catalog_close(&catalog);
+        return false;
+    }
+    *out = catalog;
+    return true;
+}
+
+void catalog_close(struct catalog **catalog)
+{
+    struct catalog *closing = *catalog;
+    *catalog = NULL;
+    if (closing == NULL)
+        return;
+    if (closing->watching) {
+        eventfd_write(closing->stop_fd, 1);
+        pthread_join(closing->watcher, NULL);
+    }
+    pg_pool_close(&closing->pool);
+    if (closing->stop_fd >= 0)
+        close(closing->stop_fd);
+    free(closing);
+}
+
+void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate)
+{
+    catalog->gate = gate;
+}
+
+struct guard_kind *catalog_kind(const struct catalog *catalog, enum document_kind kind)
+{
+    return catalog->kinds[kind];
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * answer.h - what a guard result means in HTTP.
+ *
+ *     result                       status   with
+ *     OK                           200      the body, or 304 without it if the client holds the same ETag
+ *     ABSENT                       404      a problem document
+ *     FAILED, SHED, NO_MEMORY      503      Retry-After
+ *     TIMEOUT                      504
+ *     CLOSING                      503      Retry-After, and the connection closes
+ *     the rest                     500      our bug
+ *
+ * Refusals are problem documents too (RFC 9457). Every answer that the guard had a part in carries
+ * Cache-Status (RFC 9211): "catalogd; hit; ttl=57", "catalogd; fwd=miss; stored; collapsed; ttl=60", ...
+ *
+ * Pure, any thread. An answer lends its value from the result it was made of.
+ */
+#ifndef APP_ANSWER_H
+#define APP_ANSWER_H
+
+#include "guard/guard.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Refusals. The guard's are among them. */
+enum problem {
+    PROBLEM_UNKNOWN_PATH,
+    PROBLEM_ENCODED_PATH,
+    PROBLEM_BAD_ID,
+    PROBLEM_BAD_QUERY,
+    PROBLEM_BAD_IDS, /* the list of /products?ids= */
+    PROBLEM_METHOD,
+    PROBLEM_BODY,    /* a body where none is taken */
+    PROBLEM_FRAMING, /* a head that two parsers could read differently */
+    PROBLEM_HOST,    /* HTTP/1.1 without exactly one Host */
+    PROBLEM_ABSENT,
+    PROBLEM_FAILED,
+    PROBLEM_SHED,
+    PROBLEM_UNREAD, /* no room for one more large answer */
+    PROBLEM_TIMEOUT,
+    PROBLEM_CLOSING,
+    PROBLEM_INTERNAL,
+    PROBLEM_WRITES_OFF,
+    PROBLEM_TOO_LARGE,     /* a body beyond WRITE_BODY_BYTES_MAX */
+    PROBLEM_MEDIA_TYPE,    /* a body that is not JSON by its Content-Type */
+    PROBLEM_CONDITION,     /* no If-Match where one is required */
+    PROBLEM_BAD_CONDITION, /* If-Match is no list of entity tags */
+    PROBLEM_BAD_KEY,       /* Idempotency-Key */
+    PROBLEM_COUNT
+};
+
+/* A row of a table of problems. */
+struct answer_refusal {
+    unsigned status;
+    bool close;
+    const char *type, *title, *detail;
+};
+
+extern const char ANSWER_JSON_TYPE[];
+
+struct answer {
+    unsigned status;
+    const char *content_type;        /* NULL: 304, which has no body */
+    const char *cache_control;       /* never NULL */
+    const char *allow;               /* 405; else NULL */
+    const struct guard_value *value; /* 200, 304: its body is the body; lent from the result */
+    char *body;                      /* NULL: none; else the body, owned: reply_queue() takes it */
+    size_t body_bytes;               /* of `body` */
+    size_t text_bytes;               /* otherwise the body is `text` */
+    bool close;                      /* the connection ends with this answer */
+    char cache_status[128];          /* this and the following: "" for none */
+    char etag[132];
+    char age[12];
+    char retry_after[12];
+    char text[1024];
+};
+
+/* `path`: for "instance"; NULL, or a path that is not innocent: left out. `fresh_ms`: the policy's, for the ttl of a
+ * stale answer. */
+void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
+                        struct answer *out);
+/* A document made of several values: `result` is what holds for all of them. Takes the body. */
+void answer_from_body(const struct guard_result *result, const char *validator, char *body, size_t body_bytes,
+                      uint32_t fresh_ms, struct answer *out);
+void answer_problem(enum problem problem, const char *path, struct answer *out);
+/* `extra`: further members of the document, each with its leading comma; "" for none. */
+void answer_refuse(const struct answer_refusal *refusal, const char *path, const char *extra,
+                   struct answer *out);
+/* PROBLEM_BAD_IDS, saying which: its place in the list, 1 and up, and its text. */
+void answer_bad_id(uint32_t place, const char *text, const char *path, struct answer *out);
+void answer_retry_after(uint32_t retry_ms, struct answer *out);
+
+/* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,
+ * 13.1.2). */
+bool answer_etag_matches(const struct answer *answer, const char *if_none_match);
+/* Makes a 200 a 304. It keeps its value, which is not sent, because Content-Length must be that of the 200. */
+void answer_not_modified(struct answer *answer);
+
+#endif

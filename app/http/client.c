@@ -1,0 +1,749 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.c - the states of client.h, one function each.
+ */
+#include "app/http/client.h"
+
+#include "app/http/answer.h"
+#include "app/http/head.h"
+#include "app/http/selection.h"
+#include "app/http/upload.h"
+#include "app/write/writer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+enum { FIN_LOOK_MS = 500, RETRY_SHED_MS = 1000 };
+
+static const char PONG[] = "pong\n";
+
+#define BIT(state) (1u << (state))
+
+/* Where each state may come from. */
+static const unsigned LEGAL_FROM[CLIENT_STATE_COUNT] = {
+    [CLIENT_HEAD] = BIT(CLIENT_FRESH) | BIT(CLIENT_IDLE),
+    [CLIENT_BODY] = BIT(CLIENT_HEAD),
+    [CLIENT_READY] = BIT(CLIENT_HEAD) | BIT(CLIENT_BODY),
+    [CLIENT_ASKED] = BIT(CLIENT_READY),
+    [CLIENT_PARKED] = BIT(CLIENT_ASKED) | BIT(CLIENT_READY),
+    [CLIENT_WAKING] = BIT(CLIENT_PARKED),
+    [CLIENT_ANSWERED] = BIT(CLIENT_ASKED) | BIT(CLIENT_WAKING),
+    [CLIENT_SENDING] = BIT(CLIENT_HEAD) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED),
+    [CLIENT_IDLE] =
+        BIT(CLIENT_HEAD) | BIT(CLIENT_BODY) | BIT(CLIENT_READY) | BIT(CLIENT_ANSWERED) | BIT(CLIENT_SENDING),
+    [CLIENT_GONE] = BIT(CLIENT_ASKED),
+};
+
+/* How long a client may stay in a state; 0: it is not the client that ends it. */
+static const uint32_t LIMIT_MS[CLIENT_STATE_COUNT] = {
+    [CLIENT_FRESH] = 10000, [CLIENT_HEAD] = 10000,    [CLIENT_BODY] = 20000,
+    [CLIENT_READY] = 10000, [CLIENT_SENDING] = 60000, [CLIENT_IDLE] = 60000,
+};
+
+static const enum problem VERDICT_PROBLEMS[] = {
+    [ROUTE_UNKNOWN] = PROBLEM_UNKNOWN_PATH, [ROUTE_ENCODED] = PROBLEM_ENCODED_PATH,
+    [ROUTE_BAD_ID] = PROBLEM_BAD_ID,        [ROUTE_BAD_QUERY] = PROBLEM_BAD_QUERY,
+    [ROUTE_BAD_IDS] = PROBLEM_BAD_IDS,
+};
+
+/* Counters have one writer, the loop's thread: a load and a store are enough, and no locked instruction. */
+static void add_u32(_Atomic uint32_t *counter, uint32_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+static void add_u64(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static uint32_t count_of(const struct clients *clients, enum client_state state)
+{
+    return atomic_load_explicit(&clients->count[state], memory_order_relaxed);
+}
+
+/* ---- states ---- */
+
+static void list_in(struct client *client, enum client_state state)
+{
+    struct clients *clients = client->clients;
+
+    client->state = (uint8_t)state;
+    client->since_ms = uv_now(client->clients->uv);
+    client->looked_at = false;
+    DL_APPEND(clients->list[state], client);
+    add_u32(&clients->count[state], 1);
+}
+
+static void list_out(struct client *client)
+{
+    struct clients *clients = client->clients;
+
+    DL_DELETE(clients->list[client->state], client);
+    add_u32(&clients->count[client->state], UINT32_MAX);
+}
+
+static void move(struct client *client, enum client_state state)
+{
+    assert((LEGAL_FROM[state] & BIT(client->state)) != 0);
+    list_out(client);
+    list_in(client, state);
+}
+
+static void drop_result(struct client *client)
+{
+    guard_value_unref(&client->result.value);
+    selection_free(&client->selection);
+    if (client->job != NULL)
+        client->clients->upload_bytes -= client->job->body_room;
+    free(client->job);
+    client->job = NULL;
+}
+
+static void answer_over(struct client *client)
+{
+    client->clients->answer_bytes -= client->answer_bytes;
+    client->answer_bytes = 0;
+}
+
+static void client_free(struct client *client)
+{
+    list_out(client);
+    drop_result(client);
+    answer_over(client);
+    free(client);
+}
+
+uint32_t client_busy_count(const struct clients *clients)
+{
+    uint32_t count = 0;
+
+    for (enum client_state state = CLIENT_HEAD; state <= CLIENT_SENDING; state++)
+        count += count_of(clients, state);
+    return count;
+}
+
+static void idle_ran(uv_idle_t *idle)
+{
+    (void)idle; /* that it is active is all that matters */
+}
+
+void client_due(struct clients *clients)
+{
+    if (clients->is_due)
+        return;
+    clients->is_due = true;
+    uv_idle_start(&clients->idle, idle_ran);
+}
+
+/* ---- connections ---- */
+
+void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,
+                     enum MHD_ConnectionNotificationCode code)
+{
+    struct clients *clients = context;
+    struct client *client = *client_slot;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        atomic_fetch_add_explicit(&clients->shared->connection_count, 1, memory_order_relaxed);
+        client = calloc(1, sizeof(*client));
+        if (client == NULL)
+            return; /* its first request will be refused */
+        client->clients = clients;
+        client->connection = connection;
+        list_in(client, CLIENT_FRESH);
+        *client_slot = client;
+        return;
+    }
+    atomic_fetch_sub_explicit(&clients->shared->connection_count, 1, memory_order_relaxed);
+    *client_slot = NULL;
+    if (client != NULL && client->state != CLIENT_GONE)
+        client_free(client);
+}
+
+static int socket_of(const struct client *client)
+{
+    return MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+static void end(struct client *client)
+{
+    client->ended = true;
+    shutdown(socket_of(client), SHUT_RDWR); /* libmicrohttpd notices, and closes it */
+}
+
+/* A client that has finished sending in one of these has nothing left to be answered. In SENDING it may be reading. */
+static bool fin_means_gone(enum client_state state)
+{
+    return state == CLIENT_FRESH || state == CLIENT_HEAD || state == CLIENT_IDLE;
+}
+
+/* libmicrohttpd 0.9.75 loses a FIN that came together with the last bytes: it polls edge-triggered and stops reading
+ * after a short read. One look a little later finds it; any later FIN is an edge of its own. */
+static void look_for_fin(struct client *client)
+{
+    char byte;
+
+    client->looked_at = true;
+    if (recv(socket_of(client), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        end(client);
+}
+
+static uint32_t limit_ms(const struct client *client)
+{
+    const uint32_t most_ms = LIMIT_MS[client->state];
+
+    if (client->state != CLIENT_BODY)
+        return most_ms;
+    const uint32_t earned_ms =
+        CLIENT_BODY_LEAST_MS + (uint32_t)(client->job->body_bytes / CLIENT_BODY_BYTES_A_MS);
+    return earned_ms < most_ms ? earned_ms : most_ms;
+}
+
+static void sweep_state(struct clients *clients, enum client_state state)
+{
+    const uint64_t now_ms = uv_now(clients->uv);
+
+    for (struct client *client = clients->list[state]; client != NULL; client = client->next) {
+        const uint64_t age_ms = now_ms - client->since_ms;
+
+        if (age_ms < FIN_LOOK_MS)
+            return; /* the rest came later */
+        if (client->ended)
+            continue;
+        if (age_ms >= limit_ms(client)) {
+            end(client);
+            add_u64(&clients->counters.expired);
+        } else if (!client->looked_at && fin_means_gone(state)) {
+            look_for_fin(client);
+        }
+    }
+}
+
+/* Of those in this state whose sockets were not shut down. */
+static struct client *oldest(const struct clients *clients, enum client_state state)
+{
+    struct client *client = clients->list[state];
+
+    while (client != NULL && client->ended)
+        client = client->next;
+    return client;
+}
+
+/* The client that has been reading for longest, if that is too long; else NULL. */
+static struct client *slow_reader(const struct clients *clients)
+{
+    struct client *client = oldest(clients, CLIENT_SENDING);
+
+    return client != NULL && uv_now(clients->uv) - client->since_ms >= CLIENT_SLOW_MS ? client : NULL;
+}
+
+void client_make_way(struct clients *clients)
+{
+    static const enum client_state asking_nothing[] = {CLIENT_FRESH, CLIENT_HEAD, CLIENT_BODY, CLIENT_IDLE};
+    struct client *first = NULL;
+
+    for (size_t i = 0; i < sizeof(asking_nothing) / sizeof(asking_nothing[0]); i++) {
+        struct client *client = oldest(clients, asking_nothing[i]);
+
+        if (client != NULL && (first == NULL || client->since_ms < first->since_ms))
+            first = client;
+    }
+    if (first == NULL)
+        first = slow_reader(clients);
+    if (first == NULL)
+        return;
+    end(first);
+    add_u64(&clients->counters.expired);
+}
+
+void client_sweep(struct clients *clients)
+{
+    for (enum client_state state = 0; state < CLIENT_STATE_COUNT; state++) {
+        if (LIMIT_MS[state] != 0)
+            sweep_state(clients, state);
+    }
+}
+
+/* ---- room for answers ---- */
+
+static bool is_in_the_way(const struct client *client, size_t bytes)
+{
+    const uint64_t age_ms = uv_now(client->clients->uv) - client->since_ms;
+
+    return client->answer_bytes > bytes || (client->answer_bytes > 0 && age_ms >= CLIENT_SLOW_MS);
+}
+
+static bool has_room(const struct clients *clients, size_t bytes)
+{
+    return clients->answer_bytes == 0 || clients->answer_bytes + bytes <= CLIENT_ANSWERS_BYTES_MAX;
+}
+
+/* False: too many others are quicker. A client that makes room is gone in the next MHD_run(). */
+static bool make_room_for_answer(struct clients *clients, size_t bytes)
+{
+    struct client *client = clients->list[CLIENT_SENDING];
+
+    for (; client != NULL && !has_room(clients, bytes); client = client->next) {
+        if (!is_in_the_way(client, bytes))
+            continue;
+        end(client);
+        answer_over(client);
+        add_u64(&clients->counters.expired);
+    }
+    return has_room(clients, bytes);
+}
+
+/* ---- answering ---- */
+
+static enum MHD_Result finish(struct client *client, bool queued, unsigned status)
+{
+    drop_result(client);
+    if (!queued)
+        return MHD_NO;
+    add_u64(&client->clients->counters.answers[client->route.target][status / 100]);
+    move(client, CLIENT_SENDING);
+    return MHD_YES;
+}
+
+static struct writer *writer_of(const struct client *client)
+{
+    return client->clients->shared->writer;
+}
+
+static enum MHD_Result send_answer(struct client *client, struct answer *answer)
+{
+    unsigned status = 0;
+
+    answer->close = answer->close || client->clients->is_leaving;
+    const bool queued = reply_queue(client->connection, answer, &status);
+    return finish(client, queued, status);
+}
+
+static enum MHD_Result send_problem(struct client *client, enum problem problem, const char *path, bool close)
+{
+    struct answer answer;
+
+    answer_problem(problem, path, &answer);
+    if (problem == PROBLEM_BAD_IDS && client->selection != NULL)
+        selection_answer_bad(client->selection, path, &answer);
+    answer.close = answer.close || close;
+    if (problem == PROBLEM_METHOD)
+        answer.allow = upload_allowed(&client->route, writer_of(client) != NULL);
+    if (problem == PROBLEM_SHED || problem == PROBLEM_UNREAD)
+        answer_retry_after(RETRY_SHED_MS, &answer);
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_written(struct client *client, const char *path)
+{
+    struct answer answer;
+
+    upload_answer(&client->job->result, client->job->kind, client->job->id, path, &answer);
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
+{
+    struct clients *clients = client->clients;
+    struct answer answer;
+    unsigned status = 0;
+
+    if (result->status == GUARD_OK && !clients->is_leaving) {
+        const bool queued =
+            reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
+        return finish(client, queued, status);
+    }
+    answer_from_result(result, path, clients->shared->fresh_ms, &answer);
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_selection(struct client *client, const char *path)
+{
+    const size_t most_bytes = selection_bytes(client->selection);
+    struct answer answer;
+
+    if (most_bytes > 0 && !make_room_for_answer(client->clients, most_bytes))
+        return send_problem(client, PROBLEM_UNREAD, path, false);
+    selection_answer(client->selection, path, client->clients->shared->fresh_ms, &answer);
+    client->answer_bytes = answer.body_bytes;
+    client->clients->answer_bytes += answer.body_bytes;
+    return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_pong(struct client *client)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(sizeof(PONG) - 1, (void *)(uintptr_t)PONG, MHD_RESPMEM_PERSISTENT);
+    bool queued = false;
+
+    if (response != NULL) {
+        queued = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
+                 MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
+        MHD_destroy_response(response);
+    }
+    return finish(client, queued, MHD_HTTP_OK);
+}
+
+/* ---- asking ---- */
+
+/* A hit that had to be parked in the meantime goes ahead of waiters that were woken together. */
+static void wake_first(struct client *client)
+{
+    struct clients *clients = client->clients;
+
+    DL_DELETE(clients->list[CLIENT_WAKING], client);
+    DL_PREPEND(clients->list[CLIENT_WAKING], client);
+}
+
+static void go_on(struct client *client, bool is_hit)
+{
+    move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
+    if (client->state == CLIENT_WAKING && is_hit)
+        wake_first(client);
+    client_due(client->clients);
+}
+
+/* The guard's callback, on this loop's thread. The value is lent: keep it. */
+static void answered(void *context, const struct guard_result *result)
+{
+    struct client *client = context;
+
+    if (client->state == CLIENT_GONE) {
+        client_free(client);
+        return;
+    }
+    client->result = *result;
+    if (result->value != NULL)
+        client->result.value = guard_value_ref(result->value);
+    go_on(client, result->source == GUARD_FROM_CACHE);
+}
+
+/* The same for all of a selection that were not near. */
+static void many_answered(void *context, const struct guard_result *results, size_t count)
+{
+    struct client *client = context;
+
+    if (client->state == CLIENT_GONE) {
+        client_free(client);
+        return;
+    }
+    selection_take(client->selection, results, count);
+    go_on(client, selection_is_hit(client->selection));
+}
+
+static enum MHD_Result park(struct client *client)
+{
+    move(client, CLIENT_PARKED);
+    MHD_suspend_connection(client->connection);
+    return MHD_YES;
+}
+
+static enum MHD_Result await(struct client *client)
+{
+    move(client, CLIENT_ASKED);
+    return count_of(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+}
+
+static enum MHD_Result ask_many(struct client *client, const char *path)
+{
+    struct clients *clients = client->clients;
+    struct selection_keys keys;
+    struct guard_kind *kind = clients->shared->kinds[client->route.target];
+
+    if (client->selection == NULL)
+        return send_problem(client, PROBLEM_SHED, path, false); /* there was no memory for it */
+    selection_look_near(client->selection, !clients->is_leaving ? clients->shared->guard : NULL, kind, &keys);
+    if (keys.count == 0)
+        return send_selection(client, path);
+    const struct guard_many_request request = {
+        .kind = kind, .keys = keys.list, .count = keys.count, .answered = many_answered, .context = client};
+    const enum guard_status status = clients->guard != NULL
+                                         ? guard_loop_get_many(clients->guard, &request, &client->ticket)
+                                         : GUARD_CLOSING;
+    if (status != GUARD_OK)
+        return send_result(client, &(struct guard_result){.status = status}, path);
+    return await(client);
+}
+
+static enum MHD_Result ask(struct client *client, const char *path)
+{
+    struct clients *clients = client->clients;
+    char key[DOCUMENT_KEY_SIZE];
+    const struct guard_request request = {.kind = clients->shared->kinds[client->route.target],
+                                          .key = key,
+                                          .answered = answered,
+                                          .context = client};
+
+    route_key(&client->route, key);
+    if (!clients->is_leaving && guard_near(clients->shared->guard, request.kind, key, &client->result))
+        return send_result(client, &client->result, path);
+    const enum guard_status status =
+        clients->guard != NULL ? guard_loop_get(clients->guard, &request, &client->ticket) : GUARD_CLOSING;
+    if (status != GUARD_OK)
+        return send_result(client, &(struct guard_result){.status = status}, path);
+    return await(client);
+}
+
+/* ---- writing ---- */
+
+/* The writer's callback, on one of its threads. Sent under the lock: a loop that finds the job in the list knows that
+ * nothing more is done to its handle, and may close it. */
+static void written(struct write_job *job)
+{
+    struct clients *clients = ((struct client *)job->context)->clients;
+
+    pthread_mutex_lock(&clients->written_lock);
+    DL_APPEND(clients->written, job);
+    uv_async_send(&clients->written_request);
+    pthread_mutex_unlock(&clients->written_lock);
+}
+
+void client_take_written(struct clients *clients)
+{
+    pthread_mutex_lock(&clients->written_lock);
+    struct write_job *jobs = clients->written;
+    clients->written = NULL;
+    pthread_mutex_unlock(&clients->written_lock);
+
+    while (jobs != NULL) {
+        struct write_job *job = jobs;
+
+        DL_DELETE(jobs, job);
+        move(job->context, CLIENT_WAKING);
+        client_due(clients);
+    }
+}
+
+static enum MHD_Result submit(struct client *client, const char *path)
+{
+    client->job->done = written;
+    client->job->context = client;
+    const enum write_outcome outcome = writer_submit(writer_of(client), client->job);
+    if (outcome == WRITE_DONE)
+        return park(client); /* the job is the writer's now */
+    client->job->result.outcome = outcome;
+    return send_written(client, path);
+}
+
+/* The body that has been arriving for longest makes way. False: that is this client's own, or all room is taken by
+ * complete bodies. */
+static bool make_room_for_body(const struct client *client, size_t more_bytes)
+{
+    struct clients *clients = client->clients;
+
+    while (clients->upload_bytes + more_bytes > CLIENT_UPLOADS_BYTES_MAX) {
+        struct client *first = oldest(clients, CLIENT_BODY);
+
+        if (first == NULL || first == client)
+            return false;
+        end(first);
+        add_u64(&clients->counters.expired);
+        drop_result(first);
+    }
+    return true;
+}
+
+static enum MHD_Result start_upload(struct client *client, const char *path)
+{
+    struct clients *clients = client->clients;
+    enum problem problem = PROBLEM_SHED;
+
+    if (make_room_for_body(client, WRITE_ROOM_BYTES))
+        problem = upload_open(client->connection, &client->route, &client->job);
+    if (problem != PROBLEM_COUNT)
+        return send_problem(client, problem, path, true);
+    clients->upload_bytes += client->job->body_room;
+    move(client, CLIENT_BODY);
+    return MHD_YES;
+}
+
+static bool grow_upload(struct client *client, size_t bytes)
+{
+    const size_t old_room = client->job->body_room, room = write_job_room(client->job, bytes);
+
+    if (room == old_room)
+        return true;
+    if (!make_room_for_body(client, room - old_room) || !write_job_grow(&client->job, room))
+        return false;
+    client->clients->upload_bytes += room - old_room;
+    return true;
+}
+
+/* ---- requests ---- */
+
+void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    struct client *client =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+
+    (void)context;
+    if (client != NULL) {
+        client->verdict = (uint8_t)route_parse(uri, &client->route);
+        client->uri_end = head_target_end(uri);
+        if (client->route.target == ROUTE_PRODUCTS &&
+            (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
+            client->selection = selection_new(uri); /* libmicrohttpd takes the URI apart later */
+        move(client, CLIENT_HEAD);
+    }
+    return client;
+}
+
+void client_complained(void *context, const char *format, va_list arguments)
+{
+    struct clients *clients = context;
+
+    reply_log(format, arguments);
+    if (!reply_complains_of_length(format))
+        return;
+    for (struct client *client = clients->list[CLIENT_HEAD]; client != NULL; client = client->next) {
+        if (client->ended || !reply_refuse_length(client->connection))
+            continue;
+        client->ended = true;
+        add_u64(&clients->counters.answers[client->route.target][4]);
+    }
+}
+
+static bool method_is_known(const char *method)
+{
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+/* What is wrong with path or method; PROBLEM_COUNT: nothing. */
+static enum problem refusal(const struct client *client, const char *method)
+{
+    if (client->verdict != ROUTE_OK)
+        return VERDICT_PROBLEMS[client->verdict];
+    if (upload_is_write(&client->route, method))
+        return writer_of(client) != NULL ? PROBLEM_COUNT : PROBLEM_WRITES_OFF;
+    return method_is_known(method) && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
+}
+
+/* First call: only what cannot be kept open is answered here, for an answer given here closes the
+ * connection. */
+static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
+                                   const char *version)
+{
+    const struct reply_line line = {method, path, version, client->uri_end};
+    enum problem problem;
+
+    const bool refused = reply_refuses_head(client->connection, &line, &problem);
+    const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
+    if (writes && (!refused || problem == PROBLEM_BODY))
+        return start_upload(client, path);
+    if (!refused) {
+        move(client, CLIENT_READY);
+        return MHD_YES;
+    }
+    if (problem == PROBLEM_BODY && refusal(client, method) != PROBLEM_COUNT)
+        problem = refusal(client, method);
+    return send_problem(client, problem, path, true);
+}
+
+static enum MHD_Result handle_ready(struct client *client, const char *path, const char *method)
+{
+    const enum problem problem = refusal(client, method);
+
+    if (problem != PROBLEM_COUNT)
+        return send_problem(client, problem, path, false);
+    if (client->job != NULL)
+        return submit(client, path);
+    if (client->route.target == ROUTE_PING)
+        return send_pong(client);
+    return client->route.target == ROUTE_PRODUCTS ? ask_many(client, path) : ask(client, path);
+}
+
+static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,
+                                   const char *body, size_t *body_bytes)
+{
+    if (client->ended)
+        return MHD_NO; /* it made way */
+    if (*body_bytes == 0) {
+        move(client, CLIENT_READY);
+        return handle_ready(client, path, method);
+    }
+    const bool taken = grow_upload(client, client->job->body_bytes + *body_bytes) &&
+                       upload_take(client->job, body, *body_bytes);
+    *body_bytes = 0;
+    return taken ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result handle_asked(struct client *client)
+{
+    return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
+}
+
+enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *body, size_t *body_bytes,
+                              void **client_slot)
+{
+    struct client *client = *client_slot;
+
+    (void)context, (void)connection;
+    if (client == NULL)
+        return MHD_NO; /* no memory when it connected */
+    switch ((enum client_state)client->state) {
+    case CLIENT_HEAD:
+        return handle_head(client, path, method, version);
+    case CLIENT_BODY:
+        return handle_body(client, path, method, body, body_bytes);
+    case CLIENT_READY:
+        return handle_ready(client, path, method);
+    case CLIENT_ASKED:
+        return handle_asked(client);
+    case CLIENT_ANSWERED:
+        if (client->selection != NULL)
+            return send_selection(client, path);
+        return client->job != NULL ? send_written(client, path) : send_result(client, &client->result, path);
+    case CLIENT_FRESH:
+    case CLIENT_PARKED:
+    case CLIENT_WAKING:
+    case CLIENT_SENDING:
+    case CLIENT_IDLE:
+    case CLIENT_GONE:
+    case CLIENT_STATE_COUNT:
+        break;
+    }
+    assert(false); /* libmicrohttpd does not call here in these */
+    return MHD_NO;
+}
+
+void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
+                      enum MHD_RequestTerminationCode code)
+{
+    struct clients *clients = context;
+    struct client *client = *client_slot;
+
+    (void)connection, (void)code;
+    if (client == NULL)
+        return;
+    answer_over(client);
+    if (client->state != CLIENT_ASKED) {
+        drop_result(client);
+        move(client, CLIENT_IDLE);
+        return;
+    }
+    move(client, CLIENT_GONE);
+    client->connection = NULL;
+    if (clients->guard != NULL) /* else it is detaching, and about to answer all of them anyway */
+        guard_loop_cancel(clients->guard, client->ticket);
+}
+
+unsigned client_wake(struct clients *clients, unsigned count_max)
+{
+    unsigned count = 0;
+
+    while (count < count_max && clients->list[CLIENT_WAKING] != NULL) {
+        struct client *client = clients->list[CLIENT_WAKING];
+
+        move(client, CLIENT_ANSWERED);
+        MHD_resume_connection(client->connection);
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.h - one connection of a server loop and the request it is busy with.
+ *
+ *     FRESH --request line--> HEAD --headers--> READY --guard asked--> ASKED --callback--> ANSWERED --+
+ *       ^                      |                 |                       |                    ^       |
+ *       |                      |                 |                   not at once         resumed      |
+ *     (accepted)               |                 |                       v                    |       |
+ *                              |                 |                     PARKED --callback--> WAKING    |
+ *     IDLE <--completed-- SENDING <--------------+---- refusals, /ping, response queued --------------+
+ *
+ *     A request that writes takes HEAD --> BODY --> READY --writer asked--> PARKED.
+ *
+ *     GONE: the client hung up while the guard owed an answer; freed by the callback.
+ *
+ * ASKED makes hits cheap. In every MHD_run() libmicrohttpd calls the handler of each connection that is neither
+ * suspended nor answered, which costs one function call; a suspension and its resumption cost two epoll_ctl(), a
+ * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
+ * within CLIENT_LOOK_MS, or if too many are ASKED.
+ *
+ * Threads: all on the thread of the loop, except the counters, which any thread may read.
+ * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly once, and
+ * so does the writer, so a waiter is resumed exactly once.
+ * Time: every state that a client could stay in has an absolute limit, however slowly its bytes drip in; in BODY it
+ * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline.
+ * Memory: the bodies received by one loop are bounded. When their room is full, the one that has been arriving for
+ * longest makes way: a body that is sent at once is never in the way. A document of many products is kept until its
+ * reader has it, so those of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit displaces larger
+ * ones and those that have been read for longer than CLIENT_SLOW_MS, oldest first, by closing their connections; if
+ * that is not enough it is refused. A single one may exceed the budget. So no client can keep others from reading by
+ * not reading itself.
+ */
+#ifndef APP_CLIENT_H
+#define APP_CLIENT_H
+
+#include "app/http/reply.h"
+#include "app/http/route.h"
+#include "guard/guard.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+struct clients;
+struct selection;
+struct write_job;
+struct writer;
+
+enum {
+    CLIENT_UPLOADS_BYTES_MAX = 16 << 20, /* of one loop: bodies being received */
+    CLIENT_BODY_LEAST_MS = 5000,         /* a body has this long, */
+    CLIENT_BODY_BYTES_A_MS = 8,          /* and one more millisecond for every so many bytes received */
+    CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* of one loop: answers to /products?ids= being sent */
+    CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
+    CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for at most this long */
+    CLIENT_LOOK_MAX = 512,               /* and at most so many are */
+};
+
+enum client_state {
+    CLIENT_FRESH,    /* accepted; its first request line has not come */
+    CLIENT_HEAD,     /* the request line is here, the headers are not */
+    CLIENT_BODY,     /* the headers of a write are here, its body is not */
+    CLIENT_READY,    /* all of the request is here */
+    CLIENT_ASKED,    /* the guard was asked; libmicrohttpd looks again every turn */
+    CLIENT_PARKED,   /* the guard or the writer has not answered yet; suspended */
+    CLIENT_WAKING,   /* answered; waits for its turn to be resumed */
+    CLIENT_ANSWERED, /* the result is here; libmicrohttpd will ask for the response */
+    CLIENT_SENDING,  /* the response is queued */
+    CLIENT_IDLE,     /* between two requests */
+    CLIENT_GONE,
+    CLIENT_STATE_COUNT
+};
+
+struct client {
+    struct client *prev, *next; /* in its state's list, oldest first */
+    struct clients *clients;
+    struct MHD_Connection *connection; /* libmicrohttpd's; NULL once GONE */
+    uint64_t since_ms;                 /* when it came into its state */
+    guard_ticket ticket;               /* ASKED, PARKED */
+    struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
+    struct selection *selection;       /* of /products?ids=, else NULL; ours */
+    struct write_job *job;             /* from BODY on; ours, except while PARKED: the writer's */
+    size_t answer_bytes; /* SENDING: the size of a document made for this answer alone; else 0 */
+    struct route route;
+    const char *uri_end; /* HEAD: see struct reply_line */
+    uint8_t state;       /* enum client_state */
+    uint8_t verdict;     /* enum route_verdict of the request line */
+    bool looked_at;      /* in its present state, for a lost FIN */
+    bool ended;          /* its socket was shut down */
+};
+_Static_assert(sizeof(struct client) <= 192, "a waiter must stay small");
+
+/* Answers by route and by the hundreds of the status. */
+enum { CLIENT_STATUS_CLASSES = 6 };
+struct client_counters {
+    _Atomic uint64_t answers[ROUTE_TARGET_COUNT][CLIENT_STATUS_CLASSES];
+    _Atomic uint64_t expired; /* connections closed at their limit, or to make room */
+};
+
+/* What the clients of all loops of one server share. */
+struct client_shared {
+    struct guard *guard; /* lent, like the kinds and the writer */
+    struct guard_kind *kinds[ROUTE_TARGET_COUNT];
+    struct writer *writer; /* NULL: writes are off */
+    uint32_t fresh_ms, connections_max;
+    _Atomic uint32_t connection_count;
+};
+
+/* The clients of one loop and what they have in common. */
+struct clients {
+    /* set by the loop before the first client */
+    struct client_shared *shared; /* lent */
+    uv_loop_t *uv;                /* lent */
+
+    /* the loop's thread */
+    struct guard_loop *guard; /* NULL while it is detaching */
+    uv_idle_t idle;           /* active: the next turn must not block */
+    bool is_due;              /* MHD_run() is needed before */
+    bool is_leaving;          /* connections end with their answers */
+    struct reply_memo memo;
+    size_t upload_bytes; /* room for bodies in all jobs that clients hold */
+    size_t answer_bytes; /* of all their documents */
+    struct client *list[CLIENT_STATE_COUNT];
+
+    uv_async_t written_request; /* any thread: the writer has finished some jobs */
+    pthread_mutex_t written_lock;
+    struct write_job *written; /* under written_lock */
+
+    /* any thread may read */
+    _Alignas(64) _Atomic uint32_t count[CLIENT_STATE_COUNT];
+    struct client_counters counters;
+};
+
+/* MHD_run() is needed before the loop may block again. */
+void client_due(struct clients *clients);
+
+/* Callbacks for libmicrohttpd; their context is the clients, the slot is where it keeps the client. */
+void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,
+                     enum MHD_ConnectionNotificationCode code);
+void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection);
+enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *body, size_t *body_bytes,
+                              void **client_slot);
+/* The logger of libmicrohttpd. */
+void client_complained(void *context, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+void client_completed(void *context, struct MHD_Connection *connection, void **client_slot,
+                      enum MHD_RequestTerminationCode code);
+
+/* Takes over the finished writes; on the loop's thread. */
+void client_take_written(struct clients *clients);
+
+/* Resumes up to `count_max` of those in WAKING; returns how many. MHD_run() must follow. */
+unsigned client_wake(struct clients *clients, unsigned count_max);
+/* Shuts down the socket of the client that has gone longest without a complete request; if there is none, of the one
+ * that has been reading an answer for longest, if that is more than CLIENT_SLOW_MS. */
+void client_make_way(struct clients *clients);
+/* Shuts down the sockets of clients that are past their limit or have left unnoticed. Every LOOP_TICK_MS. */
+void client_sweep(struct clients *clients);
+/* Clients with a request that is not completely answered. */
+uint32_t client_busy_count(const struct clients *clients);
+
+#endif

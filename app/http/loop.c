@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop.c - turns and phases of one server loop.
+ */
+#include "app/http/loop.h"
+
+#include "app/base/clock.h"
+#include "app/base/log.h"
+#include "app/http/listener.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    CONNECTION_POOL_BYTES =
+        8192, /* bounds the request head too; the 32 KiB default is zeroed every request */
+    LOOK_AGAIN_MS = 1,
+    ACCEPTED_A_TURN = 10,    /* by libmicrohttpd, at most */
+    ACCEPT_TURNS_MAX = 1000, /* of the turns that empty the backlog before it is closed */
+};
+
+/* ---- turns ---- */
+
+static void poll_ready(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    client_due(&((struct server_loop *)poll->data)->clients);
+}
+
+static void look_again(uv_timer_t *timer)
+{
+    client_due(&((struct server_loop *)timer->data)->clients);
+}
+
+static bool has(const struct server_loop *loop, enum client_state state)
+{
+    return loop->clients.list[state] != NULL;
+}
+
+/* libmicrohttpd always wants to run again while requests are ASKED, because it looks at them every time. What else it
+ * wants cannot be told apart, so it waits for the next event or a millisecond. */
+static void plan_next_turn(struct server_loop *loop)
+{
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+    const bool wants_more = MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+
+    if (!has(loop, CLIENT_ASKED))
+        uv_timer_stop(&loop->look);
+    if (has(loop, CLIENT_WAKING) || (wants_more && !has(loop, CLIENT_ASKED)))
+        client_due(&loop->clients);
+    else if (wants_more && !uv_is_active((uv_handle_t *)&loop->look))
+        uv_timer_start(&loop->look, look_again, LOOK_AGAIN_MS, 0);
+}
+
+/* Reads, answers and writes for all connections that are not suspended. */
+static void serve(struct server_loop *loop)
+{
+    const bool answers = has(loop, CLIENT_ANSWERED);
+
+    MHD_run(loop->daemon);
+    if (answers)
+        MHD_run(loop->daemon); /* the first run queued the responses, this one writes them */
+}
+
+/* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
+ * not so few that the walk over the suspended costs more than answering. */
+static unsigned wake_count(const struct server_loop *loop)
+{
+    const unsigned walked =
+        atomic_load_explicit(&loop->clients.count[CLIENT_PARKED], memory_order_relaxed) / LOOP_WALKED_FOR_ONE;
+
+    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
+        return LOOP_WAKE_BATCH;
+    return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
+}
+
+/* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on their
+ * way to Redis, before the next batch. True: lookups must leave first; not twice in a row, or they would hold up the
+ * waiters for ever. */
+static bool serve_others(struct server_loop *loop)
+{
+    const bool left_before = loop->lookups_leave;
+
+    serve(loop);
+    if (has(loop, CLIENT_ASKED))
+        loop->asked_ms = uv_now(&loop->uv);
+    loop->lookups_leave = has(loop, CLIENT_ASKED) && !left_before;
+    return loop->lookups_leave;
+}
+
+static void turn(struct server_loop *loop)
+{
+    loop->clients.is_due = false;
+    uv_idle_stop(&loop->clients.idle);
+    if (!has(loop, CLIENT_WAKING)) {
+        serve(loop);
+    } else if (!serve_others(loop)) {
+        client_wake(&loop->clients, wake_count(loop));
+        serve(loop);
+    }
+    plan_next_turn(loop);
+}
+
+/* ---- phases ---- */
+
+/* libmicrohttpd closes the descriptor of a daemon that was not told to let go of it; a daemon that it could not start
+ * has left it open. */
+static void listener_close(struct server_loop *loop)
+{
+    if (loop->listen_fd < 0)
+        return;
+    if (loop->daemon != NULL)
+        MHD_quiesce_daemon(loop->daemon);
+    close(loop->listen_fd);
+    loop->listen_fd = -1;
+}
+
+static void parts_close(struct server_loop *loop)
+{
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&loop->check,        (uv_handle_t *)&loop->clients.idle,
+        (uv_handle_t *)&loop->look,         (uv_handle_t *)&loop->tick,
+        (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->clients.written_request};
+
+    listener_close(loop);
+    if (loop->daemon != NULL)
+        MHD_stop_daemon(loop->daemon);
+    loop->daemon = NULL;
+    reply_memo_clear(&loop->clients.memo);
+    loop->phase = LOOP_CLOSED;
+    if (loop->poll.data != NULL)
+        uv_close((uv_handle_t *)&loop->poll, NULL);
+    for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
+        uv_close(handles[i], NULL);
+}
+
+static void enter(struct server_loop *loop, enum loop_phase phase, uint32_t limit_ms)
+{
+    loop->phase = phase;
+    loop->phase_ends_ms = uv_now(&loop->uv) + limit_ms;
+    client_due(&loop->clients);
+}
+
+static void detached(void *context)
+{
+    enter(context, LOOP_FLUSHING, LOOP_FLUSH_MS);
+}
+
+static void advance(struct server_loop *loop)
+{
+    const bool over = client_busy_count(&loop->clients) == 0 || uv_now(&loop->uv) >= loop->phase_ends_ms;
+
+    if (loop->phase == LOOP_DRAINING && over) {
+        enter(loop, LOOP_DETACHING, 0);
+        guard_loop_detach(&loop->clients.guard, detached, loop);
+    } else if (loop->phase == LOOP_FLUSHING && over && !has(loop, CLIENT_PARKED) &&
+               !has(loop, CLIENT_WAKING)) {
+        parts_close(loop);
+    }
+}
+
+/* Connections that the kernel has already accepted would be reset when the listener closes. */
+static void empty_backlog(struct server_loop *loop)
+{
+    struct pollfd listener = {.fd = loop->listen_fd, .events = POLLIN};
+
+    for (unsigned turns = 0; turns < ACCEPT_TURNS_MAX && poll(&listener, 1, 0) > 0; turns++)
+        MHD_run(loop->daemon);
+}
+
+static void stop_requested(uv_async_t *request)
+{
+    struct server_loop *loop = request->data;
+
+    if (loop->phase != LOOP_RUNNING)
+        return;
+    loop->clients.is_leaving = true;
+    enter(loop, LOOP_DRAINING, loop->drain_ms);
+    empty_backlog(loop);
+    listener_close(loop);
+}
+
+/* An answer that comes while the rest is flushed needs its time too. */
+static void written(uv_async_t *request)
+{
+    struct server_loop *loop = request->data;
+
+    client_take_written(&loop->clients);
+    if (loop->phase == LOOP_FLUSHING)
+        loop->phase_ends_ms = uv_now(&loop->uv) + LOOP_FLUSH_MS;
+}
+
+static void checked(uv_check_t *check)
+{
+    struct server_loop *loop = check->data;
+
+    if (loop->clients.is_due)
+        turn(loop);
+    if (loop->phase != LOOP_RUNNING)
+        advance(loop);
+}
+
+static void ticked(uv_timer_t *timer)
+{
+    struct server_loop *loop = timer->data;
+
+    atomic_store_explicit(&loop->beat_ms, clock_ms(), memory_order_relaxed);
+    client_sweep(&loop->clients);
+    client_due(
+        &loop->clients); /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
+}
+
+/* ---- opening and closing ---- */
+
+/* This close to the limit, idle and slow connections make way for new ones: more than libmicrohttpd accepts before it
+ * closes those. */
+static uint32_t spare_connections(uint32_t connections_max)
+{
+    const uint32_t wanted = ACCEPTED_A_TURN + connections_max / 16;
+
+    return wanted < connections_max / 4 ? wanted : connections_max / 4;
+}
+
+static enum MHD_Result admit(void *context, const struct sockaddr *address, socklen_t address_bytes)
+{
+    struct server_loop *loop = context;
+    const uint32_t most = loop->clients.shared->connections_max;
+    const uint32_t count =
+        atomic_load_explicit(&loop->clients.shared->connection_count, memory_order_relaxed);
+
+    (void)address, (void)address_bytes;
+    if (count >= most - spare_connections(most))
+        client_make_way(&loop->clients);
+    if (count < most)
+        return MHD_YES;
+    log_event(LOG_LEVEL_WARNING, "connections_full", "max_connections=%u", most);
+    return MHD_NO;
+}
+
+/* Connections are spread by the kernel, never evenly: each loop may have them all, admit() counts the sum. */
+static struct MHD_Daemon *daemon_start(struct server_loop *loop)
+{
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, admit, loop, client_handle,
+        &loop->clients, MHD_OPTION_EXTERNAL_LOGGER, client_complained,
+        &loop->clients,                                             /* first, to hear of the rest */
+        MHD_OPTION_LISTEN_SOCKET, loop->listen_fd,                  /* stays ours */
+        MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)LISTENER_BACKLOG, /* unused for such a socket */
+        MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)loop->clients.shared->connections_max + 1,               /* admit() refuses before */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES, /* per connection */
+        MHD_OPTION_CONNECTION_TIMEOUT, 0u, /* it would start over with every byte: client_sweep() */
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, client_request_line, &loop->clients, MHD_OPTION_NOTIFY_CONNECTION,
+        client_notified, &loop->clients, MHD_OPTION_NOTIFY_COMPLETED, client_completed, &loop->clients,
+        MHD_OPTION_END);
+}
+
+static void handles_init(struct server_loop *loop)
+{
+    uv_async_init(&loop->uv, &loop->stop_request, stop_requested);
+    uv_async_init(&loop->uv, &loop->clients.written_request, written);
+    uv_check_init(&loop->uv, &loop->check);
+    uv_idle_init(&loop->uv, &loop->clients.idle);
+    uv_timer_init(&loop->uv, &loop->look);
+    uv_timer_init(&loop->uv, &loop->tick);
+    loop->clients.written_request.data = loop;
+    loop->stop_request.data = loop->check.data = loop->clients.idle.data = loop->look.data = loop->tick.data =
+        loop;
+    uv_check_start(&loop->check, checked);
+    uv_timer_start(&loop->tick, ticked, LOOP_TICK_MS, LOOP_TICK_MS);
+}
+
+static bool refuse(const struct server_loop *loop, const char *step, const char *why)
+{
+    log_event(LOG_LEVEL_ERROR, "server_loop", "loop=%zu step=%s reason=\"%s\"", loop->index, step, why);
+    return false;
+}
+
+static bool poll_start(struct server_loop *loop)
+{
+    const int epoll_fd = MHD_get_daemon_info(loop->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    const int status = uv_poll_init(&loop->uv, &loop->poll, epoll_fd);
+
+    if (status != 0)
+        return refuse(loop, "poll", uv_strerror(status));
+    loop->poll.data = loop;
+    return uv_poll_start(&loop->poll, UV_READABLE, poll_ready) == 0;
+}
+
+static bool open_parts(struct server_loop *loop)
+{
+    struct guard_error error = {.text = ""};
+
+    loop->daemon = daemon_start(loop);
+    if (loop->daemon == NULL)
+        return refuse(loop, "libmicrohttpd", "no memory or no descriptors");
+    if (!poll_start(loop))
+        return false;
+    if (guard_loop_attach(loop->clients.shared->guard, &loop->uv, &loop->clients.guard, &error) != GUARD_OK)
+        return refuse(loop, "guard", error.text);
+    client_due(&loop->clients);
+    return true;
+}
+
+static void *thread_main(void *context)
+{
+    struct server_loop *loop = context;
+    const int status = uv_loop_init(&loop->uv);
+
+    if (status != 0) {
+        refuse(loop, "libuv", uv_strerror(status));
+        close(loop->listen_fd);
+        sem_post(&loop->opened);
+        return NULL;
+    }
+    handles_init(loop);
+    loop->is_open = open_parts(loop);
+    if (!loop->is_open)
+        parts_close(loop);
+    sem_post(&loop->opened);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    const int leftover = uv_loop_close(&loop->uv);
+    assert(leftover == 0); /* every handle was closed */
+    return NULL;
+}
+
+bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd)
+{
+    *loop = (struct server_loop){
+        .index = index, .listen_fd = listen_fd, .clients = {.shared = shared, .uv = &loop->uv}};
+    atomic_store(&loop->beat_ms, clock_ms());
+    sem_init(&loop->opened, 0, 0);
+    pthread_mutex_init(&loop->clients.written_lock, NULL);
+    if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {
+        close(listen_fd);
+        sem_destroy(&loop->opened);
+        return refuse(loop, "thread", "the system has no more");
+    }
+    while (sem_wait(&loop->opened) != 0)
+        continue; /* a signal */
+    if (!loop->is_open)
+        loop_join(loop);
+    return loop->is_open;
+}
+
+void loop_stop(struct server_loop *loop, uint32_t drain_ms)
+{
+    loop->drain_ms = drain_ms;
+    uv_async_send(&loop->stop_request);
+}
+
+void loop_join(struct server_loop *loop)
+{
+    pthread_join(loop->thread, NULL);
+    sem_destroy(&loop->opened);
+}

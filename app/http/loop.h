@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop.h - one server loop: a thread, a libuv loop, a libmicrohttpd daemon and the guard's connection to it.
+ *
+ * libmicrohttpd runs in external epoll mode: libuv polls its epoll descriptor, and MHD_run() is called once a turn,
+ * after libuv has delivered everything else, if anything made it due:
+ *
+ *     uv_run: I/O callbacks ---------------------------------------------------> check: turn
+ *               its epoll fd is readable -> due                                    MHD_run
+ *               the guard answered a client -> due                                 wake some, MHD_run
+ *               the look timer, the drain -> due                                   still due? do not block
+ *
+ *     RUNNING --stop--> DRAINING --none busy, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
+ *
+ *     DRAINING    the listener is closed, running requests go on, their connections close with the answer
+ *     DETACHING   the guard answers all remaining waiters with CLOSING
+ *     FLUSHING    those answers go out, for at most a second; writes that have begun are waited for
+ *
+ * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the server) and
+ * the atomics.
+ */
+#ifndef APP_LOOP_H
+#define APP_LOOP_H
+
+#include "app/http/client.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <uv.h>
+
+enum {
+    LOOP_WAKE_BATCH = 128,
+    LOOP_WAKE_FEW = 24,       /* while others make requests */
+    LOOP_ALONE_MS = 20,       /* without another request: a whole batch bothers none */
+    LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one that is woken */
+    LOOP_TICK_MS = 250,
+    LOOP_FLUSH_MS = 1000
+};
+
+enum loop_phase { LOOP_RUNNING, LOOP_DRAINING, LOOP_DETACHING, LOOP_FLUSHING, LOOP_CLOSED };
+
+struct server_loop {
+    /* fixed while the thread runs */
+    size_t index;
+    pthread_t thread;
+    sem_t opened;
+    bool is_open;            /* valid after `opened` */
+    uv_async_t stop_request; /* with the clients' written_request the only handles others may touch */
+
+    /* the loop's thread */
+    uv_loop_t uv;
+    uv_poll_t poll;
+    uv_check_t check;
+    uv_timer_t look; /* active: clients in ASKED are looked at again soon */
+    uv_timer_t tick; /* sweeps; later the end of a phase */
+    struct MHD_Daemon *daemon;
+    int listen_fd;
+    enum loop_phase phase;
+    uint64_t phase_ends_ms;
+    uint64_t asked_ms;  /* when requests were last ASKED while waiters were to be woken */
+    bool lookups_leave; /* in the latest turn with a waiter to wake */
+
+    /* set before the stop is requested */
+    uint32_t drain_ms;
+
+    struct clients clients;   /* theirs */
+    _Atomic uint64_t beat_ms; /* clock_ms() of the latest tick; any thread may read it */
+};
+
+/* Starts the thread and waits until it answers. Takes listen_fd in any case. False: the reason was logged. */
+bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd);
+/* Returns at once; the loop goes through its phases and its thread ends. */
+void loop_stop(struct server_loop *loop, uint32_t drain_ms);
+void loop_join(struct server_loop *loop);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reply.c - headers and bodies in and out of libmicrohttpd. A cached body is sent from where the guard holds
+ * it: the response keeps a reference, not a copy.
+ */
+#include "app/http/reply.h"
+
+#include "app/base/clock.h"
+#include "app/base/log.h"
+#include "app/base/number.h"
+#include "app/http/head.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* ---- out ---- */
+
+static void drop_value(void *value)
+{
+    const struct guard_value *held = value;
+
+    guard_value_unref(&held);
+}
+
+static struct MHD_Response *response_of_body(const struct answer *answer)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(answer->body_bytes, answer->body, MHD_RESPMEM_MUST_FREE);
+
+    if (response == NULL)
+        free(answer->body);
+    return response;
+}
+
+static struct MHD_Response *response_of(const struct answer *answer)
+{
+    if (answer->body != NULL)
+        return response_of_body(answer);
+    if (answer->value == NULL)
+        return MHD_create_response_from_buffer(answer->text_bytes, (void *)(uintptr_t)answer->text,
+                                               MHD_RESPMEM_MUST_COPY);
+
+    const struct guard_value *held = guard_value_ref(answer->value);
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        held->body_bytes, (void *)(uintptr_t)held->body, drop_value, (void *)(uintptr_t)held);
+    if (response == NULL)
+        guard_value_unref(&held);
+    return response;
+}
+
+static bool add(struct MHD_Response *response, const char *name, const char *value)
+{
+    return value == NULL || value[0] == '\0' || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct answer *answer)
+{
+    return add(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->content_type) &&
+           add(response, MHD_HTTP_HEADER_X_CONTENT_TYPE_OPTIONS,
+               answer->content_type != NULL ? "nosniff" : NULL) &&
+           add(response, MHD_HTTP_HEADER_CACHE_CONTROL, answer->cache_control) &&
+           add(response, "Cache-Status", answer->cache_status) &&
+           add(response, MHD_HTTP_HEADER_ETAG, answer->etag) &&
+           add(response, MHD_HTTP_HEADER_AGE, answer->age) &&
+           add(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after) &&
+           add(response, MHD_HTTP_HEADER_ALLOW, answer->allow) &&
+           add(response, MHD_HTTP_HEADER_CONNECTION, answer->close ? "close" : NULL);
+}
+
+struct etag_search {
+    const struct answer *answer;
+    bool found;
+};
+
+static enum MHD_Result match_etag(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct etag_search *search = context;
+
+    (void)kind;
+    if (value != NULL && strcasecmp(name, MHD_HTTP_HEADER_IF_NONE_MATCH) == 0)
+        search->found = search->found || answer_etag_matches(search->answer, value);
+    return MHD_YES;
+}
+
+static bool client_holds_it(struct MHD_Connection *connection, const struct answer *answer)
+{
+    struct etag_search search = {.answer = answer};
+
+    if (answer->status != MHD_HTTP_OK ||
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH) == NULL)
+        return false;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, match_etag, &search);
+    return search.found;
+}
+
+static struct MHD_Response *response_with_headers(const struct answer *answer)
+{
+    struct MHD_Response *response = response_of(answer);
+
+    if (response == NULL || add_headers(response, answer))
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status)
+{
+    if (client_holds_it(connection, answer))
+        answer_not_modified(answer);
+
+    struct MHD_Response *response = response_with_headers(answer);
+    if (response == NULL)
+        return false;
+    const bool queued = MHD_queue_response(connection, answer->status, response) == MHD_YES;
+    MHD_destroy_response(response);
+    *status = answer->status;
+    return queued;
+}
+
+/* ---- the memo ---- */
+
+void reply_memo_clear(struct reply_memo *memo)
+{
+    if (memo->response != NULL)
+        MHD_destroy_response(memo->response);
+    memo->response = NULL;
+    guard_value_unref(&memo->result.value);
+}
+
+/* The answer would be the same: the value is the same object, ages are told in seconds. */
+static bool memo_fits(const struct reply_memo *memo, const struct guard_result *result)
+{
+    return memo->response != NULL && memo->result.value == result->value &&
+           memo->result.source == result->source && memo->result.stored == result->stored &&
+           memo->result.age_ms / 1000 == result->age_ms / 1000 &&
+           memo->result.left_ms / 1000 == result->left_ms / 1000;
+}
+
+static bool memo_fill(struct reply_memo *memo, const struct guard_result *result, uint32_t fresh_ms)
+{
+    reply_memo_clear(memo);
+    answer_from_result(result, NULL, fresh_ms, &memo->answer);
+    memo->response = response_with_headers(&memo->answer);
+    if (memo->response == NULL)
+        return false;
+    memo->result = *result;
+    memo->result.value = guard_value_ref(result->value);
+    return true;
+}
+
+bool reply_queue_value(struct MHD_Connection *connection, struct reply_memo *memo,
+                       const struct guard_result *result, uint32_t fresh_ms, unsigned *status)
+{
+    if (!memo_fits(memo, result) && !memo_fill(memo, result, fresh_ms))
+        return false;
+    if (client_holds_it(connection, &memo->answer)) {
+        struct answer answer = memo->answer;
+        return reply_queue(connection, &answer, status);
+    }
+    *status = memo->answer.status;
+    return MHD_queue_response(connection, *status, memo->response) == MHD_YES;
+}
+
+/* ---- documents ---- */
+
+bool reply_document(struct MHD_Connection *connection, const struct reply_document *document)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        strlen(document->body), (void *)(uintptr_t)document->body, MHD_RESPMEM_MUST_COPY);
+
+    if (response == NULL)
+        return false;
+    const bool queued =
+        add(response, MHD_HTTP_HEADER_CONTENT_TYPE, document->content_type) &&
+        add(response, MHD_HTTP_HEADER_X_CONTENT_TYPE_OPTIONS, "nosniff") &&
+        add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") &&
+        (document->header == NULL || add(response, document->header, document->header_value)) &&
+        MHD_queue_response(connection, document->status, response) == MHD_YES;
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* ---- in ---- */
+
+static bool line_is_sound(const struct reply_line *line)
+{
+    const size_t method_bytes = strlen(line->method);
+
+    return head_is_token(line->method, method_bytes) && line->uri == line->method + method_bytes + 1 &&
+           line->uri_end != NULL && line->version == line->uri_end + 1;
+}
+
+static enum MHD_Result judge_line(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    head_line(context, name, value);
+    return MHD_YES;
+}
+
+/* False: nothing of *out counts. */
+static bool head_is_sound(struct MHD_Connection *connection, const struct reply_line *line, struct head *out)
+{
+    if (!line_is_sound(line))
+        return false;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const char *left = line->version + sizeof(MHD_HTTP_VERSION_1_1) - 1;
+
+    head_begin(out, left, (size_t)(line->method + info->header_size - left));
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, judge_line, out);
+    return head_end(out);
+}
+
+bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
+                        enum problem *problem)
+{
+    const unsigned hosts_needed = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0 ? 0 : 1;
+    struct head head;
+
+    if (!head_is_sound(connection, line, &head) || head.encodings != 0 || head.lengths > 1 ||
+        head.length_is_wrong)
+        *problem = PROBLEM_FRAMING;
+    else if (head.hosts < hosts_needed || head.hosts > 1)
+        *problem = PROBLEM_HOST;
+    else if (head.has_body)
+        *problem = PROBLEM_BODY;
+    else
+        return false;
+    return true;
+}
+
+/* ---- what libmicrohttpd would refuse itself ---- */
+
+bool reply_complains_of_length(const char *format)
+{
+    return strstr(format, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL;
+}
+
+/* Past libmicrohttpd, which has sent all earlier answers. What the socket does not take at once is lost. */
+static void send_past(int fd, const struct answer *answer)
+{
+    char text[sizeof(answer->text) + 512], date[40];
+    struct tm now;
+    const struct timespec wall = clock_wall();
+
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&wall.tv_sec, &now));
+    const int bytes =
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
+                 "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\nContent-Length: %zu\r\n\r\n%.*s",
+                 answer->status, MHD_get_reason_phrase_for(answer->status), date, answer->content_type,
+                 answer->cache_control, answer->text_bytes, (int)answer->text_bytes, answer->text);
+    (void)!send(fd, text, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_RDWR);
+}
+
+bool reply_refuse_length(struct MHD_Connection *connection)
+{
+    const char *length =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const size_t digits = length != NULL ? number_span(length) : 0;
+    struct answer answer;
+
+    if (length == NULL || (digits > 0 && digits <= NUMBER_DIGITS_MAX && length[digits] == '\0'))
+        return false;
+    answer_problem(digits > 0 && length[digits] == '\0' ? PROBLEM_TOO_LARGE : PROBLEM_FRAMING, NULL, &answer);
+    send_past(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, &answer);
+    return true;
+}
+
+size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *text)
+{
+    (void)nothing;
+    (void)connection;
+    return strlen(text);
+}
+
+void reply_log(const char *format, va_list arguments)
+{
+    char text[256];
+
+    vsnprintf(text, sizeof(text), format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    log_event(LOG_LEVEL_INFO, "http", "text=\"%s\"", text);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reply.h - answers and requests as libmicrohttpd knows them; used by every listener.
+ *
+ * Threads: that of the connection.
+ */
+#ifndef APP_REPLY_H
+#define APP_REPLY_H
+
+#include "app/http/answer.h"
+
+#include <microhttpd.h>
+
+/* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the answer's
+ * `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
+bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status);
+
+/*
+ * The last value answered and its response, for requests that get the same within the same second: all waiters of one
+ * flight, all that shared one lookup. A response is some twenty allocations, a tenth of what a hit costs. One per loop;
+ * all zeros is empty.
+ */
+struct reply_memo {
+    struct guard_result result; /* its value is ours */
+    struct answer answer;
+    struct MHD_Response *response; /* ours; NULL: empty */
+};
+
+/* reply_queue() for a result that is GUARD_OK. */
+bool reply_queue_value(struct MHD_Connection *connection, struct reply_memo *memo,
+                       const struct guard_result *result, uint32_t fresh_ms, unsigned *status);
+void reply_memo_clear(struct reply_memo *memo);
+
+/* A document of the program's own. All texts are copied; `header` is one more, or NULL. */
+struct reply_document {
+    unsigned status;
+    const char *content_type, *body;
+    const char *header, *header_value;
+};
+bool reply_document(struct MHD_Connection *connection, const struct reply_document *document);
+
+/* Where libmicrohttpd has left the parts of the request line. */
+struct reply_line {
+    const char *method, *uri, *version;
+    const char *uri_end; /* head_target_end(), of the URI while it was still as it came */
+};
+
+/*
+ * True if the head is not one of HTTP/1.1 (head.h), announces a body, frames one in a way that two parsers could read
+ * differently, or lacks what its version demands; *problem says which. Call it before anything is answered, and close
+ * the connection with the refusal. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the head
+ * of its answer twice.)
+ */
+bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
+                        enum problem *problem);
+
+/*
+ * libmicrohttpd 0.9.75 answers a Content-Length that is not a number by itself, and writes the head of that answer
+ * twice; but it logs a complaint first. If reply_complains_of_length(), the logger calls reply_refuse_length() for each
+ * connection that may be meant. True: it was this one; it was answered and shut down, so that nothing more can be sent.
+ */
+bool reply_complains_of_length(const char *format);
+bool reply_refuse_length(struct MHD_Connection *connection);
+
+/* For MHD_OPTION_UNESCAPE_CALLBACK: leaves every byte as it came, so that encoded bytes can be refused. */
+size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *text);
+
+/* For MHD_OPTION_EXTERNAL_LOGGER: one line in the log. */
+void reply_log(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * selection.h - what GET /products?ids=3,1,7 asks for, and the document made of it:
+ *
+ *     {"products":[{...},{...}],"absent":[7]}   both in the order of the request, products as /products/{id} has them
+ *
+ * All or nothing: if one of the ids could neither be found nor found absent, the answer is its problem. The ETag is a
+ * hash of the body; Age is that of the oldest part, Cache-Status that of the part that took the longest way.
+ *
+ * Threads: that of the connection.
+ */
+#ifndef APP_SELECTION_H
+#define APP_SELECTION_H
+
+#include "app/http/answer.h"
+#include "app/http/route.h"
+
+struct selection;
+
+/* The products that are not in the near cache. */
+struct selection_keys {
+    char text[ROUTE_IDS_MAX][DOCUMENT_KEY_SIZE];
+    const char *list[ROUTE_IDS_MAX]; /* into text */
+    size_t count;
+};
+
+/* Of a URI that route_parse() takes for ROUTE_PRODUCTS, also with ROUTE_BAD_IDS. NULL: no memory. */
+struct selection *selection_new(const char *uri);
+/* Leaves NULL. Accepts NULL in *selection. */
+void selection_free(struct selection **selection);
+
+/* Takes what is in the near cache, unless `guard` is NULL; sets the keys of the others. */
+void selection_look_near(struct selection *selection, struct guard *guard, const struct guard_kind *kind,
+                         struct selection_keys *keys);
+/* The results of those keys, lent. */
+void selection_take(struct selection *selection, const struct guard_result *results, size_t count);
+/* Redis or the near cache answered everything. */
+bool selection_is_hit(const struct selection *selection);
+
+/* No document is longer; 0: it is a problem instead. */
+size_t selection_bytes(const struct selection *selection);
+void selection_answer(const struct selection *selection, const char *path, uint32_t fresh_ms,
+                      struct answer *out);
+/* Which of the ids is wrong. */
+void selection_answer_bad(const struct selection *selection, const char *path, struct answer *out);
+
+#endif

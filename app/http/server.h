@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * server.h - the service's HTTP side: several loops that answer the catalog's paths from the guard.
+ *
+ *     request line -> route.c -> client.c: guard_loop_get() -> answer.c -> reply.c
+ *                                          writer_submit()  -> upload.c -> reply.c
+ *
+ * The room http/ owns client connections. Each loop is a thread; a connection stays on the loop that accepted it, and
+ * nothing is shared between loops but counters. Reading order: route (what is asked for), client (the life of a
+ * request), answer and reply (what goes out), loop and server (turns, phases, threads). Beside these: head (is it one
+ * HTTP request?), selection (/products?ids=), upload (requests that write), listener (sockets).
+ *
+ * Threads: open, stop and close on one thread; the rest on any.
+ */
+#ifndef APP_SERVER_H
+#define APP_SERVER_H
+
+#include "app/http/client.h"
+#include "app/write/writer.h"
+#include "guard/guard.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct server_config {
+    const char *listen; /* lent until server_open() returns, like everything that does not say longer */
+    uint32_t loops;     /* at least 1 */
+    uint32_t connections_max;
+    uint32_t fresh_ms;
+    struct guard *guard; /* lent until server_close() returns, the kinds too */
+    struct guard_kind *kinds[DOCUMENT_KIND_COUNT];
+    struct writer *writer; /* lent likewise; NULL: writes are off */
+};
+
+struct server;
+
+/* Listens and answers from here on. False: the reason was logged. */
+bool server_open(const struct server_config *config, struct server **out);
+
+/*
+ * Stops listening at once, finishes running requests for drain_ms, lets the guard answer the rest with
+ * CLOSING, waits for the writes that have begun, and ends the threads. guard_drain() and writer_drain() belong
+ * before it. Blocks; once.
+ */
+void server_stop(struct server *server, uint32_t drain_ms);
+
+/* After server_stop(), before guard_close(). Leaves NULL. */
+void server_close(struct server **server);
+
+/* Where it listens, port resolved. Lent until server_close(). */
+const char *server_address(const struct server *server);
+
+struct server_stats {
+    uint64_t answers[ROUTE_TARGET_COUNT][CLIENT_STATUS_CLASSES];
+    uint64_t connections_expired; /* closed for sending or reading too slowly, or to make room */
+    uint32_t connections, connections_busy, connections_parked;
+    uint32_t loops;
+    uint32_t beat_age_ms; /* of the loop that turned longest ago */
+    bool writes_on;
+    struct writer_stats writes; /* zeros if they are off */
+};
+void server_stats(const struct server *server, struct server_stats *out);
+
+#endif

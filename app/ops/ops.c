@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops.c - one table of paths, one function each.
+ */
+#include "app/ops/ops.h"
+
+#include "app/base/clock.h"
+#include "app/base/document.h"
+#include "app/base/log.h"
+#include "app/http/head.h"
+#include "app/http/listener.h"
+#include "app/http/reply.h"
+#include "app/ops/metrics.h"
+#include "app/ops/places.h"
+#include "app/ops/token.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    SOCKET_MODE = 0600,
+    STACK_BYTES = 1 << 20, /* jansson recurses */
+    IDLE_LIMIT_S = 30,
+    POOL_BYTES = 8192,
+    STUCK_MS = 5000, /* a server loop or a guard thread that has not turned for this long is stuck */
+    INVALIDATE_LIMIT_MS = 1000,
+    HOT_SHOWN = 20,
+};
+
+static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
+
+struct ops {
+    struct guard *guard; /* lent, like the next two */
+    const struct catalog *catalog;
+    const struct server *server;
+    enum guard_mode mode;
+    uint64_t started_ms;
+    struct token token;
+    atomic_bool draining;
+    struct listener listener;
+    struct MHD_Daemon *daemon;
+    struct places places;
+};
+
+/* ---- answers ---- */
+
+/* `json` stays the caller's; NULL means there was no memory. */
+static bool send_json(struct MHD_Connection *connection, struct reply_document *document, const json_t *json)
+{
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    document->body = text;
+    const bool queued = text != NULL && reply_document(connection, document);
+    free(text);
+    return queued;
+}
+
+/* Takes `json`. */
+static bool send_state(struct MHD_Connection *connection, unsigned status, json_t *json)
+{
+    struct reply_document document = {.status = status, .content_type = "application/json"};
+    const bool queued = send_json(connection, &document, json);
+
+    json_decref(json);
+    return queued;
+}
+
+struct refusal {
+    unsigned status;
+    const char *title, *detail;
+    const char *header, *header_value; /* one more, or NULL */
+};
+
+static bool refuse(struct MHD_Connection *connection, const struct refusal *refusal)
+{
+    json_t *json = json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", refusal->title, "status",
+                             (int)refusal->status, "detail", refusal->detail);
+    struct reply_document document = {.status = refusal->status,
+                                      .content_type = "application/problem+json",
+                                      .header = refusal->header,
+                                      .header_value = refusal->header_value};
+    const bool queued = send_json(connection, &document, json);
+
+    json_decref(json);
+    return queued;
+}
+
+static const struct refusal UNCONFIRMED = {
+    MHD_HTTP_SERVICE_UNAVAILABLE, "Not confirmed",
+    "Redis did not confirm; the entry may or may not be gone. Do it again.", MHD_HTTP_HEADER_RETRY_AFTER,
+    "1"};
+static const struct refusal SHUTTING_DOWN = {MHD_HTTP_SERVICE_UNAVAILABLE, "Shutting down",
+                                             "Do it again on another process.", NULL, NULL};
+static const struct refusal NOT_DONE = {MHD_HTTP_INTERNAL_SERVER_ERROR, "Not invalidated",
+                                        "Out of memory, or a bug; the log says more.", NULL, NULL};
+static const struct refusal BAD_KEY = {
+    MHD_HTTP_BAD_REQUEST, "Not a key",
+    "Give one: ?key=catalog, category:{id}, category:{id}:after:{id} or product:{id}; or a group of them: "
+    "?tag=category:{id} or listing:{id}.",
+    NULL, NULL};
+static const struct refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
+                                            "There are /healthz, /readyz, /metrics, /hot and /invalidate.",
+                                            NULL, NULL};
+static const struct refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
+                                        "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
+                                        MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
+static const struct refusal BAD_HEAD = {
+    MHD_HTTP_BAD_REQUEST, "Request refused",
+    "Its head is not that of one HTTP request without a body for exactly one Host.", NULL, NULL};
+
+/* ---- paths ---- */
+
+static bool healthz(struct ops *ops, struct MHD_Connection *connection)
+{
+    struct server_stats server;
+    struct guard_stats guard;
+
+    server_stats(ops->server, &server);
+    guard_stats(ops->guard, &guard);
+    const bool turning = server.beat_age_ms < STUCK_MS && guard.beat_age_ms < STUCK_MS;
+    const bool well = turning || atomic_load(&ops->draining);
+    return send_state(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                      json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops",
+                                (int)server.loops, "oldest_turn_ms", (json_int_t)server.beat_age_ms,
+                                "guard_turn_ms", (json_int_t)guard.beat_age_ms));
+}
+
+static bool readyz(struct ops *ops, struct MHD_Connection *connection)
+{
+    const bool draining = atomic_load(&ops->draining);
+    const bool database = catalog_ready(ops->catalog);
+    const bool ready = database && !draining;
+    struct guard_stats stats;
+
+    guard_stats(ops->guard, &stats);
+    const bool degraded =
+        stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
+    return send_state(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                      json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
+                                (int)draining, "database", database ? "up" : "down", "redis",
+                                metrics_redis_state_name(stats.redis_state), "wake",
+                                metrics_redis_state_name(stats.wake_state), "reigns",
+                                (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
+}
+
+static uint32_t count_open_fds(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    if (folder == NULL)
+        return 0;
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count - 1; /* the folder's own */
+}
+
+static uint64_t read_resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%*u %llu", &pages) != 1)
+        pages = 0;
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void collect(struct ops *ops, struct metrics *out)
+{
+    struct rlimit limit = {0};
+
+    *out = (struct metrics){.mode = ops->mode};
+    guard_stats(ops->guard, &out->guard);
+    server_stats(ops->server, &out->server);
+    out->database_ready = catalog_ready(ops->catalog);
+    out->uptime_ms = clock_ms() - ops->started_ms;
+    out->resident_bytes = read_resident_bytes();
+    out->open_fds = count_open_fds();
+    getrlimit(RLIMIT_NOFILE, &limit);
+    out->max_fds = limit.rlim_cur < UINT32_MAX ? (uint32_t)limit.rlim_cur : UINT32_MAX;
+}
+
+static bool metrics(struct ops *ops, struct MHD_Connection *connection)
+{
+    struct metrics numbers;
+    char *text = NULL;
+    size_t text_bytes = 0;
+    FILE *out = open_memstream(&text, &text_bytes);
+
+    if (out == NULL)
+        return false;
+    collect(ops, &numbers);
+    metrics_write(&numbers, out);
+    const bool whole = fclose(out) == 0;
+    const struct reply_document document = {
+        .status = MHD_HTTP_OK, .content_type = METRICS_TYPE, .body = whole ? text : ""};
+    const bool queued = whole && reply_document(connection, &document);
+    free(text);
+    return queued;
+}
+
+static json_t *heat(const struct ops *ops, enum guard_hot_by by, uint64_t unit)
+{
+    struct guard_hot_key keys[HOT_SHOWN];
+    const size_t count = guard_hot(ops->guard, by, keys, HOT_SHOWN);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "key", keys[i].key, "weight",
+                                              (json_int_t)(keys[i].weight / unit), "too_high_by_at_most",
+                                              (json_int_t)(keys[i].error / unit)));
+    return list;
+}
+
+static bool hot(struct ops *ops, struct MHD_Connection *connection)
+{
+    return send_state(connection, MHD_HTTP_OK,
+                      json_pack("{s:s, s:o, s:o}", "about", "this process; weights halve every minute",
+                                "loads_saved", heat(ops, GUARD_HOT_COLLAPSED, 1), "waited_ms",
+                                heat(ops, GUARD_HOT_WAIT, 1000)));
+}
+
+/* Which loads will turn out to have a tag is unknown: they name theirs after their query. */
+static json_t *say_invalidated(const char *text, bool is_tag, const struct guard_invalidated *result)
+{
+    json_t *said =
+        json_pack("{s:s, s:b}", is_tag ? "tag" : "key", text, "value_dropped", (int)result->value_dropped);
+
+    if (!is_tag)
+        json_object_set_new(said, "load_voided", json_boolean(result->load_voided));
+    return said;
+}
+
+/* `text`: the key, or the tag. */
+static bool send_invalidated(struct MHD_Connection *connection, const char *text, bool is_tag,
+                             const struct guard_invalidated *result)
+{
+    switch (result->status) {
+    case GUARD_OK:
+        return send_state(connection, MHD_HTTP_OK, say_invalidated(text, is_tag, result));
+    case GUARD_UNKNOWN:
+    case GUARD_SHED:
+        return refuse(connection, &UNCONFIRMED);
+    case GUARD_CLOSING:
+        return refuse(connection, &SHUTTING_DOWN);
+    case GUARD_ABSENT:
+    case GUARD_FAILED:
+    case GUARD_TIMEOUT:
+    case GUARD_CANCELLED:
+    case GUARD_INVALID:
+    case GUARD_NO_MEMORY:
+        break;
+    }
+    return refuse(connection, &NOT_DONE);
+}
+
+static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
+{
+    const char *key = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "key");
+    const char *tag = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "tag");
+    struct guard_invalidated result;
+
+    if (MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) != 1)
+        return refuse(connection, &BAD_KEY);
+    if (key != NULL && document_key_valid(key)) {
+        guard_invalidate_wait(ops->guard, key, INVALIDATE_LIMIT_MS, &result);
+        return send_invalidated(connection, key, false, &result);
+    }
+    if (tag != NULL && tag_valid(tag)) {
+        guard_invalidate_tag_wait(ops->guard, tag, INVALIDATE_LIMIT_MS, &result);
+        return send_invalidated(connection, tag, true, &result);
+    }
+    return refuse(connection, &BAD_KEY);
+}
+
+static const struct {
+    const char *method, *path;
+    bool needs_token;
+    bool (*answer)(struct ops *ops, struct MHD_Connection *connection);
+} TABLE[] = {
+    {MHD_HTTP_METHOD_GET, "/healthz", false, healthz},       {MHD_HTTP_METHOD_GET, "/readyz", false, readyz},
+    {MHD_HTTP_METHOD_GET, "/metrics", true, metrics},        {MHD_HTTP_METHOD_GET, "/hot", true, hot},
+    {MHD_HTTP_METHOD_POST, "/invalidate", true, invalidate},
+};
+enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
+
+/* ---- requests ---- */
+
+static bool is_authorized(const struct ops *ops, struct MHD_Connection *connection)
+{
+    static const char scheme[] = "Bearer ";
+    const char *given =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+
+    if (ops->token.bytes == 0)
+        return true;
+    return given != NULL && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0 &&
+           token_matches(&ops->token, given + sizeof(scheme) - 1);
+}
+
+static bool method_fits(const char *method, const char *wanted)
+{
+    return strcmp(method, wanted) == 0 ||
+           (strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 && strcmp(wanted, MHD_HTTP_METHOD_GET) == 0);
+}
+
+static bool answer(struct ops *ops, struct MHD_Connection *connection, const char *method, const char *path)
+{
+    size_t row = 0;
+
+    while (row < TABLE_ROWS && strcmp(path, TABLE[row].path) != 0)
+        row++;
+    if (row == TABLE_ROWS)
+        return refuse(connection, &UNKNOWN_PATH);
+    if (!method_fits(method, TABLE[row].method)) {
+        const struct refusal wrong = {MHD_HTTP_METHOD_NOT_ALLOWED, "Method not allowed",
+                                      "The Allow header names the one that is.", MHD_HTTP_HEADER_ALLOW,
+                                      TABLE[row].method};
+        return refuse(connection, &wrong);
+    }
+    if (TABLE[row].needs_token && !is_authorized(ops, connection))
+        return refuse(connection, &NO_TOKEN);
+    return TABLE[row].answer(ops, connection);
+}
+
+static struct place *place_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* On the thread that accepts, at both ends: no other connection is accepted while one waits for a place. */
+static void notified(void *context, struct MHD_Connection *connection, void **slot,
+                     enum MHD_ConnectionNotificationCode code)
+{
+    struct ops *ops = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *slot = places_take(
+            &ops->places, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else if (*slot != NULL)
+        places_leave(*slot);
+}
+
+/* A thread has one connection: a complaint on it is about that one. */
+static _Thread_local struct MHD_Connection *heard;
+
+__attribute__((format(printf, 2, 0))) static void complained(void *nothing, const char *format,
+                                                             va_list arguments)
+{
+    (void)nothing;
+    reply_log(format, arguments);
+    if (heard != NULL && reply_complains_of_length(format))
+        reply_refuse_length(heard);
+}
+
+/* What it returns is *seen at the first call of handle(). */
+static void *hear_request_line(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    (void)context;
+    heard = connection;
+    return (void *)(uintptr_t)head_target_end(uri);
+}
+
+/* Called when the head is complete and again when everything is: an answer at the first call closes. */
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *body, size_t *body_bytes,
+                              void **seen)
+{
+    struct place *place = place_of(connection);
+    enum problem problem;
+    bool queued;
+
+    (void)body, (void)body_bytes;
+    if (*seen != context) {
+        const struct reply_line line = {method, path, version, *seen};
+        *seen = context;
+        if (place == NULL)
+            return MHD_NO;
+        places_heard(place);
+        if (!reply_refuses_head(connection, &line, &problem))
+            return MHD_YES;
+        queued = refuse(connection, &BAD_HEAD);
+    } else {
+        queued = answer(context, connection, method, path);
+    }
+    places_answered(place);
+    return queued ? MHD_YES : MHD_NO;
+}
+
+/* ---- opening and closing ---- */
+
+static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
+{
+    return MHD_start_daemon(
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, handle, ops, MHD_OPTION_EXTERNAL_LOGGER, complained, NULL, MHD_OPTION_LISTEN_SOCKET,
+        listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)OPS_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_LIMIT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL, MHD_OPTION_URI_LOG_CALLBACK, hear_request_line,
+        NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_END);
+}
+
+static bool ops_start(struct ops *ops, const struct settings *settings)
+{
+    if (!token_read(settings->ops_token_file, &ops->token) ||
+        !listener_open(settings->ops_listen, 1, SOCKET_MODE, &ops->listener))
+        return false;
+    ops->daemon = daemon_start(ops, ops->listener.fds[0]);
+    if (ops->daemon == NULL) {
+        log_event(LOG_LEVEL_ERROR, "ops", "reason=\"libmicrohttpd: no memory or no descriptors\"");
+        return false;
+    }
+    listener_take(&ops->listener, 0); /* MHD_stop_daemon() closes it */
+    log_event(LOG_LEVEL_INFO, "ops_listening", "address=%s token=%s", ops->listener.name,
+              ops->token.bytes != 0 ? "required" : "none");
+    return true;
+}
+
+bool ops_open(const struct settings *settings, struct guard *guard, const struct catalog *catalog,
+              const struct server *server, struct ops **out)
+{
+    *out = NULL;
+    if (strcmp(settings->ops_listen, "off") == 0)
+        return true;
+    struct ops *ops = calloc(1, sizeof(*ops));
+    if (ops == NULL)
+        return false;
+    ops->guard = guard;
+    ops->catalog = catalog;
+    ops->server = server;
+    ops->mode = settings->guard_mode;
+    ops->started_ms = clock_ms();
+    if (ops_start(ops, settings))
+        *out = ops;
+    else
+        ops_close(&ops);
+    return *out != NULL;
+}
+
+void ops_drain(struct ops *ops)
+{
+    if (ops != NULL)
+        atomic_store(&ops->draining, true);
+}
+
+void ops_close(struct ops **ops_slot)
+{
+    struct ops *ops = *ops_slot;
+
+    *ops_slot = NULL;
+    if (ops == NULL)
+        return;
+    listener_unlink(&ops->listener);
+    atomic_store(&ops->places.closing, true);
+    if (ops->daemon != NULL)
+        MHD_stop_daemon(ops->daemon);
+    listener_clear(&ops->listener);
+    token_clear(&ops->token);
+    free(ops);
+}

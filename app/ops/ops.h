@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask.
+ *
+ *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503; nothing else
+ *                                      matters
+ *     GET  /readyz                     200 if requests can be answered: the database is reached and the process is not
+ *                                      shutting down. Redis away, or refusing us, is "degraded": right but uncached
+ *     GET  /metrics                    Prometheus text
+ *     GET  /hot                        the keys for which the guard saved the most loads, and those with the longest
+ *                                      waits, as JSON
+ *     POST /invalidate?key=product:7   drops an entry and voids its running load. 503: not confirmed, repeat it
+ *     POST /invalidate?tag=category:7  the same for a group of entries, see document.h: they count as missing from then
+ *                                      on, and so does what their running loads will store. Says whether there may
+ *                                      have been any, not whether a load ran
+ *
+ * All but the first two ask for the token, if there is one. A thread per connection: an invalidation blocks while Redis
+ * is slow, and a stuck server loop must not take this listener with it. There are few; places.h says which makes way
+ * when all places are taken.
+ *
+ * The room ops/: this file answers, metrics.h prints the numbers, places.h keeps the listener free, token.h keeps the
+ * secret.
+ *
+ * Threads: open, close and drain on one thread.
+ */
+#ifndef APP_OPS_H
+#define APP_OPS_H
+
+#include "app/base/settings.h"
+#include "app/catalog/catalog.h"
+#include "app/http/server.h"
+#include "app/ops/places.h"
+#include "guard/guard.h"
+
+enum { OPS_CONNECTIONS = PLACES_SOCKETS };
+
+struct ops;
+
+/* Everything is lent until ops_close() returns. False: the reason was logged. *out is NULL for "off". */
+bool ops_open(const struct settings *settings, struct guard *guard, const struct catalog *catalog,
+              const struct server *server, struct ops **out);
+/* /readyz says no from now on. Accepts NULL. */
+void ops_drain(struct ops *ops);
+/* Leaves NULL. Accepts NULL in *ops. */
+void ops_close(struct ops **ops);
+
+#endif

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pg.c - see pg.h.
+ *
+ * A link is one connection of the pool, a turn is one pg_query() on it. The functions from take_rows() to
+ * run_statement() are the levels of a turn; each returns an outcome, and anything but PG_OK ends the turn.
+ *
+ * Locking: the pool's lock guards only the stack of idle links. A link belongs to the turn that took it.
+ */
+#include "app/pg/pg.h"
+
+#include "app/base/clock.h"
+#include "app/base/log.h"
+#include "app/pg/pg_cancel.h"
+#include "app/pg/pg_wait.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { NUMBER_BYTES = 16 };
+
+struct link {
+    PGconn *conn;           /* owned; NULL: none */
+    uint32_t prepared_bits; /* statements this session knows */
+    bool ready;             /* login done, session set up */
+    bool dying;             /* the server said farewell */
+    struct link *next;      /* in the stack of idle links */
+};
+
+struct pg_pool {
+    struct pg_config config;
+    char *conninfo;                 /* owned, a copy */
+    struct pg_canceller *canceller; /* owned */
+    struct link *links;             /* owned, connection_count of them */
+    _Atomic enum pg_state state;
+    pthread_mutex_t lock;
+    struct link *idle; /* under lock */
+};
+
+struct turn {
+    struct pg_pool *pool;
+    struct link *link;
+    const struct pg_request *request;
+    struct pg_wait wait; /* its connection is the link's */
+    struct rows *rows;
+    bool executing; /* the statement itself may have reached the server */
+    bool answered;  /* the server has answered something in this turn */
+};
+
+/* ---- faults ---- */
+
+static enum pg_outcome fault_login(struct turn *turn)
+{
+    char sqlstate[PG_STATE_SIZE] = "";
+    const char *text = PQerrorMessage(turn->wait.conn);
+    enum pg_outcome outcome = PG_UNAVAILABLE;
+    if (pg_error_find_state(text, sqlstate))
+        outcome = pg_error_classify(sqlstate);
+    return pg_fault_set(turn->wait.fault, outcome, sqlstate, text);
+}
+
+/* Only the primary message: DETAIL may quote a row. */
+static enum pg_outcome fault_result(struct turn *turn, const PGresult *result)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    if (sqlstate == NULL)
+        return pg_wait_lost(&turn->wait); /* libpq's own: the connection broke */
+    turn->answered = true;
+    return pg_fault_set(turn->wait.fault, pg_error_classify(sqlstate), sqlstate,
+                        text != NULL ? text : "error without text");
+}
+
+/* ---- results ---- */
+
+static bool add_row(struct rows *rows, const PGresult *result, int row)
+{
+    bool added = true;
+    for (int column = 0; column < PQnfields(result) && added; column++) {
+        bool null = PQgetisnull(result, row, column) == 1;
+        added = rows_add(rows, null ? NULL : PQgetvalue(result, row, column),
+                         (size_t)PQgetlength(result, row, column));
+    }
+    return added;
+}
+
+/* `rows` may be NULL: the result is of no interest. */
+static enum pg_outcome take_rows(struct turn *turn, const PGresult *result, struct rows *rows)
+{
+    turn->answered = true;
+    if (rows == NULL)
+        return PG_OK;
+    if (rows->row_count == 0)
+        rows_reset(rows, (size_t)PQnfields(result));
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (!add_row(rows, result, row)) {
+            return pg_fault_set(turn->wait.fault, PG_REJECTED, "",
+                                rows->over_limit ? "the result is too large" : "no memory for the result");
+        }
+    }
+    return PG_OK;
+}
+
+static enum pg_outcome take_result(struct turn *turn, const PGresult *result, struct rows *rows)
+{
+    switch (PQresultStatus(result)) {
+    case PGRES_SINGLE_TUPLE:
+    case PGRES_TUPLES_OK:
+        return take_rows(turn, result, rows);
+    case PGRES_COMMAND_OK:
+    case PGRES_PIPELINE_SYNC:
+        turn->answered = true;
+        return PG_OK;
+    case PGRES_PIPELINE_ABORTED: /* what aborted it has been reported */
+        return PG_REJECTED;
+    default:
+        return fault_result(turn, result);
+    }
+}
+
+/* All results of one statement. An error from the server is read to its end, so that the connection stays usable;
+ * anything else ends the turn, and the connection, at once. */
+static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
+{
+    enum pg_outcome first = PG_OK;
+    for (;;) {
+        PGresult *result = NULL;
+        enum pg_outcome outcome = pg_wait_result(&turn->wait, &result);
+        if (outcome != PG_OK)
+            return outcome;
+        if (result == NULL)
+            return first;
+        outcome = take_result(turn, result, rows);
+        bool row_too_many = outcome != PG_OK && PQresultStatus(result) == PGRES_SINGLE_TUPLE;
+        bool sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+        PQclear(result);
+        if (row_too_many || sync)
+            return outcome;
+        first = first != PG_OK ? first : outcome;
+    }
+}
+
+static enum pg_outcome send_and_take(struct turn *turn, int sent)
+{
+    if (sent == 0)
+        return pg_wait_lost(&turn->wait);
+    enum pg_outcome outcome = pg_wait_flush(&turn->wait);
+    return outcome != PG_OK ? outcome : take_results(turn, NULL);
+}
+
+/* ---- connecting ---- */
+
+static void hear_notice(void *context, const PGresult *notice)
+{
+    struct link *link = context;
+    const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
+        link->dying = true; /* an error between queries arrives as a notice */
+}
+
+/* The conninfo may override what stands before dbname, and not what stands after it. */
+static PGconn *start_connecting(const struct pg_pool *pool)
+{
+    const char *const names[] = {"fallback_application_name", "gssencmode", "tcp_user_timeout", "dbname",
+                                 "client_encoding",           NULL};
+    const char *const values[] = {"catalogd", "disable", "10000", pool->conninfo, "UTF8", NULL};
+    return PQconnectStartParams(names, values, 1);
+}
+
+static enum pg_outcome log_in(struct turn *turn)
+{
+    struct link *link = turn->link;
+    PGconn *conn = start_connecting(turn->pool);
+
+    link->conn = turn->wait.conn = conn;
+    if (conn == NULL)
+        return pg_fault_set(turn->wait.fault, PG_UNAVAILABLE, "", "out of memory");
+    PQsetNoticeReceiver(conn, hear_notice, link);
+    PQsetErrorVerbosity(conn, PQERRORS_VERBOSE); /* for fault_login() */
+    const enum pg_outcome outcome = pg_wait_login(&turn->wait);
+    if (outcome != PG_OK)
+        return turn->wait.fault->text[0] != '\0' ? outcome : fault_login(turn);
+    PQsetErrorVerbosity(conn, PQERRORS_DEFAULT);
+    return PQsetnonblocking(conn, 1) == 0 ? PG_OK : pg_wait_lost(&turn->wait);
+}
+
+/* Limits and safety of a session, once per connection. */
+enum { OF_READERS = 1, OF_WRITERS = 2, OF_ALL = 3 };
+static const struct {
+    const char *name, *value; /* NULL: the number of struct pg_config that is at `offset` */
+    size_t offset;
+    unsigned whose;
+    int server_version;
+    bool required;
+} session_settings[] = {
+    {"statement_timeout", NULL, offsetof(struct pg_config, statement_limit_ms), OF_ALL, 0, true},
+    {"default_transaction_read_only", "on", 0, OF_READERS, 0, true},
+    {"lock_timeout", NULL, offsetof(struct pg_config, lock_limit_ms), OF_WRITERS, 0, true},
+    {"catalogd.pays_ms", NULL, offsetof(struct pg_config, pays_ms), OF_WRITERS, 0, true},
+    /* Refused by servers on platforms that cannot see a closed connection. */
+    {"client_connection_check_interval", "1000", 0, OF_ALL, 140000, false},
+};
+
+static enum pg_outcome set_setting(struct turn *turn, size_t at)
+{
+    const struct pg_config *config = &turn->pool->config;
+    const char *field = (const char *)config + session_settings[at].offset;
+    char number[NUMBER_BYTES];
+    const char *const params[] = {session_settings[at].name,
+                                  session_settings[at].value != NULL ? session_settings[at].value : number};
+    snprintf(number, sizeof(number), "%" PRIu32, *(const uint32_t *)(const void *)field);
+    int sent = PQsendQueryParams(turn->wait.conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
+                                 2, NULL, params, NULL, NULL, 0);
+    return send_and_take(turn, sent);
+}
+
+static enum pg_outcome set_up_session(struct turn *turn)
+{
+    unsigned whose = turn->pool->config.writes ? OF_WRITERS : OF_READERS;
+    for (size_t i = 0; i < sizeof(session_settings) / sizeof(session_settings[0]); i++) {
+        if (PQserverVersion(turn->wait.conn) < session_settings[i].server_version ||
+            (session_settings[i].whose & whose) == 0)
+            continue;
+        enum pg_outcome outcome = set_setting(turn, i);
+        bool refused = outcome != PG_OK && turn->wait.fault->sqlstate[0] != '\0';
+        if (outcome != PG_OK && (session_settings[i].required || !refused))
+            return outcome;
+        *turn->wait.fault = (struct pg_fault){0};
+    }
+    return PG_OK;
+}
+
+static enum pg_outcome connect_link(struct turn *turn)
+{
+    turn->wait.late = "no login in time";
+    enum pg_outcome outcome = log_in(turn);
+    if (outcome == PG_OK && turn->pool->config.prepare)
+        outcome = set_up_session(turn);
+    turn->link->ready = outcome == PG_OK;
+    return outcome;
+}
+
+/* Reset rather than closed while it is busy, so that the server notices at once. */
+static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
+{
+    if (link->conn == NULL)
+        return;
+    if (busy && link->ready) {
+        struct linger reset = {.l_onoff = 1, .l_linger = 0};
+        pg_canceller_send(pool->canceller, link->conn);
+        setsockopt(PQsocket(link->conn), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    }
+    PQfinish(link->conn);
+    *link = (struct link){0};
+}
+
+/* A pooled connection that the server has closed meanwhile shows it by being readable. */
+static bool link_is_alive(struct link *link)
+{
+    struct pollfd fd = {.fd = PQsocket(link->conn), .events = POLLIN};
+    while (poll(&fd, 1, 0) > 0) {
+        if (PQconsumeInput(link->conn) == 0)
+            return false;
+        (void)PQisBusy(link->conn); /* parses what came, which may be a farewell */
+        if (link->dying)
+            return false;
+    }
+    return !link->dying && PQstatus(link->conn) == CONNECTION_OK;
+}
+
+/* ---- one statement ---- */
+
+static const struct pg_statement *statement_of(const struct turn *turn)
+{
+    return &turn->pool->config.statements[turn->request->statement];
+}
+
+static enum pg_outcome prepare_statement(struct turn *turn)
+{
+    const struct pg_statement *statement = statement_of(turn);
+    uint32_t bit = UINT32_C(1) << turn->request->statement;
+    if ((turn->link->prepared_bits & bit) != 0)
+        return PG_OK;
+    int sent = PQsendPrepare(turn->wait.conn, statement->name, statement->text, 0, NULL);
+    enum pg_outcome outcome = send_and_take(turn, sent);
+    if (outcome == PG_OK)
+        turn->link->prepared_bits |= bit;
+    return outcome;
+}
+
+static enum pg_outcome run_prepared(struct turn *turn)
+{
+    const struct pg_statement *statement = statement_of(turn);
+    PGconn *conn = turn->wait.conn;
+    enum pg_outcome outcome = prepare_statement(turn);
+    if (outcome != PG_OK)
+        return outcome;
+    turn->executing = true;
+    if (PQsendQueryPrepared(conn, statement->name, (int)statement->param_count, turn->request->params, NULL,
+                            NULL, 0) == 0)
+        return pg_wait_lost(&turn->wait);
+    (void)PQsetSingleRowMode(conn); /* so that rows are counted as they come */
+    outcome = pg_wait_flush(&turn->wait);
+    return outcome != PG_OK ? outcome : take_results(turn, turn->rows);
+}
+
+/* In a pipeline everything up to the sync is one transaction: the limits hold for the statement and end with it. */
+static bool send_limits(struct turn *turn)
+{
+    static const char reading[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
+                                  " pg_catalog.set_config('transaction_read_only', 'on', true)";
+    static const char writing[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
+                                  " pg_catalog.set_config('lock_timeout', $2::text, true),"
+                                  " pg_catalog.set_config('catalogd.pays_ms', $3::text, true)";
+    const struct pg_config *config = &turn->pool->config;
+    char limit[NUMBER_BYTES], lock_limit[NUMBER_BYTES], pays[NUMBER_BYTES];
+    const char *const params[] = {limit, lock_limit, pays};
+    const uint32_t left = clock_left_ms(turn->wait.deadline_ms);
+    snprintf(limit, sizeof(limit), "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
+    snprintf(lock_limit, sizeof(lock_limit), "%" PRIu32, config->lock_limit_ms);
+    snprintf(pays, sizeof(pays), "%" PRIu32, config->pays_ms);
+    return PQsendQueryParams(turn->wait.conn, config->writes ? writing : reading, config->writes ? 3 : 1,
+                             NULL, params, NULL, NULL, 0) == 1;
+}
+
+static bool send_pipeline(struct turn *turn)
+{
+    const struct pg_statement *statement = statement_of(turn);
+    PGconn *conn = turn->wait.conn;
+    return PQenterPipelineMode(conn) == 1 && send_limits(turn) &&
+           PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, turn->request->params,
+                             NULL, NULL, 0) == 1 &&
+           PQpipelineSync(conn) == 1;
+}
+
+static enum pg_outcome run_pipelined(struct turn *turn)
+{
+    PGconn *conn = turn->wait.conn;
+    turn->executing = true;
+    if (!send_pipeline(turn))
+        return pg_wait_lost(&turn->wait);
+    enum pg_outcome outcome = pg_wait_flush(&turn->wait);
+    if (outcome != PG_OK)
+        return outcome;
+    enum pg_outcome limits = take_results(turn, NULL);
+    if (limits != PG_OK && turn->wait.fault->sqlstate[0] == '\0')
+        return limits;
+    (void)PQsetSingleRowMode(conn);
+    outcome = take_results(turn, turn->rows);
+    if (outcome != PG_OK && limits == PG_OK && turn->wait.fault->sqlstate[0] == '\0')
+        return outcome;
+    outcome = limits != PG_OK ? limits : outcome;
+    enum pg_outcome sync = take_results(turn, NULL);
+    if (sync != PG_OK || PQexitPipelineMode(conn) != 1)
+        return outcome != PG_OK ? outcome : pg_wait_lost(&turn->wait);
+    return outcome;
+}
+
+static enum pg_outcome run_statement(struct turn *turn)
+{
+    rows_reset(turn->rows, 0);
+    return turn->pool->config.prepare ? run_prepared(turn) : run_pipelined(turn);
+}
+
+/* ---- a turn ---- */
+
+/* The session forgot the statement, or the tables changed under its plan. It was refused when it was bound, so it was
+ * not run, and a new connection prepares it anew. */
+static bool prepared_is_outdated(const struct turn *turn)
+{
+    const char *sqlstate = turn->wait.fault->sqlstate;
+    return turn->pool->config.prepare && turn->rows->row_count == 0 &&
+           (strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0);
+}
+
+/* One try. *again: nothing was run, and the connection was an old one. */
+static enum pg_outcome try_turn(struct turn *turn, bool *again)
+{
+    struct link *link = turn->link;
+    *again = false;
+    if (link->conn != NULL && !link_is_alive(link))
+        drop_link(turn->pool, link, false);
+    turn->wait.conn = link->conn;
+    const bool pooled = link->conn != NULL;
+    enum pg_outcome outcome = pooled ? PG_OK : connect_link(turn);
+    turn->wait.late = "no answer in time";
+    if (outcome == PG_OK)
+        outcome = run_statement(turn);
+    if (outcome == PG_OK)
+        return outcome;
+    bool lost = outcome == PG_UNAVAILABLE && turn->wait.fault->sqlstate[0] == '\0';
+    *again = pooled && ((lost && !turn->executing) || prepared_is_outdated(turn));
+    return outcome;
+}
+
+/* Usable again only if the server is known to wait for the next statement. */
+static bool link_is_idle(const struct link *link)
+{
+    return link->conn != NULL && link->ready && !link->dying && PQstatus(link->conn) == CONNECTION_OK &&
+           PQtransactionStatus(link->conn) == PQTRANS_IDLE && PQpipelineStatus(link->conn) == PQ_PIPELINE_OFF;
+}
+
+static enum pg_outcome run_turn(struct turn *turn)
+{
+    bool again;
+    enum pg_outcome outcome = try_turn(turn, &again);
+    if (again) {
+        drop_link(turn->pool, turn->link, false);
+        *turn->wait.fault = (struct pg_fault){0};
+        turn->executing = false;
+        outcome = try_turn(turn, &again);
+    }
+    if (!link_is_idle(turn->link)) {
+        drop_link(turn->pool, turn->link,
+                  outcome == PG_TIMEOUT || outcome == PG_CANCELLED || turn->executing);
+    }
+    return outcome;
+}
+
+/* ---- the pool ---- */
+
+bool pg_pool_open(const struct pg_config *config, struct pg_pool **out)
+{
+    assert(config->connection_count > 0 && config->statement_count <= PG_STATEMENTS_MAX);
+    struct pg_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL)
+        return false;
+    pool->config = *config;
+    pool->conninfo = strdup(config->conninfo);
+    pool->links = calloc(config->connection_count, sizeof(*pool->links));
+    pthread_mutex_init(&pool->lock, NULL);
+    pool->canceller = pg_canceller_open();
+    if (pool->conninfo == NULL || pool->links == NULL || pool->canceller == NULL) {
+        pg_pool_close(&pool);
+        return false;
+    }
+    for (size_t i = 0; i < config->connection_count; i++) {
+        pool->links[i].next = pool->idle;
+        pool->idle = &pool->links[i];
+    }
+    *out = pool;
+    return true;
+}
+
+void pg_pool_close(struct pg_pool **pool)
+{
+    struct pg_pool *closing = *pool;
+    *pool = NULL;
+    if (closing == NULL)
+        return;
+    for (size_t i = 0; closing->links != NULL && i < closing->config.connection_count; i++)
+        drop_link(closing, &closing->links[i], false);
+    pg_canceller_close(&closing->canceller);
+    pthread_mutex_destroy(&closing->lock);
+    free(closing->links);
+    free(closing->conninfo);
+    free(closing);
+}
+
+/* Last in, first out: a quiet service uses few connections. */
+static struct link *take_link(struct pg_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    struct link *link = pool->idle;
+    assert(link != NULL); /* more threads than connections */
+    pool->idle = link->next;
+    link->next = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    return link;
+}
+
+static void give_link(struct pg_pool *pool, struct link *link)
+{
+    pthread_mutex_lock(&pool->lock);
+    link->next = pool->idle;
+    pool->idle = link;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static enum pg_state state_after(const struct turn *turn, enum pg_outcome outcome, enum pg_state before)
+{
+    switch (outcome) {
+    case PG_OK:
+        return PG_STATE_UP;
+    case PG_UNAVAILABLE:
+        return PG_STATE_DOWN;
+    case PG_TIMEOUT:
+        return turn->wait.fault->sqlstate[0] != '\0' ? PG_STATE_UP : PG_STATE_DOUBT;
+    case PG_REJECTED:
+        return turn->answered ? PG_STATE_UP : PG_STATE_DOWN; /* else the login */
+    case PG_CANCELLED:
+        return before;
+    }
+    return before;
+}
+
+static void note_state(struct turn *turn, enum pg_outcome outcome)
+{
+    enum pg_state before = atomic_load(&turn->pool->state);
+    enum pg_state now = state_after(turn, outcome, before);
+    if (now == before || !atomic_compare_exchange_strong(&turn->pool->state, &before, now))
+        return; /* nothing new, or another turn was faster */
+    if (now == PG_STATE_UP) {
+        log_event(LOG_LEVEL_INFO, "database_up", "%s", "");
+    } else {
+        log_event(LOG_LEVEL_WARNING, now == PG_STATE_DOWN ? "database_down" : "database_in_doubt",
+                  "sqlstate=%s reason=\"%s\"", turn->wait.fault->sqlstate, turn->wait.fault->text);
+    }
+}
+
+/* An error from the server means that the transaction was rolled back; unless it ends the session, perhaps after a
+ * COMMIT whose answer never left. */
+static bool end_is_unheard(const char *sqlstate)
+{
+    static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
+    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+        if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0)
+            return true;
+    return sqlstate[0] == '\0';
+}
+
+enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request, struct rows *rows,
+                         struct pg_fault *fault)
+{
+    assert(request->statement < pool->config.statement_count);
+    *fault = (struct pg_fault){0};
+    struct turn turn = {
+        .pool = pool,
+        .link = take_link(pool),
+        .request = request,
+        .wait = {.deadline_ms = clock_ms() + request->left_ms,
+                 .cancel_fd = request->cancel_fd,
+                 .fault = fault},
+        .rows = rows,
+    };
+    enum pg_outcome outcome = run_turn(&turn);
+    fault->in_doubt = outcome != PG_OK && turn.executing && end_is_unheard(fault->sqlstate);
+    note_state(&turn, outcome);
+    give_link(pool, turn.link);
+    return outcome;
+}
+
+enum pg_state pg_pool_state(const struct pg_pool *pool)
+{
+    return atomic_load(&pool->state);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * others.c - see others.h.
+ *
+ * Locking: `lock` guards the list of newcomers and the end; the list of waiting writes is the thread's.
+ */
+#include "app/write/others.h"
+
+#include "app/base/clock.h"
+#include "app/base/thread.h"
+#include "app/pg/pg_array.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { PAUSE_MS = 5, AT_ONCE = 500, ROWS_BYTES_MAX = 1 << 20 };
+
+struct others {
+    struct store *store; /* lent */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct others_wait *come; /* under lock */
+    bool is_closing;          /* under lock */
+    struct others_wait *waiting;
+};
+
+/* Transactions of one cache that are not handed over yet, or of all; at most AT_ONCE. */
+struct batch {
+    char text[PG_ARRAY_NUMBERS_SIZE(AT_ONCE)];
+    struct pg_array ids;
+    const char *cache;
+    uint64_t deadline_ms; /* the latest */
+};
+
+static void batch_add(struct batch *batch, const struct others_wait *wait)
+{
+    pg_array_add_number(&batch->ids, wait->transaction_id);
+    if (wait->deadline_ms > batch->deadline_ms)
+        batch->deadline_ms = wait->deadline_ms;
+}
+
+static void batch_begin(struct batch *batch)
+{
+    batch->cache = NULL;
+    batch->deadline_ms = 0;
+    pg_array_init(&batch->ids, batch->text, sizeof(batch->text));
+}
+
+/* What could not be handed over comes due by itself, once its writer's time is over. */
+static void hand_over(struct others *others)
+{
+    struct batch batch;
+    struct others_wait *wait;
+
+    batch_begin(&batch);
+    DL_FOREACH (others->waiting, wait) {
+        if (wait->is_handed_over || batch.ids.count == AT_ONCE)
+            continue;
+        if (batch.cache == NULL)
+            batch.cache = wait->cache;
+        if (strcmp(batch.cache, wait->cache) != 0)
+            continue;
+        batch_add(&batch, wait);
+        wait->is_handed_over = true;
+    }
+    if (batch.ids.count > 0)
+        store_settle(others->store, "{}", batch.text, batch.cache);
+}
+
+static bool is_among(const struct rows *rows, int64_t transaction_id)
+{
+    for (size_t row = 0; row < rows->row_count; row++) {
+        int64_t id;
+
+        if (number_parse_signed(rows_text(rows, row, 0), &id) && id == transaction_id)
+            return true;
+    }
+    return false;
+}
+
+static void tell(struct others *others, struct others_wait *wait, bool all_confirmed)
+{
+    DL_DELETE(others->waiting, wait);
+    wait->told(wait, all_confirmed);
+}
+
+/* At the first AT_ONCE that wait: they came first. */
+static void look(struct others *others)
+{
+    struct batch batch;
+    struct rows unpaid;
+    struct others_wait *wait, *next;
+    size_t at = 0;
+
+    batch_begin(&batch);
+    DL_FOREACH (others->waiting, wait) {
+        if (batch.ids.count < AT_ONCE)
+            batch_add(&batch, wait);
+    }
+    rows_init(&unpaid, ROWS_BYTES_MAX);
+    const bool looked = store_unpaid(others->store, batch.text, batch.deadline_ms, &unpaid);
+    const uint64_t now = clock_ms();
+    DL_FOREACH_SAFE (others->waiting, wait, next) {
+        const bool is_paid = looked && at++ < batch.ids.count && !is_among(&unpaid, wait->transaction_id);
+        if (is_paid || now >= wait->deadline_ms)
+            tell(others, wait, is_paid);
+    }
+    rows_clear(&unpaid);
+}
+
+static void pause_a_little(struct others *others)
+{
+    const struct timespec until = clock_in_ms(PAUSE_MS);
+
+    pthread_cond_timedwait(&others->changed, &others->lock, &until);
+}
+
+/* False: the end. */
+static bool wait_for_work(struct others *others)
+{
+    pthread_mutex_lock(&others->lock);
+    if (others->waiting != NULL && others->come == NULL && !others->is_closing)
+        pause_a_little(others);
+    while (others->waiting == NULL && others->come == NULL && !others->is_closing)
+        pthread_cond_wait(&others->changed, &others->lock);
+    DL_CONCAT(others->waiting, others->come);
+    others->come = NULL;
+    const bool goes_on = !others->is_closing;
+    pthread_mutex_unlock(&others->lock);
+    return goes_on;
+}
+
+static void *run(void *context)
+{
+    struct others *others = context;
+
+    while (wait_for_work(others)) {
+        hand_over(others);
+        look(others);
+    }
+    while (others->waiting != NULL)
+        tell(others, others->waiting, false);
+    return NULL;
+}
+
+void others_ask(struct others *others, struct others_wait *wait)
+{
+    wait->is_handed_over = false;
+    pthread_mutex_lock(&others->lock);
+    DL_APPEND(others->come, wait);
+    pthread_cond_signal(&others->changed);
+    pthread_mutex_unlock(&others->lock);
+}
+
+/* ---- opening and closing ---- */
+
+static void others_free(struct others *others)
+{
+    pthread_cond_destroy(&others->changed);
+    pthread_mutex_destroy(&others->lock);
+    free(others);
+}
+
+struct others *others_open(struct store *store)
+{
+    struct others *others = calloc(1, sizeof(*others));
+
+    if (others == NULL)
+        return NULL;
+    others->store = store;
+    pthread_mutex_init(&others->lock, NULL);
+    thread_condition_init(&others->changed);
+    if (!thread_start(&others->thread, run, others)) {
+        others_free(others);
+        return NULL;
+    }
+    return others;
+}
+
+void others_close(struct others **others)
+{
+    struct others *closing = *others;
+
+    *others = NULL;
+    if (closing == NULL)
+        return;
+    pthread_mutex_lock(&closing->lock);
+    closing->is_closing = true;
+    pthread_cond_signal(&closing->changed);
+    pthread_mutex_unlock(&closing->lock);
+    pthread_join(closing->thread, NULL);
+    others_free(closing);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outbox.h - pays what committed changes owe: rows of the table `invalidations`, see sql/schema.sql.
+ *
+ *                 +------------------------------------------------------------------+
+ *                 v                                                                  |
+ *     settle what writers paid -> claim what is due -> invalidate in Redis -> delete, or give back
+ *                                       | nothing more
+ *                                       v
+ *               wait for: NOTIFY, a paid write, the next row to fall due, poll_ms, the end
+ *
+ * Every process with the right to write pays every row, whatever left it: a client's write whose process died between
+ * COMMIT and invalidation, one during which Redis was away, a change made by hand in psql. Two processes never pay the
+ * same row at once (FOR UPDATE SKIP LOCKED); one that dies while paying holds a row up for CLAIM_MS. A row is deleted
+ * only after Redis has confirmed; paying twice is harmless.
+ *
+ * Several caches (sql/schema.sql, "caches"): a process pays for its own, renews its registration, and drops those that
+ * have been silent for longer than anything in them can live. A row that its cache has confirmed is left to the others
+ * and deleted by the last of them.
+ *
+ * Redis away: the process does not know which cache this is, and claims nothing; where Redis hangs, claimed rows are
+ * tried until it is back, and the guard repeats each attempt by itself.
+ *
+ * Threads: one of its own. open and close on one thread, the rest on any. Lifetime: closed before guard_close(), whose
+ * callbacks it may still be waiting for.
+ */
+#ifndef APP_OUTBOX_H
+#define APP_OUTBOX_H
+
+#include "app/catalog/cache_gate.h"
+#include "app/write/store.h"
+#include "guard/guard.h"
+
+struct outbox;
+
+struct outbox_config {
+    const char *conninfo; /* to listen with; lent until outbox_close(), like the next two */
+    struct store *store;
+    struct guard *guard;
+    struct cache_gate *gate; /* lent, too; told of every beat */
+    uint32_t poll_ms;        /* looks at the table at least this often */
+};
+
+/* NULL: no memory, descriptor or thread. */
+struct outbox *outbox_open(const struct outbox_config *config);
+/* Ends the thread, after one last attempt to settle. Leaves NULL; accepts NULL in *outbox. */
+void outbox_close(struct outbox **outbox);
+
+/* This cache has confirmed all that the transaction owes, and there is no other cache: its rows may go. Never blocks.
+ * */
+void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *cache);
+/* A write was not paid before its answer: look soon. Never blocks. */
+void outbox_look(struct outbox *outbox);
+
+/* Invalidates the target of a row, a key or a tag (document.h). As guard_invalidate(). */
+enum guard_status outbox_invalidate(struct guard *guard, const char *target, uint32_t limit_ms,
+                                    guard_invalidate_done *done, void *context);
+
+struct outbox_stats {
+    uint64_t paid, unpaid;             /* rows by whether Redis confirmed; unpaid ones are tried again */
+    uint64_t settled;                  /* writes paid by this process before they were answered */
+    uint64_t notified;                 /* notifications heard */
+    uint64_t row_count, oldest_age_ms; /* as last measured; counted to 10 000 */
+    bool listening;
+    uint64_t cache_count, caches_dropped; /* registered at the last beat; dropped by this process */
+};
+void outbox_stats(struct outbox *outbox, struct outbox_stats *out);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - the statements of writing: products, purchases, and the outbox that comes with them.
+ *
+ * Each is one statement and one transaction (sql/), over connections of its own and with the rights of
+ * WRITE_DATABASE_URL, apart from those of the loads.
+ *
+ * Threads: any, at most `connection_count` at a time. Errors are logged here, once, with their SQLSTATE.
+ */
+#ifndef APP_STORE_H
+#define APP_STORE_H
+
+#include "app/pg/pg.h"
+#include "app/write/write.h"
+
+struct store;
+
+struct store_config {
+    const char *conninfo; /* lent until store_close() */
+    bool prepare;
+    size_t connection_count;
+    uint32_t limit_ms;      /* longest time that a statement may get */
+    uint32_t lock_limit_ms; /* longest wait for a row's lock */
+    uint32_t pays_ms;       /* for this long no other process pays what a write owes */
+};
+
+/* False: no memory or no thread. Connects to nothing. */
+bool store_open(const struct store_config *config, struct store **out);
+void store_close(struct store **store);
+
+struct store_write {
+    enum write_kind kind;
+    uint64_t id;                       /* product */
+    const struct write_fields *fields; /* lent, like the texts */
+    const char *versions;              /* WRITE_PRODUCT: as write_versions_text(); NULL: any */
+    const char *key;                   /* WRITE_PURCHASE: NULL: none */
+    uint64_t deadline_ms;
+};
+
+/* Sets all of *result except `visible`. *transaction_id: DONE, REPEATED: the one that owes invalidations. */
+void store_write(struct store *store, const struct store_write *write, struct write_result *result,
+                 int64_t *transaction_id);
+
+/* ---- the outbox; false: it did not work this time ---- */
+
+struct store_claim {
+    uint32_t count_max, lease_ms;
+    const char *cache;
+};
+
+struct store_beat {
+    const char *cache, *label;
+    uint64_t beat_ms, silence_ms;
+};
+
+/* `cache`: the id of the one that is paid; NULL, for store_owed() and store_measure(): not known. `ids`,
+ * `transactions`: texts of a pg_array. */
+
+/* One row per target: target, and "t" if other caches are owed it too. */
+bool store_owed(struct store *store, int64_t transaction_id, const char *cache, uint64_t deadline_ms,
+                struct rows *rows);
+/* One row per claim: id, target. They are ours for lease_ms. */
+bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows);
+/* The cache has confirmed them. */
+bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache);
+bool store_return(struct store *store, const char *ids, const char *cache);
+/* Those of the transactions that still owe something to some cache. One row each: its id. */
+bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows);
+/* Purchases that need not be remembered any more, at most count_max of them. */
+bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count);
+
+struct store_owing {
+    uint64_t row_count, oldest_ms; /* rows: counted to 10 000 */
+    uint32_t next_ms;              /* until the next is due; UINT32_MAX: none is */
+};
+bool store_measure(struct store *store, const char *cache, int cancel_fd, struct store_owing *out);
+
+/* ---- the caches ---- */
+
+/* Says that this cache is in use. *cache_count: how many are registered. */
+bool store_beat(struct store *store, const struct store_beat *beat, int cancel_fd, bool *is_new,
+                uint32_t *cache_count);
+/* Drops caches that have been silent for too long; one row each: id, label, ms of silence. */
+bool store_drop_caches(struct store *store, int cancel_fd, struct rows *rows);
+
+#endif

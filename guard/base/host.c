@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* host.c - many timers, soons and wakes on a loop that has to offer one of each. See host.h. */
+#include "host.h"
+#include "clock.h"
+#include <assert.h>
+#include <stddef.h>
+#include <utlist.h>
+
+void host_init(struct guard_host *host)
+{
+    host->timers = NULL;
+    host->armed_us = UINT64_MAX;
+    host->ringing = false;
+    host->soons = host->last_soons = NULL;
+    host->turn = 0;
+    host->soon_asked = false;
+    host->wakes = NULL;
+    host->closing = false;
+}
+
+/* ---- timers: a handful, so a list will do ---- */
+
+static struct host_timer *earliest(const struct guard_host *host)
+{
+    struct host_timer *first = host->timers;
+    for (struct host_timer *timer = first; timer != NULL; timer = timer->next)
+        if (timer->at_us < first->at_us)
+            first = timer;
+    return first;
+}
+
+static uint32_t ms_to_ring(uint64_t at_us)
+{
+    uint64_t now_us = clock_now_us();
+    uint64_t in_ms = at_us > now_us ? (at_us - now_us + 999) / 1000 : 0;
+    return in_ms < HOST_NEVER ? (uint32_t)in_ms : HOST_NEVER - 1;
+}
+
+static void arm(struct guard_host *host)
+{
+    const struct host_timer *first = earliest(host);
+    uint64_t at_us = first != NULL ? first->at_us : UINT64_MAX;
+    if (host->ringing || at_us == host->armed_us)
+        return;
+    host->armed_us = at_us;
+    host->timer(host, at_us != UINT64_MAX ? ms_to_ring(at_us) : HOST_NEVER);
+}
+
+static void take_off(struct guard_host *host, struct host_timer *timer)
+{
+    if (timer->set)
+        DL_DELETE(host->timers, timer);
+    timer->set = false;
+}
+
+void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t at_us)
+{
+    assert(!host->closing);
+    if (timer->set && timer->at_us == at_us)
+        return;
+    take_off(host, timer);
+    timer->at_us = at_us;
+    timer->set = at_us != UINT64_MAX;
+    if (timer->set)
+        DL_APPEND(host->timers, timer);
+    arm(host);
+}
+
+void host_timer_stop(struct guard_host *host, struct host_timer *timer)
+{
+    if (!timer->set)
+        return;
+    take_off(host, timer);
+    arm(host);
+}
+
+void host_rang(struct guard_host *host)
+{
+    uint64_t now_us = clock_now_us();
+    struct host_timer *due = NULL;
+    host->armed_us = UINT64_MAX;
+    host->ringing = true; /* it is armed once, for what they leave */
+    while ((due = earliest(host)) != NULL && due->at_us <= now_us) {
+        take_off(host, due);
+        due->run(due->context);
+    }
+    host->ringing = false;
+    arm(host);
+}
+
+/* ---- soon ---- */
+
+void host_soon(struct guard_host *host, struct host_soon *soon)
+{
+    assert(!host->closing);
+    if (soon->list != NULL)
+        return;
+    soon->list = soon->last ? &host->last_soons : &host->soons;
+    soon->turn = host->turn;
+    DL_APPEND(*soon->list, soon);
+    if (!host->soon_asked) {
+        host->soon_asked = true;
+        host->soon(host);
+    }
+}
+
+void host_soon_stop(struct host_soon *soon)
+{
+    if (soon->list != NULL)
+        DL_DELETE(*soon->list, soon);
+    soon->list = NULL;
+}
+
+/* Those that asked before it began. */
+static void run_soons(struct guard_host *host, struct host_soon **list)
+{
+    struct host_soon *soon = NULL;
+    host->turn++;
+    while ((soon = *list) != NULL && soon->turn < host->turn) {
+        host_soon_stop(soon);
+        soon->run(soon->context);
+    }
+}
+
+void host_turn_over(struct guard_host *host)
+{
+    run_soons(host, &host->soons);
+    run_soons(host, &host->last_soons);
+    host->soon_asked = host->soons != NULL || host->last_soons != NULL;
+    if (host->soon_asked)
+        host->soon(host);
+}
+
+/* ---- wakes ---- */
+
+void host_wake_init(struct guard_host *host, struct host_wake *wake, void (*run)(void *context),
+                    void *context)
+{
+    wake->run = run;
+    wake->context = context;
+    wake->host = host;
+    wake->running = false;
+    atomic_init(&wake->due, false);
+    DL_APPEND(host->wakes, wake);
+}
+
+void host_wake_clear(struct host_wake *wake)
+{
+    DL_DELETE(wake->host->wakes, wake);
+}
+
+void host_wake_send(struct host_wake *wake)
+{
+    if (!atomic_exchange(&wake->due, true))
+        wake->host->wake(wake->host);
+}
+
+static struct host_wake *next_running(const struct guard_host *host)
+{
+    struct host_wake *wake = host->wakes;
+    while (wake != NULL && !wake->running)
+        wake = wake->next;
+    return wake;
+}
+
+/* Which ones are due is settled first: one that is sent meanwhile has its next turn like the loop's other work. */
+void host_woken(struct guard_host *host)
+{
+    struct host_wake *wake = NULL;
+    DL_FOREACH (host->wakes, wake)
+        wake->running = atomic_exchange(&wake->due, false);
+    while ((wake = next_running(host)) != NULL) {
+        wake->running = false;
+        wake->run(wake->context);
+    }
+}
+
+/* ---- the end ---- */
+
+void host_close(struct guard_host *host, void (*closed)(void *context), void *context)
+{
+    assert(host->timers == NULL && host->soons == NULL && host->last_soons == NULL && host->wakes == NULL);
+    host->closing = true;
+    host->closed = closed;
+    host->closed_context = context;
+    host->close(host);
+}
+
+void host_closed(struct guard_host *host)
+{
+    if (host->closed != NULL)
+        host->closed(host->closed_context);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host.h - the event loop that the guard lives on, its own or a host's, as the guard sees it.
+ *
+ *     redis/ wire/ run/                            host.c                        an adapter (run/uv_host.c)
+ *
+ *     host_watch() ------------------------------------------------------------> watch
+ *     host_timer_set(), of many   -->  the earliest                        ----> timer
+ *     host_soon(), of many        -->  in order, all of a turn at once     ----> soon
+ *     host_wake_send(), of many   -->  those that are due                  ----> wake
+ *     their callbacks  <---------------------------------- watch->ready(), host_rang(), host_turn_over(), host_woken()
+ *
+ * Threads    All functions only on the thread of the loop, or on the one that sets it up before it runs;
+ *            host_wake_send() on any.
+ * Callbacks  All are called on the thread of the loop, never from inside a function of this header but the four
+ *            that an adapter calls. They may call every function here, stop or clear what has just called them,
+ *            and free it.
+ * Lifetime   The structs are their owner's and need no memory of the loop, but for a descriptor's watch. What was
+ *            stopped or cleared never calls back, also if it was due; then its memory may be used again. A loop may
+ *            need time to let go of what it held: that is between the adapter and its loop until host_close(),
+ *            which tells when nothing is left.
+ * Time       Instants of clock_now_us().
+ */
+#ifndef GUARD_HOST_H
+#define GUARD_HOST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct guard_host;
+
+/* ---- what the guard does with a loop ---- */
+
+enum { HOST_READABLE = 1, HOST_WRITABLE = 2, HOST_BROKEN = 4 };
+
+/* A descriptor. The owner sets the first three; zeroed, it is not watched. */
+struct host_watch {
+    /* Some of these hold. BROKEN: the system reports an error of the descriptor; reading tells which. */
+    void (*ready)(void *context, unsigned events);
+    void *context;
+    int fd;
+    void *handle; /* the adapter's; NULL: not watched */
+};
+/* Watches for READABLE, WRITABLE or both, in place of what it watched for before: `ready` is called again and again
+ * as long as one of them holds. 0: stops; do so before the descriptor is closed. Returns 0, or errno's number and
+ * nothing is watched; only the first call for a descriptor can fail. */
+static inline int host_watch(struct guard_host *host, struct host_watch *watch, unsigned events);
+
+/* The owner sets the first two of each of these; zeroed, it is not set. */
+struct host_timer {
+    void (*run)(void *context);
+    void *context;
+    uint64_t at_us;
+    bool set;
+    struct host_timer *prev, *next;
+};
+/* Rings once, at that instant or as soon after it as the loop can; in place of the instant that was set before.
+ * UINT64_MAX: not at all. */
+void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t at_us);
+void host_timer_stop(struct guard_host *host, struct host_timer *timer);
+
+struct host_soon {
+    void (*run)(void *context);
+    void *context;
+    bool last; /* after those that are not: what they leave to be written leaves at once */
+    uint64_t turn;
+    struct host_soon **list; /* it is in; NULL: none */
+    struct host_soon *prev, *next;
+};
+/* Runs it once, after what the loop is about to do now, before it waits again. One that asks from inside its own
+ * callback runs in the loop's next turn, which does not wait either. */
+void host_soon(struct guard_host *host, struct host_soon *soon);
+void host_soon_stop(struct host_soon *soon);
+
+struct host_wake {
+    void (*run)(void *context);
+    void *context;
+    struct guard_host *host;
+    atomic_bool due;
+    bool running; /* in this turn */
+    struct host_wake *prev, *next;
+};
+void host_wake_init(struct guard_host *host, struct host_wake *wake, void (*run)(void *context),
+                    void *context);
+/* No other thread may be sending, or send from now on. */
+void host_wake_clear(struct host_wake *wake);
+/* Runs it on the thread of the loop; several may be answered by one run that begins after the last of them. */
+void host_wake_send(struct host_wake *wake);
+
+/* Everything has been stopped and cleared: the adapter gives the loop back what it has of it, then calls `closed`
+ * (may be NULL), not from inside the call. The host is gone then. */
+void host_close(struct guard_host *host, void (*closed)(void *context), void *context);
+
+/* ---- what an adapter does ---- */
+
+enum { HOST_NEVER = UINT32_MAX };
+
+/* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init(). None
+ * of them but `watch` can fail, so it takes from the loop what they need before. */
+struct guard_host {
+    /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. */
+    int (*watch)(struct guard_host *host, struct host_watch *watch, unsigned events);
+    /* Calls host_rang() once, in so many ms and not sooner than the loop's own idea of that, in place of the call that was
+     * to come. HOST_NEVER: not at all. */
+    void (*timer)(struct guard_host *host, uint32_t in_ms);
+    /* Calls host_turn_over() once, after what the loop is about to do now, before it waits again; not from inside. Not
+     * called again before that. */
+    void (*soon)(struct guard_host *host);
+    /* Any thread: calls host_woken() on the thread of the loop; once for several calls will do. */
+    void (*wake)(struct guard_host *host);
+    /* Nothing is watched. Leaves the loop, then calls host_closed(), not from inside; the last that it does. */
+    void (*close)(struct guard_host *host);
+
+    /* host.c's */
+    struct host_timer *timers;
+    uint64_t armed_us; /* when the adapter's timer rings; UINT64_MAX: it is not set */
+    bool ringing;
+    struct host_soon *soons, *last_soons;
+    uint64_t turn;
+    bool soon_asked;
+    struct host_wake *wakes;
+    bool closing;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+void host_init(struct guard_host *host);
+
+void host_rang(struct guard_host *host);
+void host_turn_over(struct guard_host *host);
+void host_woken(struct guard_host *host);
+void host_closed(struct guard_host *host);
+
+static inline int host_watch(struct guard_host *host, struct host_watch *watch, unsigned events)
+{
+    return host->watch(host, watch, events);
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_state.h - the memory of a core, and what the files of this room may ask core.c for. Private to the room.
+ *
+ * Lifetime  A flight that ends leaves the tables at once and is freed at the beginning of the next event, because
+ *           actions may point to it until then.
+ */
+#ifndef GUARD_CORE_STATE_H
+#define GUARD_CORE_STATE_H
+
+#include "../base/chance.h"
+#include "breaker.h"
+#include "core.h"
+#include "loads.h"
+#include "permits.h"
+
+enum {
+    CORE_OP_BITS = 16
+}; /* an op is the id of its flight, invalidation or permit above these bits, a count below */
+
+/* What an alarm belongs to. */
+enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };
+
+/* An action that the owner could not perform. */
+struct unperformed {
+    uint64_t op; /* 0: it was a load */
+    uint64_t load;
+};
+
+struct core {
+    struct core_config config;
+    uint64_t now_us; /* of the event that is being handled */
+    struct chance chance;
+    struct breaker breaker;
+    struct alarms alarms;
+    uint64_t last_stamp, last_id;
+    bool closed;
+
+    struct flight *by_key, *by_id; /* uthash tables */
+    struct flight *flights;        /* all but the dead */
+    struct flight *dead;
+
+    struct loads loads;
+    struct permits permits;
+
+    struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
+    struct core_invalidation *invalidations_by_id; /* uthash table */
+    struct core_invalidation *invalidations, *invalidated;
+
+    struct core_action *actions; /* owned ring */
+    uint32_t action_first, action_count, action_capacity, action_owners;
+    struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
+    uint32_t unperformed_count;
+
+    struct guard_stats stats;
+};
+
+static inline uint64_t us(uint32_t ms)
+{
+    return (uint64_t)ms * 1000;
+}
+
+static inline uint64_t earlier_us(uint64_t a_us, uint64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+/* The fleet has a limit. Without one nothing of permits.c takes part in a load. */
+static inline bool permits_exist(const struct core *core)
+{
+    return core->permits.all != NULL;
+}
+
+/* Every event begins with it: it is now_us, and the flights that ended in the event before are freed. */
+void core_begin(struct core *core, uint64_t now_us);
+/* What happens from here on comes after everything that has happened so far. */
+uint64_t core_stamp(struct core *core);
+
+/* Room for everything one more flight, invalidation or permit may ever ask for at once. False: no memory. */
+bool core_reserve(struct core *core);
+void core_unreserve(struct core *core);
+void core_emit(struct core *core, const struct core_action *action);
+
+/* Takes the waiter out of its flight and hands it to the owner with this result. */
+void core_answer(struct core_waiter *waiter, const struct guard_result *result);
+void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
+
+void core_remove_flight(struct flight *flight);
+
+#endif

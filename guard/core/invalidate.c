@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* invalidate.c - see invalidate.h. */
+#include "invalidate.h"
+#include "core_state.h"
+#include <utlist.h>
+
+enum {
+    INVALIDATE_FIRST_MS = 20,
+    INVALIDATE_MOST_MS = 500,
+};
+
+static void send_invalidation(struct core *core, struct core_invalidation *invalidation)
+{
+    invalidation->op = invalidation->id << CORE_OP_BITS | ++invalidation->attempts;
+    core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
+                                          .op = invalidation->op,
+                                          .key = invalidation->key,
+                                          .of_tag = invalidation->of_tag});
+    alarm_set(&core->alarms, &invalidation->retry, invalidation->deadline_us);
+}
+
+void invalidation_answer(struct core *core, struct core_invalidation *invalidation, enum guard_status status)
+{
+    DL_DELETE(core->invalidations, invalidation);
+    HASH_DELETE(by_id, core->invalidations_by_id, invalidation);
+    alarm_unset(&core->alarms, &invalidation->retry);
+    core_unreserve(core);
+    invalidation->result.status = status;
+    core->stats.invalidated += status == GUARD_OK;
+    core->stats.invalidate_unknown += status != GUARD_OK;
+    DL_APPEND(core->invalidated, invalidation);
+}
+
+static bool list_invalidation(struct core *core, struct core_invalidation *invalidation)
+{
+    if (!core_reserve(core))
+        return false;
+    HASH_ADD_BYHASHVALUE(by_id, core->invalidations_by_id, id, sizeof invalidation->id,
+                         (unsigned)invalidation->id, invalidation);
+    if (invalidation->unlisted) {
+        core_unreserve(core);
+        return false;
+    }
+    DL_APPEND(core->invalidations, invalidation);
+    return true;
+}
+
+enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct core_invalidation *invalidation)
+{
+    core_begin(core, now_us);
+    if (core->closed)
+        return GUARD_CLOSING;
+    invalidation->id = ++core->last_id;
+    invalidation->unlisted = false;
+    invalidation->retry = (struct alarm){.owner = ALARM_INVALIDATION};
+    invalidation->attempts = 0;
+    invalidation->result = (struct guard_invalidated){.status = GUARD_OK};
+    if (!list_invalidation(core, invalidation))
+        return GUARD_NO_MEMORY;
+    send_invalidation(core, invalidation);
+    return GUARD_OK;
+}
+
+static struct core_invalidation *find_invalidation(const struct core *core, uint64_t op)
+{
+    uint64_t id = op >> CORE_OP_BITS;
+    struct core_invalidation *found = NULL;
+    HASH_FIND_BYHASHVALUE(by_id, core->invalidations_by_id, &id, sizeof id, (unsigned)id, found);
+    return found != NULL && found->op == op ? found : NULL;
+}
+
+void invalidation_replied(struct core *core, uint64_t op, const struct core_reply *reply)
+{
+    struct core_invalidation *invalidation = find_invalidation(core, op);
+    if (invalidation == NULL)
+        return;
+    invalidation->op = 0;
+    if (reply->kind == REPLY_CODE) {
+        /* an earlier attempt whose reply was lost may have done it: what that one found is not known */
+        invalidation->result.value_dropped = (reply->code & 1) != 0;
+        invalidation->result.load_voided = (reply->code & 2) != 0;
+        invalidation_answer(core, invalidation, GUARD_OK);
+        return;
+    }
+    uint32_t pause_ms =
+        chance_backoff(&core->chance, INVALIDATE_FIRST_MS, INVALIDATE_MOST_MS, invalidation->attempts - 1);
+    uint64_t at_us = core->now_us + us(pause_ms);
+    if (at_us >= invalidation->deadline_us)
+        invalidation_answer(core, invalidation, GUARD_UNKNOWN);
+    else
+        alarm_set(&core->alarms, &invalidation->retry, at_us);
+}
+
+void invalidation_alarm(struct core *core, struct core_invalidation *invalidation)
+{
+    if (core->now_us >= invalidation->deadline_us)
+        invalidation_answer(core, invalidation, GUARD_UNKNOWN);
+    else
+        send_invalidation(core, invalidation);
+}
+
+struct core_invalidation *core_next_invalidated(struct core *core)
+{
+    struct core_invalidation *invalidation = core->invalidated;
+    if (invalidation != NULL)
+        DL_DELETE(core->invalidated, invalidation);
+    return invalidation;
+}

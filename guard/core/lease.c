@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/* lease.c - see lease.h. */
+#include "lease.h"
+#include "flight.h"
+#include <assert.h>
+
+enum {
+    DOUBT_EVERY_MS = 20, /* renewals for invalidations that may have voided the lease */
+    STORES_MAX = 3,      /* attempts to get an answer to a fill or a release */
+    STORE_GONE = -2,     /* a touch found another value than the one it was meant for, or none */
+};
+
+/* ---- granted ---- */
+
+/* A refresh that gets no worker and no permit holds its lease in vain: others may have both. */
+static uint64_t lease_refresh_until_us(const struct flight *flight)
+{
+    bool in_vain = flight->state == FLIGHT_QUEUED && flight->first == NULL;
+    return in_vain ? flight->sent_us + us(flight->policy->lease_ms) : UINT64_MAX;
+}
+
+static void lease_set_alarm(struct flight *flight)
+{
+    struct core *core = flight->core;
+    uint64_t at_us = UINT64_MAX;
+    if (flight->leased) {
+        at_us = earlier_us(flight->valid_until_us, flight->hold_until_us);
+        at_us = earlier_us(at_us, lease_refresh_until_us(flight));
+        if (flight->renew_op == 0)
+            at_us = earlier_us(at_us, flight->renew_at_us);
+    } else if (flight->state == FLIGHT_LOADING) {
+        at_us = flight->hold_until_us;
+    }
+    if (flight->load != NULL && !flight->load->cancelled)
+        at_us = earlier_us(at_us, flight->load->deadline_us);
+    if (at_us != UINT64_MAX)
+        alarm_set(&core->alarms, &flight->alarm, at_us);
+    else
+        alarm_unset(&core->alarms, &flight->alarm);
+}
+
+void lease_granted(struct flight *flight)
+{
+    struct core *core = flight->core;
+    const struct guard_policy *policy = flight->policy;
+    flight->valid_until_us = flight->sent_us + us(policy->lease_ms);
+    flight->hold_until_us = flight->sent_us + us(policy->max_hold_ms);
+    flight->renew_at_us = flight->sent_us + us(policy->lease_ms) / 3;
+    if (core->now_us >= flight->valid_until_us) {
+        core->stats.lease_lost++;
+        flight_keep_token(flight);
+        flight_reply_unanswered(flight);
+        return;
+    }
+    core->stats.lease_acquired++;
+    bool can_load = loads_lender(flight) != NULL || flight_take_place(flight);
+    if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
+        flight_deliver_all(flight, flight_shed_result());
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+        return;
+    }
+    flight->unknowns = 0;
+    flight->prev_token[0] = '\0';
+    flight->leased = true;
+    flight_queue_load(flight);
+    if (flight->state == FLIGHT_QUEUED)
+        lease_set_alarm(flight);
+}
+
+/* ---- lost, or given back before its time ---- */
+
+static void lease_forget(struct flight *flight)
+{
+    flight->core->stats.lease_lost++;
+    flight->leased = false;
+    flight->renew_op = 0;
+    flight_keep_token(flight);
+}
+
+static void lease_lost(struct flight *flight)
+{
+    struct core *core = flight->core;
+    lease_forget(flight);
+    if (flight->state == FLIGHT_QUEUED) {
+        loads_dequeue(flight);
+        flight_next_round(flight);
+        return;
+    }
+    flight->lost = true;
+    struct load *load = flight->load;
+    bool worth_ending = load->deadline_us > core->now_us + us(flight->policy->load_limit_ms) / 2;
+    if (worth_ending)
+        loads_cancel(core, load, true);
+    lease_set_alarm(flight);
+}
+
+void lease_drop(struct flight *flight)
+{
+    if (flight->leased)
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+    else
+        flight_end(flight);
+}
+
+void lease_yield(struct flight *flight)
+{
+    flight->core->stats.refresh_yielded++;
+    loads_dequeue(flight);
+    lease_drop(flight);
+}
+
+/* ---- loaded ---- */
+
+static void lease_send_load(struct flight *flight)
+{
+    const struct load *load = flight->load;
+    struct core_action action = flight_action(flight, CORE_LOAD);
+    action.load = load->id;
+    action.deadline_us = load->deadline_us;
+    action.previous = flight->leased ? flight->previous : NULL;
+    action.lender = load->lender != NULL ? load->lender->id : 0;
+    action.batch = load->batch;
+    action.permit = load->permit != NULL ? load->permit->token : NULL;
+    core_emit(flight->core, &action);
+}
+
+void lease_start_load(struct flight *flight)
+{
+    struct core *core = flight->core;
+    if (flight->first == NULL && !flight->refreshing) {
+        lease_drop(flight);
+        return;
+    }
+    if (flight->leased && core->now_us >= flight->valid_until_us) { /* we were stopped: its alarm is late */
+        lease_forget(flight);
+        flight_next_round(flight);
+        return;
+    }
+    if (!flight->leased) {
+        flight->hold_until_us = core->now_us + us(flight->policy->max_hold_ms);
+        core->stats.load_uncached++;
+    }
+    uint64_t limit_us = core->now_us + us(flight->policy->load_limit_ms);
+    core->stats.load_duplicate += loads_runs_key(core, &flight->key);
+    flight->load = loads_new(flight, earlier_us(limit_us, flight->hold_until_us));
+    if (flight->load == NULL) {
+        flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});
+        flight->refreshing = false;
+        lease_drop(flight);
+        return;
+    }
+    flight_move(flight, FLIGHT_LOADING);
+    core->stats.load_started++;
+    core->stats.refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
+    core->stats.refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
+    flight->leader_stamp = flight->first != NULL ? flight->first->joined : 0;
+    flight->query_stamp = core_stamp(core);
+    lease_set_alarm(flight);
+    lease_send_load(flight);
+}
+
+/* ---- failed ---- */
+
+/* For how long this failure will be remembered: told to the waiters it answers, written into the release. */
+static void choose_failure_ms(struct flight *flight)
+{
+    flight->failure_ms =
+        chance_shorten(&flight->core->chance, flight->policy->failure_ms, flight->policy->jitter_percent);
+}
+
+static struct guard_result new_failure(struct flight *flight, enum guard_failure failure)
+{
+    choose_failure_ms(flight);
+    return flight_failure_result(GUARD_FROM_LOAD, failure, flight->failure_ms);
+}
+
+/* Which waiters a failed load answers. None while a stale value is there: the next round finds it, or the failure. */
+static uint64_t failure_stamp(const struct flight *flight)
+{
+    return flight->refreshing ? 0 : flight->query_stamp;
+}
+
+/* Without Redis the failure is remembered here, for this process. It holds for all waiters: it is no row that could
+ * be out of date. */
+static void lease_bypass_failed(struct flight *flight, enum guard_failure failure)
+{
+    struct core *core = flight->core;
+    if (core->config.mode == GUARD_MODE_OFF) {
+        flight_end(flight);
+        return;
+    }
+    flight->failure = failure;
+    flight->cool_until_us = core->now_us + us(flight->failure_ms);
+    flight_move(flight, FLIGHT_COOLING);
+    alarm_set(&core->alarms, &flight->alarm, flight->cool_until_us);
+}
+
+static void lease_load_failed(struct flight *flight, enum guard_failure failure)
+{
+    struct core *core = flight->core;
+    struct guard_result result = new_failure(flight, failure);
+    core->stats.load_failed++;
+    core->stats.refresh_failed += flight->refreshing;
+    bool shared = flight->leased || flight->refreshing;
+    flight_deliver(flight, shared ? failure_stamp(flight) : UINT64_MAX, result);
+    if (flight->leased)
+        lease_release(flight, failure, false);
+    else if (flight->refreshing)
+        flight_settle(flight);
+    else
+        lease_bypass_failed(flight, failure);
+}
+
+/* The outer load had no more time: that says nothing about this key, others may try. */
+static void lease_load_cut_short(struct flight *flight)
+{
+    struct core *core = flight->core;
+    core->stats.load_failed++;
+    core->stats.refresh_failed += flight->refreshing;
+    flight->round++;
+    if (flight->leased)
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+    else
+        flight_settle(flight);
+}
+
+/* The loader hangs or the queue does: the key must not hang with it. */
+static void lease_give_up(struct flight *flight)
+{
+    struct core *core = flight->core;
+    if (flight->state == FLIGHT_QUEUED) { /* only a leased one has a hold limit there */
+        loads_dequeue(flight);
+        flight_deliver_all(flight, flight_shed_result());
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+        return;
+    }
+    loads_abandon(flight);
+    core->stats.load_failed++;
+    core->stats.refresh_failed += flight->refreshing;
+    flight_deliver(flight, failure_stamp(flight), new_failure(flight, GUARD_FAILURE_TIMEOUT));
+    if (flight->leased)
+        lease_release(flight, GUARD_FAILURE_TIMEOUT, false);
+    else
+        flight_settle(flight);
+}
+
+/* ---- filled ---- */
+
+static struct guard_result loaded_result(const struct flight *flight, bool stored)
+{
+    return (struct guard_result){
+        .status = flight->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = GUARD_FROM_LOAD,
+        .value = !flight->absent ? &flight->value->public : NULL,
+        .left_ms = stored ? flight->fresh_ms : 0,
+        .stored = stored,
+    };
+}
+
+/* A value that is unchanged need not be sent again. */
+static void lease_send_fill(struct flight *flight)
+{
+    struct core_action action = flight_action(flight, flight->unchanged ? CORE_TOUCH : CORE_FILL);
+    action.wanted = flight->previous_filler;
+    action.op = flight->op = flight_next_op(flight);
+    action.value = flight->value;
+    action.absent = flight->absent;
+    action.born = flight->born;
+    action.load_us = flight->load_us;
+    action.fresh_ms = flight->fresh_ms;
+    action.stale_ms = flight->absent ? 0 : flight->policy->stale_ms;
+    flight->stores++;
+    core_emit(flight->core, &action);
+}
+
+static void lease_fill(struct flight *flight)
+{
+    struct core *core = flight->core;
+    flight_move(flight, FLIGHT_FILLING);
+    flight->renew_op = 0;
+    flight->stores = 0;
+    flight->fill_stamp = core_stamp(core);
+    uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
+    flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
+    lease_send_fill(flight);
+}
+
+static void lease_fill_unanswered(struct flight *flight)
+{
+    struct core *core = flight->core;
+    core->stats.fill_unknown++;
+    if (flight->stores == 1) /* a result counts as one round, however often it is sent */
+        flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+    if (flight->stores < STORES_MAX && core->now_us < flight->valid_until_us && !core->closed) {
+        lease_send_fill(flight);
+        return;
+    }
+    flight_keep_token(flight);
+    flight_settle(flight);
+}
+
+void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
+{
+    struct core *core = flight->core;
+    if (reply->kind == REPLY_UNSENT || reply->kind == REPLY_UNKNOWN) {
+        lease_fill_unanswered(flight);
+        return;
+    }
+    bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
+    if (gone) { /* we have it in hand, and the lease is still ours as far as we know */
+        flight->unchanged = false;
+        flight->stores = 0;
+        lease_send_fill(flight);
+        return;
+    }
+    bool stored = reply->kind == REPLY_CODE && (reply->code == 1 || reply->code == 2);
+    bool late = reply->kind == REPLY_CODE && reply->code == 0;
+    core->stats.fill_stored += stored;
+    core->stats.fill_late += late;
+    core->stats.fill_refused += !stored && !late;
+    bool good = stored && !reply->outdated;
+    flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp, loaded_result(flight, good));
+    if (reply->kind == REPLY_REFUSED)
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+    else
+        flight_settle(flight);
+}
+
+static void lease_load_succeeded(struct flight *flight, bool unstored)
+{
+    struct core *core = flight->core;
+    const struct value *value = flight->value;
+    bool too_big = value != NULL && value->public.body_bytes > core->config.max_value_bytes;
+    bool no_tag_clock = value != NULL && value->tags_bytes > 0 && flight->born.era == 0;
+    if (flight->leased && !too_big && !no_tag_clock && !unstored) {
+        lease_fill(flight);
+        return;
+    }
+    flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+    if (!flight->leased) {
+        core->stats.fill_late += flight->lost;
+        flight_settle(flight);
+        return;
+    }
+    core->stats.fill_too_big += too_big;
+    core->stats.fill_refused += !too_big && !unstored;
+    choose_failure_ms(flight);
+    lease_release(flight, GUARD_FAILURE_NONE, too_big);
+}
+
+void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
+{
+    struct core *core = flight->core;
+    bool unwanted = flight->load->unwanted;
+    bool over_limit = flight->load->cancelled && !unwanted;
+    bool cut_short = over_limit && flight->load->cut_short;
+    loads_free(core, flight->load);
+    flight->load = NULL;
+    assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
+    if (loaded->outcome == LOAD_FAILED) {
+        if (unwanted)
+            flight_next_round(flight);
+        else if (cut_short)
+            lease_load_cut_short(flight);
+        else
+            lease_load_failed(flight, over_limit ? GUARD_FAILURE_TIMEOUT : loaded->failure);
+        return;
+    }
+    flight->absent = loaded->outcome == LOAD_ABSENT;
+    flight->unchanged = loaded->outcome == LOAD_UNCHANGED;
+    struct value *value = flight->unchanged ? flight->previous : loaded->value;
+    flight->value = value != NULL ? value_ref(value) : NULL;
+    flight->load_us = loaded->load_us;
+    core->stats.load_ok += loaded->outcome == LOAD_OK;
+    core->stats.load_absent += flight->absent;
+    core->stats.load_unchanged += flight->unchanged;
+    lease_load_succeeded(flight, loaded->unstored);
+}
+
+/* ---- renewed ---- */
+
+static void lease_send_renew(struct flight *flight)
+{
+    struct core *core = flight->core;
+    struct core_action action = flight_action(flight, CORE_RENEW);
+    action.op = flight->renew_op = flight_next_op(flight);
+    flight->renew_sent_us = core->now_us;
+    flight->renew_at_us = core->now_us + us(flight->policy->lease_ms) / 3;
+    core_emit(core, &action);
+}
+
+void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
+{
+    flight->renew_op = 0;
+    if (!flight->leased)
+        return;
+    if (reply->kind == REPLY_CODE && reply->code == 0) {
+        lease_lost(flight);
+        return;
+    }
+    if (reply->kind == REPLY_CODE) {
+        flight->core->stats.lease_renewed++;
+        flight->valid_until_us = flight->renew_sent_us + us(flight->policy->lease_ms);
+    }
+    lease_set_alarm(flight);
+}
+
+void lease_alarm(struct flight *flight)
+{
+    struct core *core = flight->core;
+    bool loading = flight->state == FLIGHT_LOADING;
+    if (core->now_us >= flight->hold_until_us && (flight->leased || loading)) {
+        lease_give_up(flight);
+        return;
+    }
+    if (flight->leased && core->now_us >= flight->valid_until_us) {
+        lease_lost(flight);
+        return;
+    }
+    if (flight->leased && core->now_us >= lease_refresh_until_us(flight)) {
+        lease_yield(flight);
+        return;
+    }
+    if (flight->leased && flight->renew_op == 0 && core->now_us >= flight->renew_at_us)
+        lease_send_renew(flight);
+    if (loading && core->now_us >= flight->load->deadline_us)
+        loads_cancel(core, flight->load, false);
+    lease_set_alarm(flight);
+}
+
+/* A flood of invalidations gets few renewals. */
+void lease_doubt(struct flight *flight)
+{
+    uint64_t soonest_us = flight->renew_sent_us + us(DOUBT_EVERY_MS);
+    if (flight->core->now_us >= soonest_us)
+        lease_send_renew(flight);
+    else if (soonest_us < flight->renew_at_us)
+        flight->renew_at_us = soonest_us;
+    lease_set_alarm(flight);
+}
+
+/* ---- released ---- */
+
+static void lease_send_release(struct flight *flight)
+{
+    struct core_action action = flight_action(flight, CORE_RELEASE);
+    action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
+    action.op = flight->op = flight_next_op(flight);
+    action.failure = flight->failure;
+    action.too_big = flight->too_big;
+    action.failure_ms = flight->failure_ms;
+    flight->stores++;
+    core_emit(flight->core, &action);
+}
+
+/* Every waiter that may be answered has been. For the others the next acquire goes behind the release on the same
+ * connection; naming the token again does no harm if the release ran and removes the lease if it did not. */
+void lease_release(struct flight *flight, enum guard_failure failure, bool too_big)
+{
+    flight->failure = failure;
+    flight->too_big = too_big;
+    flight->stores = 0;
+    flight->leased = false;
+    flight->renew_op = flight->peek_op = 0;
+    flight->core->stats.lease_released++;
+    flight_move(flight, FLIGHT_RELEASING);
+    loads_give_place(flight);
+    flight_keep_token(flight);
+    lease_send_release(flight);
+    if (flight->first != NULL)
+        flight_settle(flight);
+}
+
+void lease_release_replied(struct flight *flight, const struct core_reply *reply)
+{
+    bool answered = reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED;
+    if (!answered && flight->stores < STORES_MAX && flight->core->now_us < flight->valid_until_us)
+        lease_send_release(flight);
+    else
+        flight_settle(flight);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease.h - what a flight does with a lease, from its grant to its release: queue, renew, load, fill. A bypass takes
+ * the same way without one and fills nothing. Private to the room.
+ *
+ * Lease      Valid from the instant its acquire was sent. Renewed at a third of it, never once the fill or the release
+ *            was sent, never beyond hold_until_us. A renewal without an answer does not lose it; a "no" does, and so
+ *            does the end of its validity.
+ * Fill       Repeated with the same token until it is answered or the lease is over: the script stores once. A value
+ *            that its loader called unchanged is touched, not sent again.
+ * Tags       A value with tags is stored with the tags' clock as it was before its query. Where that clock could not
+ *            be read, the value is answered and not stored.
+ * Failure    Written into the release, so that the whole fleet tries no sooner than after failure_ms. Without a lease
+ *            this process alone remembers it (COOLING).
+ */
+#ifndef GUARD_LEASE_H
+#define GUARD_LEASE_H
+
+#include "core.h"
+
+/* The script said: ours. */
+void lease_granted(struct flight *flight);
+/* A worker is free for it, or the thread of a load that waits for it. */
+void lease_start_load(struct flight *flight);
+void lease_load_ended(struct flight *flight, const struct core_loaded *loaded);
+
+void lease_fill_replied(struct flight *flight, const struct core_reply *reply);
+void lease_renew_replied(struct flight *flight, const struct core_reply *reply);
+void lease_release_replied(struct flight *flight, const struct core_reply *reply);
+
+/* QUEUED, LOADING: renewal is due, or a limit is over. */
+void lease_alarm(struct flight *flight);
+/* Was it our lease that an invalidation voided? A renewal tells. */
+void lease_doubt(struct flight *flight);
+
+/* Ends a flight whose waiters have been answered: its lease, if it has one, is released. */
+void lease_drop(struct flight *flight);
+/* A queued refresh gives up its place and its lease. */
+void lease_yield(struct flight *flight);
+void lease_release(struct flight *flight, enum guard_failure failure, bool too_big);
+
+#endif

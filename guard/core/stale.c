@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* stale.c - see stale.h. */
+#include "stale.h"
+#include "flight.h"
+#include "lease.h"
+#include <string.h>
+#include <utlist.h>
+
+enum { REST_MS = 100 }; /* between lookups for a key that another process refreshes */
+
+/* ---- the value in hand ---- */
+
+static void stale_drop(struct flight *flight)
+{
+    guard_value_unref(&flight->held.result.value);
+    flight->held.there = false;
+}
+
+static void stale_hold(struct flight *flight, const struct core_reply *reply, uint64_t stamp)
+{
+    stale_drop(flight);
+    flight->held = (struct held){
+        .result = flight_cached_result(reply, GUARD_FROM_STALE),
+        .there = true,
+        .stamp = stamp,
+        .read_us = flight->core->now_us,
+        .until_us = flight->core->now_us + us(reply->pttl_ms),
+    };
+    if (flight->held.result.value != NULL)
+        guard_value_ref(flight->held.result.value);
+}
+
+bool stale_held_for(const struct core_waiter *waiter, struct guard_result *out)
+{
+    uint64_t now_us = waiter->flight->core->now_us;
+    const struct held *held = &waiter->flight->held;
+    if (!held->there || waiter->joined >= held->stamp || now_us >= held->until_us)
+        return false;
+    *out = held->result;
+    out->age_ms += (uint32_t)((now_us - held->read_us) / 1000);
+    return true;
+}
+
+static bool stale_answer(struct core_waiter *waiter)
+{
+    struct guard_result result;
+    if (!stale_held_for(waiter, &result))
+        return false;
+    core_answer(waiter, &result);
+    return true;
+}
+
+/* A newer value is in hand: the waiters past their soft limit have waited for it. True: some came too late for it. */
+static bool stale_answer_impatient(struct flight *flight)
+{
+    bool any_left = false;
+    struct core_waiter *waiter = NULL, *next = NULL;
+    DL_FOREACH_SAFE (flight->first, waiter, next) {
+        if (!waiter->impatient)
+            continue;
+        bool answered = stale_answer(waiter);
+        flight->core->stats.stale_soft += answered;
+        any_left = any_left || !answered;
+    }
+    return any_left;
+}
+
+/* ---- limits of a waiter ---- */
+
+void stale_soft_limit(struct core_waiter *waiter)
+{
+    struct flight *flight = waiter->flight;
+    struct core *core = flight->core;
+    bool alone = core->now_us >= waiter->alone_us;
+    waiter->impatient = true;
+    alarm_set(&core->alarms, &waiter->deadline, alone ? waiter->deadline_us : waiter->alone_us);
+    if (stale_answer(waiter)) {
+        core->stats.stale_soft++;
+        flight_left(flight);
+    } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
+        flight_acquire(
+            flight); /* the waiter joined after the last lookup; or it is nested, and this is its last one */
+    }
+}
+
+void stale_hard_limit(struct core_waiter *waiter)
+{
+    struct flight *flight = waiter->flight;
+    if (stale_answer(waiter))
+        flight->core->stats.stale_rescued++;
+    else
+        core_answer(waiter, &(struct guard_result){.status = GUARD_TIMEOUT});
+    flight_left(flight);
+}
+
+/* ---- found ---- */
+
+static void keep_previous(struct flight *flight, const struct core_reply *reply)
+{
+    value_unref(&flight->previous);
+    if (reply->value == NULL || reply->head == NULL)
+        return;
+    flight->previous = value_ref(reply->value);
+    memcpy(flight->previous_filler, reply->head, TOKEN_UUID_BYTES);
+}
+
+/* A waiter joined after this was sent. */
+static bool joined_since(const struct flight *flight, uint64_t stamp)
+{
+    return flight->first != NULL && flight->first->prev->joined > stamp;
+}
+
+static bool others_will_refresh(const struct flight *flight, enum core_turn turn)
+{
+    return turn == TURN_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
+           flight->lookup != LOOKUP_PEEK;
+}
+
+static void stale_refresh(struct flight *flight, const struct core_reply *reply)
+{
+    keep_previous(flight, reply);
+    flight->refreshing = true;
+    lease_granted(flight);
+    if (flight->state == FLIGHT_QUEUED && flight->refreshing && joined_since(flight, flight->lookup_stamp))
+        stale_peek(flight);
+}
+
+void stale_found(struct flight *flight, const struct core_reply *reply)
+{
+    bool ours = reply->turn == TURN_OURS;
+    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_refresh(flight, reply->turn));
+    bool impatient = false;
+    if (holds) {
+        stale_hold(flight, reply, flight->lookup_stamp);
+        impatient = stale_answer_impatient(flight);
+    } else {
+        flight_deliver(flight, flight->lookup_stamp, flight_cached_result(reply, GUARD_FROM_STALE));
+    }
+    if (ours) {
+        stale_refresh(flight, reply);
+    } else if (holds && flight->first != NULL && !impatient) {
+        flight_wait(flight, UINT32_MAX, reply->lease_tag);
+    } else {
+        loads_give_place(flight);
+        flight_settle(flight);
+    }
+}
+
+/* ---- looked up beside its refresh ---- */
+
+/* A waiter that joins while a stale value is refreshed here need not wait for that. The lookup names no lease: a peek
+ * takes none, and ours must stay. */
+void stale_peek(struct flight *flight)
+{
+    struct core *core = flight->core;
+    if (flight->peek_op != 0)
+        return;
+    if (flight->peeked_in_vain || !breaker_allow(&core->breaker, core->now_us)) {
+        loads_promote(flight);
+        return;
+    }
+    struct core_action action = flight_action(flight, CORE_ACQUIRE);
+    action.token = action.prev = "";
+    action.lookup = LOOKUP_PEEK;
+    action.op = flight->peek_op = flight_next_op(flight);
+    flight->peek_stamp = core_stamp(core);
+    core_emit(core, &action);
+}
+
+void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
+{
+    bool is_fresh = reply->kind == REPLY_FRESH;
+    bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
+    flight->peek_op = 0;
+    flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
+    if (flight->peeked_in_vain) { /* gone, or not for us: from now on every waiter waits for the load */
+        loads_promote(flight);
+        return;
+    }
+    if (!is_fresh && flight->policy->soft_ms > 0) {
+        stale_hold(flight, reply, flight->peek_stamp);
+        stale_answer_impatient(flight);
+    } else {
+        flight_deliver(flight, flight->peek_stamp,
+                       flight_cached_result(reply, is_fresh ? GUARD_FROM_CACHE : GUARD_FROM_STALE));
+    }
+    if (joined_since(flight, flight->peek_stamp))
+        stale_peek(flight);
+    else if (flight->first != NULL)
+        loads_promote(flight);
+}
+
+/* ---- background refreshes ---- */
+
+void stale_rest(struct flight *flight, uint32_t rest_ms)
+{
+    struct core *core = flight->core;
+    if (core->config.mode == GUARD_MODE_OFF) {
+        flight_end(flight);
+        return;
+    }
+    flight->background = false;
+    flight->wanted[0] = flight->prev_token[0] = '\0';
+    flight_move(flight, FLIGHT_RESTING);
+    loads_give_place(flight);
+    alarm_set(&core->alarms, &flight->alarm, core->now_us + us(rest_ms));
+}
+
+void stale_background_replied(struct flight *flight, const struct core_reply *reply)
+{
+    bool stale = reply->kind == REPLY_STALE;
+    bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged && !reply->outdated;
+    if (!flight->background || !there)
+        flight_reply_unwanted(flight, reply);
+    else if (stale && reply->turn == TURN_OURS)
+        stale_found(flight, reply);
+    else if (flight->latch)
+        flight_end(flight); /* what another process did is over already */
+    else
+        stale_rest(flight, stale && reply->turn == TURN_COOLING ? reply->cool_ms : REST_MS);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/* host_test.c - many timers, soons and wakes on a loop that offers one of each; and what the adapter to libuv promises. */
+#include "guard/base/clock.h"
+#include "guard/base/host.h"
+#include "guard/run/uv_host.h"
+#include "tests/support/test.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* ---- an adapter that only counts: the test is the loop ---- */
+
+struct fake {
+    struct guard_host host; /* first */
+    uint32_t in_ms;         /* until it rings */
+    unsigned timers, soons, wakes;
+};
+
+static int watch_nothing(struct guard_host *host, struct host_watch *watch, unsigned events)
+{
+    (void)host, (void)watch, (void)events;
+    return 0;
+}
+
+static void set_fake_timer(struct guard_host *host, uint32_t in_ms)
+{
+    ((struct fake *)host)->in_ms = in_ms;
+    ((struct fake *)host)->timers++;
+}
+
+static void ask_fake_soon(struct guard_host *host)
+{
+    ((struct fake *)host)->soons++;
+}
+
+static void wake_fake(struct guard_host *host)
+{
+    ((struct fake *)host)->wakes++;
+}
+
+static struct fake new_fake(void)
+{
+    struct fake fake = {
+        .host = {.watch = watch_nothing, .timer = set_fake_timer, .soon = ask_fake_soon, .wake = wake_fake},
+        .in_ms = HOST_NEVER};
+    host_init(&fake.host);
+    return fake;
+}
+
+/* ---- what happened, a letter each ---- */
+
+static char said[32];
+
+struct note {
+    char letter;
+    struct guard_host *host;
+    struct host_timer *sets, *stops; /* timers; NULL: none */
+    struct host_soon *asks;          /* for this soon */
+    struct host_wake *sends;
+};
+
+static void note_it(void *context)
+{
+    struct note *note = context;
+    strncat(said, &note->letter, 1);
+    if (note->sets != NULL)
+        host_timer_set(note->host, note->sets, clock_now_us() + 1000000);
+    if (note->stops != NULL)
+        host_timer_stop(note->host, note->stops);
+    if (note->asks != NULL)
+        host_soon(note->host, note->asks);
+    if (note->sends != NULL)
+        host_wake_send(note->sends);
+}
+
+static int forget_what_was_said(void **state)
+{
+    (void)state;
+    said[0] = '\0';
+    return 0;
+}
+
+/* ---- timers ---- */
+
+TEST(timers_ring_in_their_order_and_the_loop_knows_the_earliest)
+{
+    struct fake fake = new_fake();
+    struct note notes[] = {{.letter = 'a', .host = &fake.host},
+                           {.letter = 'b', .host = &fake.host},
+                           {.letter = 'c', .host = &fake.host}};
+    struct host_timer a = {.run = note_it, .context = &notes[0]};
+    struct host_timer b = {.run = note_it, .context = &notes[1]};
+    struct host_timer c = {.run = note_it, .context = &notes[2]};
+    uint64_t now_us = clock_now_us();
+
+    host_timer_set(&fake.host, &c, now_us + 3600ull * 1000000);
+    assert_in_range(fake.in_ms, 3500 * 1000, 3600 * 1000);
+    host_timer_set(&fake.host, &b, now_us);
+    assert_int_equal(fake.in_ms, 0);
+    host_timer_set(&fake.host, &a, now_us - 1);
+    host_rang(&fake.host);
+    assert_string_equal(said, "ab");
+    assert_in_range(fake.in_ms, 3500 * 1000, 3600 * 1000);
+    host_timer_stop(&fake.host, &c);
+    assert_int_equal(fake.in_ms, HOST_NEVER);
+}
+
+TEST(a_timer_may_set_itself_and_stop_another_that_is_due)
+{
+    struct fake fake = new_fake();
+    struct note first = {.letter = 'a', .host = &fake.host}, second = {.letter = 'b', .host = &fake.host};
+    struct host_timer a = {.run = note_it, .context = &first}, b = {.run = note_it, .context = &second};
+    uint64_t now_us = clock_now_us();
+
+    first.sets = &a;
+    first.stops = &b;
+    host_timer_set(&fake.host, &a, now_us - 2);
+    host_timer_set(&fake.host, &b, now_us - 1);
+    host_rang(&fake.host);
+    assert_string_equal(said, "a");
+    assert_true(a.set && !b.set);
+    assert_in_range(fake.in_ms, 1, 1000);
+}
+
+TEST(an_instant_that_is_never_is_no_instant)
+{
+    struct fake fake = new_fake();
+    struct host_timer a = {.run = note_it};
+
+    host_timer_set(&fake.host, &a, UINT64_MAX);
+    assert_int_equal(fake.timers, 0);
+    host_timer_set(&fake.host, &a, UINT64_MAX - 1);
+    assert_int_equal(fake.in_ms, HOST_NEVER - 1);
+    host_timer_set(&fake.host, &a, UINT64_MAX);
+    assert_int_equal(fake.in_ms, HOST_NEVER);
+}
+
+/* ---- soon ---- */
+
+TEST(what_others_leave_to_be_written_leaves_with_the_last)
+{
+    struct fake fake = new_fake();
+    struct note writes = {.letter = 'w', .host = &fake.host}, acts = {.letter = 'a', .host = &fake.host},
+                more = {.letter = 'm', .host = &fake.host};
+    struct host_soon writer = {.run = note_it, .context = &writes, .last = true};
+    struct host_soon actor = {.run = note_it, .context = &acts};
+    struct host_soon late = {.run = note_it, .context = &more, .last = true};
+
+    acts.asks = &late;
+    host_soon(&fake.host, &writer);
+    host_soon(&fake.host, &actor);
+    host_soon(&fake.host, &actor);
+    assert_int_equal(fake.soons, 1);
+    host_turn_over(&fake.host);
+    assert_string_equal(said, "awm");
+    assert_int_equal(fake.soons, 1);
+}
+
+TEST(one_that_asks_for_itself_has_its_next_turn_later)
+{
+    struct fake fake = new_fake();
+    struct note again = {.letter = 'a', .host = &fake.host}, other = {.letter = 'b', .host = &fake.host};
+    struct host_soon a = {.run = note_it, .context = &again}, b = {.run = note_it, .context = &other};
+
+    again.asks = &a;
+    host_soon(&fake.host, &a);
+    host_soon(&fake.host, &b);
+    host_soon_stop(&b);
+    host_turn_over(&fake.host);
+    assert_string_equal(said, "a");
+    assert_int_equal(fake.soons, 2);
+    host_turn_over(&fake.host);
+    assert_string_equal(said, "aa");
+    host_soon_stop(&a);
+    host_turn_over(&fake.host);
+    assert_string_equal(said, "aa");
+}
+
+/* ---- wakes ---- */
+
+TEST(only_those_that_were_sent_run_and_each_once)
+{
+    struct fake fake = new_fake();
+    struct note notes[] = {{.letter = 'a', .host = &fake.host},
+                           {.letter = 'b', .host = &fake.host},
+                           {.letter = 'c', .host = &fake.host}};
+    struct host_wake a, b, c;
+
+    host_wake_init(&fake.host, &a, note_it, &notes[0]);
+    host_wake_init(&fake.host, &b, note_it, &notes[1]);
+    host_wake_init(&fake.host, &c, note_it, &notes[2]);
+    notes[0].sends = &a; /* has its next turn later */
+    host_wake_send(&a);
+    host_wake_send(&c);
+    host_wake_send(&c);
+    assert_int_equal(fake.wakes, 2);
+    host_woken(&fake.host);
+    assert_string_equal(said, "ac");
+    assert_int_equal(fake.wakes, 3);
+    host_wake_clear(&a);
+    host_woken(&fake.host);
+    assert_string_equal(said, "ac");
+    host_wake_clear(&b);
+    host_wake_clear(&c);
+}
+
+TEST_GROUP(.before = forget_what_was_said);
+
+/* ---- on libuv ---- */
+
+struct scene {
+    uv_loop_t loop;
+    struct guard_host *host;
+    int pipe[2][2];
+    struct host_watch watch[2];
+    unsigned ready, events, closed;
+};
+
+static void stop_both(void *context, unsigned events)
+{
+    struct scene *scene = context;
+    scene->ready++;
+    scene->events |= events;
+    for (int i = 0; i < 2; i++)
+        host_watch(scene->host, &scene->watch[i], 0);
+}
+
+static void note_events(void *context, unsigned events)
+{
+    struct scene *scene = context;
+    scene->ready++;
+    scene->events |= events;
+}
+
+static void on_closed(void *context)
+{
+    ((struct scene *)context)->closed++;
+}
+
+static void begin_scene(struct scene *scene)
+{
+    memset(scene, 0, sizeof *scene);
+    assert_int_equal(uv_loop_init(&scene->loop), 0);
+    scene->host = uv_host_attach(&scene->loop);
+    assert_non_null(scene->host);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, scene->pipe[i]), 0);
+        scene->watch[i] =
+            (struct host_watch){.ready = note_events, .context = scene, .fd = scene->pipe[i][0]};
+    }
+}
+
+static void end_scene(struct scene *scene)
+{
+    for (int i = 0; i < 2; i++)
+        host_watch(scene->host, &scene->watch[i], 0);
+    host_close(scene->host, on_closed, scene);
+    assert_int_equal(scene->closed, 0);
+    assert_int_equal(uv_run(&scene->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(scene->closed, 1);
+    assert_int_equal(uv_loop_close(&scene->loop), 0); /* nothing is left on it */
+    for (int i = 0; i < 4; i++)
+        close(scene->pipe[i / 2][i % 2]);
+}
+
+TEST(a_descriptor_that_is_no_longer_watched_is_not_heard_of_even_in_the_same_turn)
+{
+    struct scene scene;
+    begin_scene(&scene);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(write(scene.pipe[i][1], "x", 1), 1);
+        scene.watch[i].ready = stop_both;
+        assert_int_equal(host_watch(scene.host, &scene.watch[i], HOST_READABLE), 0);
+    }
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    assert_int_equal(scene.ready, 1);
+    assert_int_equal(scene.events, HOST_READABLE);
+    end_scene(&scene);
+}
+
+TEST(what_is_watched_for_can_be_changed_and_holds_again_and_again)
+{
+    struct scene scene;
+    begin_scene(&scene);
+    assert_int_equal(host_watch(scene.host, &scene.watch[0], HOST_READABLE | HOST_WRITABLE), 0);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    assert_int_equal(scene.ready, 2);
+    assert_int_equal(scene.events, HOST_WRITABLE);
+    assert_int_equal(host_watch(scene.host, &scene.watch[0], HOST_READABLE), 0);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    assert_int_equal(scene.ready, 2);
+    end_scene(&scene);
+}
+
+TEST(a_descriptor_that_cannot_be_watched_is_refused_with_the_systems_reason)
+{
+    struct scene scene;
+    begin_scene(&scene);
+    struct host_watch closed = {.ready = note_events, .context = &scene, .fd = 1 << 20};
+    assert_int_equal(host_watch(scene.host, &closed, HOST_READABLE), EBADF);
+    assert_null(closed.handle);
+    assert_int_equal(host_watch(scene.host, &closed, 0), 0);
+    end_scene(&scene);
+}
+
+static void *send_wake(void *wake)
+{
+    host_wake_send(wake);
+    return NULL;
+}
+
+TEST(a_thread_wakes_the_loop_and_soon_comes_before_it_waits)
+{
+    struct scene scene;
+    struct note soon = {.letter = 's'}, woken = {.letter = 'w'};
+    struct host_soon asked = {.run = note_it, .context = &soon};
+    struct host_wake wake;
+    pthread_t thread;
+
+    begin_scene(&scene);
+    said[0] = '\0';
+    soon.host = woken.host = scene.host;
+    woken.asks = &asked;
+    host_wake_init(scene.host, &wake, note_it, &woken);
+    assert_int_equal(pthread_create(&thread, NULL, send_wake, &wake), 0);
+    uv_run(&scene.loop, UV_RUN_ONCE);
+    uv_run(&scene.loop, UV_RUN_ONCE); /* would wait for ever */
+    assert_string_equal(said, "ws");
+    pthread_join(thread, NULL);
+    host_wake_clear(&wake);
+    end_scene(&scene);
+}
+
+TEST(a_timer_rings_on_a_loop_that_has_stood_still)
+{
+    struct scene scene;
+    struct note rung = {.letter = 't'};
+    struct host_timer timer = {.run = note_it, .context = &rung};
+
+    begin_scene(&scene);
+    said[0] = '\0';
+    uint64_t due_us = clock_now_us() + 5000;
+    host_timer_set(scene.host, &timer, due_us);
+    while (said[0] == '\0')
+        uv_run(&scene.loop, UV_RUN_ONCE);
+    assert_true(clock_now_us() >= due_us);
+    assert_false(timer.set);
+    end_scene(&scene);
+}
+
+static void end_host(void *context)
+{
+    struct note *note = context;
+    strncat(said, &note->letter, 1);
+    host_close(note->host, NULL, NULL);
+}
+
+TEST(a_loop_of_its_own_runs_until_the_host_is_closed)
+{
+    struct note note = {.letter = 'e', .host = uv_host_open()};
+    struct host_soon ending = {.run = end_host, .context = &note};
+
+    said[0] = '\0';
+    assert_non_null(note.host);
+    host_soon(note.host, &ending);
+    uv_host_run(note.host);
+    assert_string_equal(said, "e");
+    uv_host_free(&note.host);
+    assert_null(note.host);
+}
