@@ -9,12 +9,12 @@
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
  *     bench_wake.c      a thousand waiters of another process
- *     bench_parked.c    hits beside nine thousand who wait
+ *     bench_parked.c    hits beside nine thousand waiters
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
  *     bench_report.c    rows, verdicts
- *     crowd.h, pace.h, wrk.h            who asks
+ *     crowd.h, pace.h, wrk.h            what asks
  *     service.h                         a catalogd that is ready
  *     rival.h, nginx.h, varnish.h       what else answers
  *     filled.h                          when a value is stored

@@ -4,7 +4,8 @@
  * for all of them, each for every product twice: how many queries run at once, how many in all, how long it takes.
  *
  * The guard with permits, single flight in each process alone, and no guard, with the same workers and limits. Redis
- * has three seconds for a command: who does not hear of it goes on without permits, which is not looked at here.
+ * has three seconds for a command: a process that does not hear of it goes on without permits, which is not looked at
+ * here.
  *
  * Queries, and how many of them ran at once, are counted by PostgreSQL's log, which has the begin and the end of each.
  * An answer counts from when it was due; all are fresh again when each product has been answered once.
@@ -111,7 +112,7 @@ static bool expire(struct bench *bench, uint32_t first)
     return true;
 }
 
-/* ---- who asks ---- */
+/* ---- asking for all of them ---- */
 
 /* From the first request to the answer, the first for its product, that is the last of those. 0: one has none. */
 static uint64_t fresh_us(const struct records *records, uint32_t first)

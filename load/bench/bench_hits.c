@@ -9,7 +9,7 @@
  *
  * One server loop, one nginx worker, one thread of wrk, the same connections for all; Varnish has the threads that it
  * has by default. The ratios are made within a repetition, so what slows the whole machine down cancels out.
- * Throughput depends on who shares which core; the CPU time per request, Redis's own beside it, does so much less.
+ * Throughput depends on what shares which core; the CPU time per request, Redis's own beside it, does so much less.
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench_rolling.c - one hot product that expires every second, asked for 2 000 times a second over two processes:
- * how often it is loaded, and what those feel who come when it expires.
+ * how often it is loaded, and what requests feel that come when it expires.
  *
  * Beside it two nginx before a catalogd that guards nothing: proxy_cache_lock, proxy_cache_use_stale updating and
  * proxy_cache_background_update, so that nobody waits for a renewal there either. Its times are whole seconds: what

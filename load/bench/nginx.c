@@ -49,7 +49,7 @@ static const char stale_configuration[] = "            proxy_cache_use_stale upd
 
 bool nginx_start(struct rival *nginx, const struct nginx_options *options)
 {
-    static const char installed[] = "/usr/sbin/nginx"; /* not everybody's PATH has this folder */
+    static const char installed[] = "/usr/sbin/nginx"; /* not in every PATH */
     char text[RIVAL_FILE_BYTES];
     const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "nginx",
                                      "-p",

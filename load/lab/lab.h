@@ -39,7 +39,7 @@ struct pg_conn;
 enum {
     LAB_VALUE_S = 60,             /* of the cached value; outlives every trial */
     LAB_POLL_MS = 50,             /* between two looks of a polling waiter */
-    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than anybody watches it */
+    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than it is watched */
     RECONNECT_LIMIT_MS = 5000,
     LAB_KEY_BYTES = 64,
     LAB_NAME_BYTES = 96,
@@ -65,7 +65,7 @@ struct lab_client {
     const char *key;                 /* of the row */
     char value_name[LAB_NAME_BYTES]; /* Redis keys */
     char lock_name[LAB_NAME_BYTES];
-    char token[LAB_TOKEN_BYTES]; /* for the scheme: who I am in the lock */
+    char token[LAB_TOKEN_BYTES]; /* for the scheme: what names this worker in the lock */
     uint32_t index;              /* of this worker */
     uint32_t lease_s;            /* of every lock that has one; EXPIRE knows whole seconds */
     uint16_t redis_port;

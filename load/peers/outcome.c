@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outcome.c - the tables: a row for each figure, a column for each peer, and below it in words who is best and who
+ * outcome.c - the tables: a row for each figure, a column for each peer, and below it in words which is best and which
  * is better than ours. All from the samples.
  */
 #include "load/peers/peers.h"
@@ -116,7 +116,7 @@ static void print_row(const struct outcome *outcome, size_t contest, enum figure
 
 /* ---- words below it ---- */
 
-/* What was not a right answer, of everybody who had such. */
+/* What was not a right answer, of each peer that gave such. */
 static void print_failures(const struct outcome *outcome, size_t contest)
 {
     for (size_t i = 0; i < outcome->peer_count; i++) {

@@ -119,7 +119,7 @@ static bool python_start(struct peer *peer, size_t index, const struct stage *st
     return start(peer, index, python(), peer->script->file, stage, terms);
 }
 
-/* ---- who they are ---- */
+/* ---- the four ---- */
 
 static const struct peer_script bentocache = {.file = "bentocache.mjs", .package = "bentocache"},
                                 dedupe = {.file = "dedupe.mjs", .package = "async-cache-dedupe"};

@@ -4,7 +4,7 @@
  *
  *     peers [PEER ...] [CONTEST ...] [--json FILE] [--repetitions N] [--seconds N]
  *
- * Repetitions are interleaved (A B C A B C), so that a machine that grows slower does so for everybody. Exits with
+ * Repetitions are interleaved (A B C A B C), so that a machine that grows slower does so for all peers. Exits with
  * 0 also when another cache is better, and when one is not installed: it reports both. 1: something that is
  * installed did not work, or nothing ran. 2: it was called wrongly.
  */
@@ -30,7 +30,7 @@ enum {
     ALL_CONTESTS = sizeof all_contests / sizeof *all_contests,
 };
 _Static_assert((size_t)ALL_PEERS <= (size_t)PEERS_MAX && (size_t)ALL_CONTESTS <= (size_t)CONTESTS_MAX,
-               "struct outcome has room for everybody");
+               "struct outcome has room for all of them");
 _Static_assert((size_t)REPETITIONS_MAX <= (size_t)SAMPLES_MAX, "struct samples has room for all of them");
 
 static struct outcome outcome;
@@ -205,7 +205,7 @@ static void describe_machine(double load_before)
         machine, load_before);
 }
 
-/* True: whoever is installed has worked, and somebody has. */
+/* True: at least one is installed. */
 static bool look_at_all(void)
 {
     bool any = false;

@@ -6,14 +6,14 @@
  *        +-------> why_not: "not run: ..." in the report             (start and stop once for each contest)
  *
  * A peer is two instances of one cache. All of them get their documents from the same origin: one catalogd that
- * guards nothing, so that PostgreSQL's statement log counts every origin call of everybody alike; ours asks that
+ * guards nothing, so that PostgreSQL's statement log counts every origin call of all peers alike; ours asks that
  * PostgreSQL itself. Same documents, same TTL, same time to serve stale, see peers.c.
  *
  *     peers.c         the choice, main()
  *     peer_*.c        how each is set up, and which page of its documentation says so; peer.c: what all have in common
  *     stage.c         the servers that all peers share, meters, counting
  *     contest_*.c     one kind of work each; paced.c: what two of them have in common
- *     figures.c       which figures there are, medians, who is better
+ *     figures.c       which figures there are, medians, which peer is better
  *     outcome.c       the tables and the sentences below them
  *     outcome_json.c  the same as a file
  *

@@ -158,7 +158,7 @@ static size_t count_before(const struct result_write *writes, size_t count, uint
     return low;
 }
 
-/* The newest version that the answer must have; 0: nobody knows. */
+/* The newest version that the answer must have; 0: not known. */
 static uint32_t version_due(const struct record *record, const struct result_write *writes, size_t count)
 {
     if (record->outcome != RECORD_ANSWERED || record->version == 0)
