@@ -61,7 +61,7 @@ static bool raise_limits(const struct settings *settings)
 {
     const uint64_t needed = (uint64_t)settings->max_connections +
                             (uint64_t)loop_count(settings) * FDS_PER_LOOP +
-                            (uint64_t)settings->load_workers * FDS_PER_WORKER +
+                            (uint64_t)settings->guard.load_workers * FDS_PER_WORKER +
                             (uint64_t)settings->write_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
     const struct rlimit no_core = {0, 0}; /* values and passwords would be in it */
     struct rlimit files;
@@ -118,21 +118,9 @@ static void log_guard(void *context, const char *text)
 
 static bool open_guard(const struct settings *settings, struct guard **out)
 {
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_config config = settings->guard;
     struct guard_error error = {.text = ""};
 
-    config.redis_url = settings->redis_url;
-    config.name_space = settings->name_space;
-    config.mode = settings->guard_mode;
-    config.redis_limit_ms = settings->redis_limit_ms;
-    config.load_workers = settings->load_workers;
-    config.load_queue = settings->load_queue;
-    config.max_waiters = settings->max_waiters;
-    config.max_value_bytes = settings->max_value_bytes;
-    config.near_bytes = settings->near_bytes;
-    config.push_bytes = settings->push_bytes;
-    config.load_permits = settings->load_permits;
-    config.permit_ms = settings->permit_ms;
     config.log = log_guard;
     if (guard_open(&config, out, &error) == GUARD_OK)
         return true;
@@ -167,7 +155,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .listen = settings->listen,
         .loops = loop_count(settings),
         .connections_max = settings->max_connections,
-        .fresh_ms = settings->fresh_ms,
+        .fresh_ms = settings->policy.fresh_ms,
         .guard = service->guard,
         .writer = service->writer,
     };

@@ -4,6 +4,7 @@
  */
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/uv_host.h"
 #include "guard.h"
 #include "run/blocking.h"
 #include "run/life.h"
@@ -11,7 +12,6 @@
 #include "run/mailbox.h"
 #include "run/many.h"
 #include "run/state.h"
-#include "run/uv_host.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
--- Says that a cache is in use. One row: whether it was not registered before; how many are now, without it if it is new.
+-- Says that a cache is in use. One row: whether it is new; how many are registered, without it if it is new.
 --   $1  its id, uuid
 --   $2  its label, for people
---   $3  it is said again within so many ms
---   $4  nothing is in it that was loaded so many ms after the last time, or earlier
+--   $3  it is said again within this many ms
+--   $4  this many ms after the last time nothing that was loaded before is left in it
 -- Processes of one cache may have settings of their own: the longest times count.
 /* beat cache */
 INSERT INTO caches AS c (id, label, beat_ms, silence_ms)

@@ -1,4 +1,4 @@
--- Replaces what can be edited of a product, if its document still is one that the client has seen (optimistic lock).
+-- Replaces the editable fields of a product, if its document is still one that the client has seen (optimistic lock).
 --   $1  product id
 --   $2  validators it may have, text[]; NULL: any
 --   $3  name
@@ -9,9 +9,9 @@
 -- One row: the new version and the transaction that made it, or NULL for both; whether the product was there; and
 -- the validator of the new document. The statement is the transaction.
 --
--- The row is locked first. Of two who saw the same document the second waits for the first's lock and then sees the
--- row as that one left it; and the path is looked up after the lock was waited for, not in the statement's snapshot. A
--- category that is renamed behind that look is an edit after this one, which takes nothing of it back.
+-- The row is locked first. Of two clients that saw the same document the second waits for the first's lock and then
+-- sees the row as the first left it; and the path is looked up after that wait, not in the statement's snapshot. A
+-- category that is renamed after the look is a later edit, which takes nothing of this one back.
 /* change product */
 WITH locked AS MATERIALIZED (
     SELECT id, edition, stamp, category_id FROM products WHERE id = $1::bigint FOR UPDATE

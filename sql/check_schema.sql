@@ -9,7 +9,7 @@ WITH want (relation, attribute, type) AS (
            ('products', 'price_cents', 'bigint'), ('products', 'stock', 'integer'),
            ('products', 'edition', 'bigint'), ('products', 'updated_at', 'timestamp with time zone'),
            ('products', 'stamp', 'uuid'),
-           -- those who write need these
+           -- writers need these
            ('caches', 'id', 'uuid'), ('invalidations', 'id', 'bigint'), ('invalidations', 'target', 'text'),
            ('invalidations', 'confirmed', 'uuid[]')
 )

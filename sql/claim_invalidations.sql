@@ -1,6 +1,6 @@
--- Takes up to so many due invalidations for a while that a cache has not confirmed; others pass over them. One row each.
+-- Takes up to so many due invalidations for a while that a cache has not confirmed; others skip them. One row each.
 --   $1  how many
---   $2  for how long, in ms: who has not paid by then has died, and they are due again
+--   $2  for how long, in ms: a process that has not paid by then has died, and they are due again
 --   $3  the cache, uuid
 /* claim invalidations */
 WITH due AS MATERIALIZED (

@@ -1,8 +1,7 @@
 -- Drops the caches that have been doubted and silent since; doubts those that have been silent for too long; deletes
 -- what is left of the debts to them, the invalidations that all other caches have confirmed. One row for each that was
 -- dropped: id, label, and for how many ms it had been silent.
--- After an outage of the database all seem silent, and each looks after the others: rows that somebody holds are passed
--- over.
+-- After an outage of the database all seem silent, and each process looks at all of them: locked rows are skipped.
 /* drop caches */
 WITH silent AS MATERIALIZED (
     SELECT id, doubted_at < clock_timestamp() - 5 * beat_ms * interval '1 ms' AS is_gone

@@ -8,7 +8,7 @@
 # sql/load_product.sql becomes the macro SQL_LOAD_PRODUCT. Lines that begin with "--" and empty lines are left
 # out; the marker comment, by which the server's statement log is counted, stays. A file must hold exactly one
 # statement and no semicolon: it is sent over the extended protocol. OUT.h is replaced as a whole or not at
-# all. The Makefile writes app_statements.h from load_*.sql and check_*.sql into the build folder.
+# all. The Makefile writes app_statements.h, from all files but schema.sql and seed.sql, into the build folder.
 set -eu
 
 if [ $# -lt 2 ]; then

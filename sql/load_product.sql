@@ -1,7 +1,7 @@
 -- One product and the path to its category: one row, with a NULL id if it is absent.
 --   $1  product id
 --   $2  validator that is known already; '': none. If the document still has it, only id and validator come back,
---       the rest is NULL: whoever asked has it
+--       the rest is NULL: the cache has it
 --   $3  delay in ms: PostgreSQL sleeps this long inside the statement, to make a stampede visible; 0: does
 --       not call pg_sleep at all
 --

@@ -1,4 +1,4 @@
--- The targets that a transaction owes, what it touched only the triggers know; and whether to other caches than one, too.
+-- The targets that a transaction owes (only the triggers know them), and whether it owes them to other caches, too.
 --   $1  transaction id
 --   $2  the cache, uuid; NULL: not known
 /* owed invalidations */

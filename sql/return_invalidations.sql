@@ -1,5 +1,5 @@
 -- Gives claimed invalidations back that could not be paid: they are due again at once, and processes of other caches
--- are told, for they may be able to.
+-- are notified, because they may be able to.
 --   $1  their ids, bigint[]
 --   $2  the cache that could not, uuid
 /* return invalidations */

@@ -17,12 +17,12 @@
 SET client_min_messages = warning;
 
 BEGIN;
--- A transaction that somebody forgot to end must not keep every reader waiting behind this one.
+-- A forgotten open transaction must not keep every reader waiting behind this one.
 SET LOCAL lock_timeout = '10s';
 
 -- ---- earlier forms of this file ----
 
--- Tables of these names that are somebody else's are left alone. Ours may be of an earlier form: what has changed of
+-- Tables of these names that are not ours are left alone. Ours may be of an earlier form: what has changed of
 -- a column is done here, what is new is added below, and what follows from the tables (functions, triggers) is made
 -- anew each time.
 --
@@ -111,13 +111,13 @@ ALTER TABLE products ADD COLUMN IF NOT EXISTS stamp uuid NOT NULL DEFAULT gen_ra
 
 -- ---- what names a document ----
 
--- A row has a new stamp with every INSERT and UPDATE, whoever writes and whatever he writes there: by hand, by a job,
--- by the service. It never comes again, so that no two contents of a row ever have the same one: not after DELETE and
--- INSERT of the same id, not after a restored backup, whatever a clock or setseed() does. Only a copy made without
--- triggers (pg_restore of a whole dump, logical replication) keeps it, with the content that it stands for.
+-- A row gets a new stamp with every INSERT and UPDATE, by hand, by a job or by the service, whatever value that
+-- gives. A stamp never comes again, so no two contents of a row ever share one: not after DELETE and INSERT of the
+-- same id, not after a restored backup, whatever a clock or setseed() does. Only a copy made without triggers
+-- (pg_restore of a whole dump, logical replication) keeps it, with the content that it stands for.
 --
--- An edition only counts: 1 when the row is inserted, one more with each UPDATE. It gives what people and tests read
--- an order ("version" in the document), and tells nothing apart.
+-- An edition only counts: 1 when the row is inserted, one more with each UPDATE. It gives readers an order
+-- ("version" in the document) and identifies nothing.
 CREATE FUNCTION categories_touch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.stamp := gen_random_uuid();
@@ -182,11 +182,11 @@ CREATE INDEX IF NOT EXISTS purchases_made_at_idx ON purchases (made_at);
 -- ---- the outbox ----
 
 -- What readers may still see as it was. A row stands for one guard key or tag, is written by triggers in the
--- transaction that makes the change, and is deleted when every cache has confirmed that it is invalidated; so there is
--- no instant at which a change is committed and nobody owes its invalidation. Any catalogd pays any row: first it moves
--- due_at into the future, which keeps the others away while it tries.
+-- transaction that makes the change, and is deleted when every cache has confirmed that it is invalidated; so at no
+-- instant is a change committed without its invalidation being owed. Any catalogd pays any row: first it moves due_at
+-- into the future, which keeps the others away while it tries.
 --
--- Targets (app/base/tag.h):
+-- Targets (app/base/document.h):
 --
 --     catalog, product:7    the document with this key
 --     tag:category:7        everything that shows category 7 in its path: its own pages, what is below it
@@ -201,10 +201,10 @@ CREATE TABLE IF NOT EXISTS invalidations (
 CREATE INDEX IF NOT EXISTS invalidations_due_at_idx ON invalidations (due_at);
 CREATE INDEX IF NOT EXISTS invalidations_transaction_id_idx ON invalidations (transaction_id);
 
--- Nothing that is cached lives longer than 24 hours (FRESH_MS and STALE_MS), so what has been owed for 25 is of no use
--- to anybody. With writes off everywhere nobody pays; each debt then takes some of the expired ones with it, twice as
--- many as come, and the table holds those of a day. It waits for nobody, and reads no further than what it may take;
--- under REPEATABLE READ it would fail for what others have deleted since, and so leaves it to them.
+-- No entry lives longer than 24 hours (FRESH_MS and STALE_MS), so a debt of 25 hours is of no use. With writes off
+-- everywhere no process pays; each new debt then deletes expired ones, twice as many as come, and the table holds those
+-- of a day. It waits for no lock, and reads no further than what it may delete; under REPEATABLE READ it would fail on
+-- rows that others have deleted since, and so leaves them.
 CREATE FUNCTION forget_expired_invalidations(most integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
@@ -220,7 +220,7 @@ $$;
 REVOKE EXECUTE ON FUNCTION forget_expired_invalidations(integer) FROM PUBLIC;
 
 -- Owes these. A session that pays for itself (catalogd.pays_ms, which catalogd sets; at most 10 s) gets that long
--- before others are asked to. Everybody else's rows are due at once, and who listens hears of them at COMMIT.
+-- before others are asked to. All other rows are due at once, and listeners are notified at COMMIT.
 CREATE FUNCTION owe_invalidations(targets text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     pays_ms integer := least(coalesce(nullif(current_setting('catalogd.pays_ms', true), ''), '0')::integer, 10000);
@@ -238,12 +238,12 @@ END
 $$;
 REVOKE EXECUTE ON FUNCTION owe_invalidations(text[]) FROM PUBLIC;
 
--- What a trigger owes is known from the rows that were changed, and never looked for in others: a statement's snapshot
--- does not show what another transaction puts below a category meanwhile, and under REPEATABLE READ what has been
--- there for long.
+-- What a trigger owes follows from the changed rows, and is never looked up in others: a statement's snapshot does not
+-- show what another transaction puts below a category meanwhile, nor, under REPEATABLE READ, what was put there since
+-- the snapshot.
 --
--- Only TRUNCATE has no rows to show. Every document has the tag of its root, so those of all roots are everything; of
--- the roots nobody may be missing.
+-- Only TRUNCATE has no rows to show. Every document has the tag of its root, so the tags of all roots are
+-- everything; no root may be missing.
 CREATE FUNCTION owe_everything() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
@@ -260,9 +260,8 @@ END
 $$;
 REVOKE EXECUTE ON FUNCTION owe_everything() FROM PUBLIC;
 
--- A product is in its own document, in its category's listing (which does not show its description), and in
--- the tree's counts. Whoever may edit a product need not know of the outbox nor have rights on it: the
--- function has its owner's.
+-- A product is in its own document, in its category's listing (which does not show its description), and in the
+-- tree's counts. A role that may edit a product needs no rights on the outbox: the function has its owner's.
 CREATE FUNCTION products_owe_invalidations() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     targets text[];
@@ -360,13 +359,13 @@ END
 $$;
 -- ---- caches ----
 
--- Who may hold rows that have changed since: a namespace in the data of one Redis, by the name that it has there. The
--- processes that write register the one they use and say again and again that it is in use; what they load is stored
--- only while they know it registered. A row of invalidations is paid when every cache in here has confirmed it, whoever
--- wrote it: its trigger does not look in here, for a cache may come while its transaction is open.
+-- Where rows may be held that have changed since: a namespace in the data of one Redis, by the name that it has there.
+-- Processes that write register the one they use and renew that; their loads are stored only while they know it
+-- registered. A row of invalidations is paid when every cache in here has confirmed it: its trigger does not look in
+-- here, because a cache may come while its transaction is open.
 --
--- One that has been silent for silence_ms, longer than anything in it can live, is doubted, and dropped if it says
--- nothing for a while after that either: a clock that was set forward is no silence.
+-- A cache that has been silent for silence_ms, longer than anything in it can live, is doubted, and dropped if it stays
+-- silent for a while after that: a clock that was set forward is no silence.
 CREATE TABLE IF NOT EXISTS caches (
     id         uuid PRIMARY KEY,
     label      text NOT NULL,
@@ -375,14 +374,14 @@ CREATE TABLE IF NOT EXISTS caches (
     seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     doubted_at timestamptz
 );
--- Of the caches whose processes have confirmed it.
+-- The caches whose processes have confirmed it.
 ALTER TABLE invalidations ADD COLUMN IF NOT EXISTS confirmed uuid[] NOT NULL DEFAULT '{}';
 
 -- ---- roles ----
 
--- Roles belong to the cluster, so another database may have made them. Who may not make roles gets a catalog
--- without them, and grants as he likes. Functions with their owner's rights look into this schema and never
--- into the caller's temporary one.
+-- Roles belong to the cluster, so another database may have made them. A login that may not create roles gets a catalog
+-- without them, and can grant as it likes. Functions with their owner's rights look into this schema and never into the
+-- caller's temporary one.
 DO $$
 DECLARE
     name text;

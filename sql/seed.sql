@@ -150,7 +150,7 @@ SELECT n, category_id,
 SELECT setval(pg_get_serial_sequence('categories', 'id'), (SELECT max(id) FROM categories)),
        setval(pg_get_serial_sequence('products', 'id'), (SELECT max(id) FROM products)) \g /dev/null
 
--- Nobody has read what was not there; and nothing of 50 000 products is to be invalidated one by one.
+-- No cache holds what was not there: 50 000 products need not be invalidated one by one.
 TRUNCATE invalidations;
 
 COMMIT;

@@ -1,10 +1,10 @@
--- One cache has confirmed invalidations. They go if it was the last one; the others are due at once, and who listens
--- is told.
+-- One cache has confirmed invalidations. They go if it was the last one; otherwise they are due at once for the others,
+-- which are notified.
 --   $1  their ids, bigint[]
 --   $2  transactions all of whose are, bigint[]
 --   $3  the cache, uuid
--- Two caches that confirm one row stand in line for it, in the same order for all, and the second sees what the first
--- has left.
+-- Two caches that confirm one row wait for it, in the same order for all rows, and the second sees what the first has
+-- left.
 /* settle invalidations */
 WITH these AS MATERIALIZED (
     SELECT i.id, i.confirmed

@@ -44,7 +44,8 @@ bool number_parse_signed(const char *text, int64_t *out)
     return true;
 }
 
-void number_print(int64_t number, char out[NUMBER_SIZE])
+const char *number_print(int64_t number, char out[NUMBER_SIZE])
 {
     snprintf(out, NUMBER_SIZE, "%" PRId64, number);
+    return out;
 }

@@ -19,6 +19,7 @@ size_t number_span(const char *text);
 bool number_parse(const char *text, size_t bytes, size_t digits_max, uint64_t *out);
 /* False: not an integer of 64 bits, perhaps with a minus sign, as PostgreSQL prints one. */
 bool number_parse_signed(const char *text, int64_t *out);
-void number_print(int64_t number, char out[NUMBER_SIZE]);
+/* Returns `out`. */
+const char *number_print(int64_t number, char out[NUMBER_SIZE]);
 
 #endif

@@ -188,7 +188,7 @@ static bool parse(const struct setting *setting, const char *text, void *field)
     }
 #define TEXT(name, kind, field, fallback, help)                                                              \
     {                                                                                                        \
-        name, &kind, offsetof(struct settings, field), fallback, 0, 0, NULL, help                            \
+        name, &(kind), offsetof(struct settings, field), fallback, 0, 0, NULL, help                          \
     }
 
 /* In the order of --help; the table of README.md follows it. */
@@ -198,7 +198,8 @@ static const struct setting table[] = {
          "where /healthz, /readyz, /metrics and /invalidate are served"),
     TEXT("OPS_TOKEN_FILE", file, ops_token_file, "",
          "file with the bearer token that /metrics, /hot and POST /invalidate ask for"),
-    TEXT("REDIS_URL", redis_url, redis_url, "redis://127.0.0.1:6379/0", "the cache all processes share"),
+    TEXT("REDIS_URL", redis_url, guard.redis_url, "redis://127.0.0.1:6379/0",
+         "the cache all processes share"),
     TEXT("DATABASE_URL", database_url, database_url, "postgresql:///catalog",
          "the database; name hosts by hostaddr=, because libpq's DNS lookup has no time limit"),
     TEXT("WRITE_DATABASE_URL", database_url_or_none, write_database_url, "",
@@ -206,41 +207,44 @@ static const struct setting table[] = {
          "off"),
     TEXT("PREPARE", on_off, prepare, "on", "prepared statements; off behind a pooler that cannot keep them"),
 
-    TEXT("GUARD_MODE", mode, guard_mode, "fleet",
+    TEXT("GUARD_MODE", mode, guard.mode, "fleet",
          "how misses share a load: one per fleet, one per process (local), one per request (off); shadow: as "
          "off, counting what fleet would save"),
-    TEXT("NAMESPACE", name_space, name_space, "catalog", "separates applications that share a Redis"),
-    NUMBER("FRESH_MS", fresh_ms, "60000", 1, DAY_MS, "ms",
+    TEXT("NAMESPACE", name_space, guard.name_space, "catalog", "separates applications that share a Redis"),
+    NUMBER("FRESH_MS", policy.fresh_ms, "60000", 1, DAY_MS, "ms",
            "an entry is served without question for this long"),
-    NUMBER("STALE_MS", stale_ms, "0", 0, DAY_MS, "ms", "and for this much longer while it is refreshed"),
-    NUMBER("SOFT_MS", soft_ms, "0", 0, HOUR_MS, "ms",
+    NUMBER("STALE_MS", policy.stale_ms, "0", 0, DAY_MS, "ms",
+           "and for this much longer while it is refreshed"),
+    NUMBER("SOFT_MS", policy.soft_ms, "0", 0, HOUR_MS, "ms",
            "a request that finds a stale entry waits this long for a fresh one before it gets the stale one; "
            "0: not at all"),
-    NUMBER("EARLY_PERCENT", early_percent, "0", 0, 10000, "%",
+    NUMBER("EARLY_PERCENT", policy.early_percent, "0", 0, 10000, "%",
            "XFetch's beta: by chance, a fresh entry is refreshed before it expires; 100: as in the paper; 0: "
            "never"),
-    NUMBER("ABSENT_MS", absent_ms, "10000", 1, DAY_MS, "ms", "\"no such row\" is remembered for this long"),
-    NUMBER("FAILURE_MS", failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
+    NUMBER("ABSENT_MS", policy.absent_ms, "10000", 1, DAY_MS, "ms",
+           "\"no such row\" is remembered for this long"),
+    NUMBER("FAILURE_MS", policy.failure_ms, "1000", 1, LEASE_MAX_MS, "ms",
            "a failed load is not tried again for this long"),
-    NUMBER("JITTER_PERCENT", jitter_percent, "10", 0, 90, "%",
+    NUMBER("JITTER_PERCENT", policy.jitter_percent, "10", 0, 90, "%",
            "FRESH_MS, ABSENT_MS and FAILURE_MS are shortened at random, by up to this much"),
-    NUMBER("LEASE_MS", lease_ms, "3000", 30, LEASE_MAX_MS, "ms",
+    NUMBER("LEASE_MS", policy.lease_ms, "3000", 30, LEASE_MAX_MS, "ms",
            "a dead process blocks a key for at most this long"),
-    NUMBER("MAX_HOLD_MS", max_hold_ms, "30000", 30, HOUR_MS, "ms",
+    NUMBER("MAX_HOLD_MS", policy.max_hold_ms, "30000", 30, HOUR_MS, "ms",
            "a lease is given up after this long, even if its load hangs"),
-    NUMBER("LOAD_LIMIT_MS", load_limit_ms, "10000", 1, HOUR_MS, "ms",
+    NUMBER("LOAD_LIMIT_MS", policy.load_limit_ms, "10000", 1, HOUR_MS, "ms",
            "a load is cancelled after this long, in PostgreSQL too"),
-    NUMBER("DEADLINE_MS", deadline_ms, "15000", 1, HOUR_MS, "ms", "every request is answered within this"),
-    NUMBER("REDIS_LIMIT_MS", redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
-    NUMBER("LOAD_WORKERS", load_workers, "8", 1, 1024, "threads",
+    NUMBER("DEADLINE_MS", policy.deadline_ms, "15000", 1, HOUR_MS, "ms",
+           "every request is answered within this"),
+    NUMBER("REDIS_LIMIT_MS", guard.redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
+    NUMBER("LOAD_WORKERS", guard.load_workers, "8", 1, 1024, "threads",
            "loads at a time in this process, each with a database connection"),
-    NUMBER("LOAD_QUEUE", load_queue, "1000", 0, 1000000, "loads",
+    NUMBER("LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
            "loads that may wait for a worker, and as many again for /products?ids=; beyond that requests are "
            "shed (503)"),
-    NUMBER("LOAD_PERMITS", load_permits, "0", 0, 100000, "loads",
+    NUMBER("LOAD_PERMITS", guard.load_permits, "0", 0, 100000, "loads",
            "loads at a time in all processes of the namespace together; 0: no limit but LOAD_WORKERS in "
            "each; must be the same in all of them"),
-    NUMBER("PERMIT_MS", permit_ms, "3000", 30, LEASE_MAX_MS, "ms",
+    NUMBER("PERMIT_MS", guard.permit_ms, "3000", 30, LEASE_MAX_MS, "ms",
            "a dead process keeps the permits of its loads for this long; must be the same in all processes"),
     NUMBER("WRITE_WORKERS", write_workers, "4", 1, 256, "threads",
            "writes at a time in this process, each with a database connection"),
@@ -252,19 +256,19 @@ static const struct setting table[] = {
            "limit of a write's wait for a row that another transaction holds"),
     NUMBER("OUTBOX_POLL_MS", outbox_poll_ms, "1000", 1, HOUR_MS, "ms",
            "how often to look for invalidations that no notification announced"),
-    NUMBER("MAX_WAITERS", max_waiters, "20000", 1, 1000000, "requests",
+    NUMBER("MAX_WAITERS", guard.max_waiters, "20000", 1, 1000000, "requests",
            "requests that may wait at a time, and as many products of /products?ids=; beyond that they are "
            "shed (503)"),
     NUMBER("MAX_CONNECTIONS", max_connections, "16000", 1, 1000000, "sockets",
            "client connections at a time"),
-    NUMBER("MAX_VALUE_BYTES", max_value_bytes, "1048576", 1, 64 << 20, "bytes",
+    NUMBER("MAX_VALUE_BYTES", guard.max_value_bytes, "1048576", 1, 64 << 20, "bytes",
            "larger documents are answered but not cached"),
-    NUMBER("NEAR_BYTES", near_bytes, "0", 0, UINT32_MAX, "bytes",
+    NUMBER("NEAR_BYTES", guard.near_bytes, "0", 0, UINT32_MAX, "bytes",
            "values also kept in this process's memory; 0: none, otherwise at least 65536"),
-    NUMBER("NEAR_MS", near_ms, "1000", 1, 60000, "ms",
+    NUMBER("NEAR_MS", policy.near_ms, "1000", 1, 60000, "ms",
            "such a value is answered without asking Redis for this long; a change by another process may be "
            "seen this late"),
-    NUMBER("PUSH_BYTES", push_bytes, "16384", 0, 1 << 20, "bytes",
+    NUMBER("PUSH_BYTES", guard.push_bytes, "16384", 0, 1 << 20, "bytes",
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
@@ -289,22 +293,22 @@ struct rule {
 
 static bool value_fits_day(const struct settings *s)
 {
-    return s->fresh_ms + s->stale_ms <= DAY_MS;
+    return s->policy.fresh_ms + s->policy.stale_ms <= DAY_MS;
 }
 
 static bool soft_limit_has_stale(const struct settings *s)
 {
-    return s->soft_ms == 0 || s->stale_ms > 0;
+    return s->policy.soft_ms == 0 || s->policy.stale_ms > 0;
 }
 
 static bool redis_limit_fits_permit(const struct settings *s)
 {
-    return s->load_permits == 0 || (uint64_t)s->redis_limit_ms * 3 <= s->permit_ms;
+    return s->guard.load_permits == 0 || (uint64_t)s->guard.redis_limit_ms * 3 <= s->guard.permit_ms;
 }
 
 static bool near_is_useful(const struct settings *s)
 {
-    return s->near_bytes == 0 || s->near_bytes >= NEAR_LEAST_BYTES;
+    return s->guard.near_bytes == 0 || s->guard.near_bytes >= NEAR_LEAST_BYTES;
 }
 
 static bool host_is_any(const struct address *address)
@@ -384,22 +388,15 @@ static void flag_name(const struct setting *setting, char out[NAME_BYTES])
     out[i] = '\0';
 }
 
-static size_t setting_by_flag(const char *flag, size_t flag_bytes)
+static size_t setting_named(const char *text, size_t bytes, bool is_flag)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
-        char name[NAME_BYTES];
-        flag_name(&table[i], name);
-        if (strlen(name) == flag_bytes && memcmp(name, flag, flag_bytes) == 0)
+        char flag[NAME_BYTES];
+        flag_name(&table[i], flag);
+        const char *name = is_flag ? flag : table[i].name;
+        if (strlen(name) == bytes && memcmp(name, text, bytes) == 0)
             return i;
     }
-    return SETTING_NONE;
-}
-
-static size_t setting_by_name(const char *name)
-{
-    for (size_t i = 0; i < SETTING_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0)
-            return i;
     return SETTING_NONE;
 }
 
@@ -465,7 +462,7 @@ static int collect_flag(struct collected *collected, char **argv, int at)
     bool next_is_value = equals == NULL && next != NULL && strncmp(next, "--", 2) != 0;
     int taken = next_is_value ? 2 : 1;
 
-    size_t setting = setting_by_flag(flag, flag_bytes);
+    size_t setting = setting_named(flag, flag_bytes, true);
     if (setting == SETTING_NONE) {
         complain_unknown(collected, flag, flag_bytes);
     } else if (equals == NULL && !next_is_value) {
@@ -495,13 +492,11 @@ static void collect_flags(struct collected *collected, int argc, char **argv)
 static void collect_environment(struct collected *collected, char **env)
 {
     for (; *env != NULL; env++) {
-        const char *equals = strchr(*env, '=');
-        for (size_t i = 0; i < SETTING_COUNT && equals != NULL; i++) {
-            size_t name_bytes = strlen(table[i].name);
-            if ((size_t)(equals - *env) == name_bytes && memcmp(*env, table[i].name, name_bytes) == 0) {
-                collected->text[i] = equals + 1;
-                collected->origin[i] = ORIGIN_ENVIRONMENT;
-            }
+        const size_t bytes = strcspn(*env, "=");
+        const size_t at = (*env)[bytes] == '=' ? setting_named(*env, bytes, false) : SETTING_NONE;
+        if (at != SETTING_NONE) {
+            collected->text[at] = *env + bytes + 1;
+            collected->origin[at] = ORIGIN_ENVIRONMENT;
         }
     }
 }
@@ -586,8 +581,8 @@ static void check_rules(struct collected *collected, const struct settings *sett
 {
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         const struct rule *rule = &rules[i];
-        size_t left = setting_by_name(rule->left);
-        size_t right = setting_by_name(rule->right);
+        size_t left = setting_named(rule->left, strlen(rule->left), false);
+        size_t right = setting_named(rule->right, strlen(rule->right), false);
         bool applies = !collected->wrong[left] && !collected->wrong[right] &&
                        (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
         if (applies && !rule_holds(rule, settings, left, right)) {
@@ -623,9 +618,10 @@ static void print_help(FILE *messages)
 
 static bool help_wanted(int argc, char **argv)
 {
-    for (int at = 1; at < argc; at++)
+    for (int at = 1; at < argc; at++) {
         if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
             return true;
+    }
     return false;
 }
 
@@ -637,7 +633,8 @@ enum settings_verdict settings_read(int argc, char **argv, char **env, struct se
     }
 
     struct collected collected = {.messages = messages};
-    struct settings settings = {0};
+    struct settings settings = {.guard = GUARD_CONFIG_DEFAULTS,
+                                .policy = {.struct_size = sizeof(settings.policy)}};
     for (size_t i = 0; i < SETTING_COUNT; i++)
         collected.text[i] = table[i].fallback;
     collect_environment(&collected, env);

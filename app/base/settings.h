@@ -23,33 +23,22 @@
 
 /* Texts are lent from argv, env or the table; none is NULL. */
 struct settings {
+    struct guard_config guard; /* complete, except for its log */
+    struct guard_policy
+        policy;             /* of every kind, without its loader; near_ms counts only with guard.near_bytes */
     const char *listen;     /* host:port, [v6]:port or unix:PATH */
     const char *ops_listen; /* the same, or "off" */
-    const char *redis_url;
+    const char *ops_token_file;     /* "": the operations listener asks for no token */
     const char *database_url;       /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
-    enum guard_mode guard_mode;
-    const char *name_space;
-    uint32_t fresh_ms, stale_ms, absent_ms, failure_ms; /* how long entries serve */
-    uint32_t soft_ms;       /* a request that finds a stale entry waits this long */
-    uint32_t early_percent; /* beta of XFetch */
-    uint32_t jitter_percent;
-    uint32_t lease_ms, max_hold_ms, load_limit_ms; /* the lease and the load under it */
-    uint32_t deadline_ms;                          /* a request is answered within this */
-    uint32_t redis_limit_ms;                       /* one Redis command */
-    uint32_t load_workers, load_queue;
-    uint32_t load_permits, permit_ms; /* of the fleet; 0: no limit */
+    bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */
     uint32_t write_workers, write_queue;
     uint32_t write_limit_ms, write_lock_ms; /* of one write; of its wait for a row */
     uint32_t outbox_poll_ms;
-    uint32_t max_waiters, max_connections, max_value_bytes;
+    uint32_t max_connections;
     uint32_t server_loops; /* as configured; 0: one per core */
     uint32_t drain_ms;
-    bool prepare;                 /* off: behind a pooler that cannot keep prepared statements */
-    const char *ops_token_file;   /* "": the operations listener asks for no token */
-    uint32_t near_bytes, near_ms; /* the near cache; 0 bytes: none */
-    uint32_t push_bytes;          /* entries that travel with wake-ups; 0: none */
-    uint32_t load_delay_ms;       /* PostgreSQL sleeps this long inside every load */
+    uint32_t load_delay_ms; /* PostgreSQL sleeps this long inside every load */
 };
 
 enum settings_verdict {

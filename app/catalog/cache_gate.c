@@ -17,21 +17,21 @@ enum {
 /* The part of the URL behind the password. */
 static void write_label(const struct settings *settings, char label[CACHE_LABEL_BYTES])
 {
-    const char *scheme = strstr(settings->redis_url, "://");
-    const char *host = strrchr(settings->redis_url, '@');
+    const char *scheme = strstr(settings->guard.redis_url, "://");
+    const char *host = strrchr(settings->guard.redis_url, '@');
 
     host = host != NULL ? host + 1 : scheme != NULL ? scheme + 3 : "?";
-    snprintf(label, CACHE_LABEL_BYTES, "%s in %.200s", settings->name_space, host);
+    snprintf(label, CACHE_LABEL_BYTES, "%s in %.200s", settings->guard.name_space, host);
 }
 
 /* From a query to the death of the entry that it made. */
 static uint64_t life_ms(const struct settings *settings)
 {
-    const uint64_t value_ms = (uint64_t)settings->fresh_ms + settings->stale_ms;
-    const uint64_t entry_ms = value_ms > settings->absent_ms ? value_ms : settings->absent_ms;
-    const uint64_t near_ms = settings->near_bytes > 0 ? settings->near_ms : 0;
+    const uint64_t value_ms = (uint64_t)settings->policy.fresh_ms + settings->policy.stale_ms;
+    const uint64_t entry_ms = value_ms > settings->policy.absent_ms ? value_ms : settings->policy.absent_ms;
+    const uint64_t near_ms = settings->guard.near_bytes > 0 ? settings->policy.near_ms : 0;
 
-    return settings->max_hold_ms + entry_ms + near_ms;
+    return settings->policy.max_hold_ms + entry_ms + near_ms;
 }
 
 void cache_gate_init(struct cache_gate *gate, const struct settings *settings, struct guard *guard)
@@ -41,7 +41,7 @@ void cache_gate_init(struct cache_gate *gate, const struct settings *settings, s
     memset(gate, 0, sizeof(*gate));
     pthread_mutex_init(&gate->lock, NULL);
     gate->guard = guard;
-    gate->is_gated = settings->write_database_url[0] != '\0' && settings->guard_mode != GUARD_MODE_SHADOW;
+    gate->is_gated = settings->write_database_url[0] != '\0' && settings->guard.mode != GUARD_MODE_SHADOW;
     write_label(settings, gate->label);
     gate->gate_ms = life / 2 < GATE_LEAST_MS ? GATE_LEAST_MS : life / 2;
     if (gate->gate_ms > GATE_MOST_MS)

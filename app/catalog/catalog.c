@@ -85,12 +85,11 @@ static bool make_plan(const struct catalog *catalog, const char *text, struct pl
         return false;
     plan->statement = kinds[key.kind].statement;
     plan->build = kinds[key.kind].build;
-    number_print((int64_t)key.id, plan->id);
-    number_print((int64_t)key.after, plan->after);
+    const char *id = number_print((int64_t)key.id, plan->id), *delay_ms = catalog->delay_ms;
     const char *const params[DOCUMENT_KIND_COUNT][PLAN_PARAMS_MAX] = {
-        [DOCUMENT_TREE] = {catalog->delay_ms},
-        [DOCUMENT_CATEGORY] = {plan->id, plan->after, catalog->delay_ms},
-        [DOCUMENT_PRODUCT] = {plan->id, plan->validator, catalog->delay_ms},
+        [DOCUMENT_TREE] = {delay_ms},
+        [DOCUMENT_CATEGORY] = {id, number_print((int64_t)key.after, plan->after), delay_ms},
+        [DOCUMENT_PRODUCT] = {id, plan->validator, delay_ms},
     };
     memcpy(plan->params, params[key.kind], sizeof(plan->params));
     return true;
@@ -108,9 +107,10 @@ static const enum guard_failure failures[] = {
 static bool schema_is_doubtful(const struct pg_fault *fault)
 {
     static const char *const states[] = {"42P01", "42703", "42501", "3F000"};
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         if (strcmp(fault->sqlstate, states[i]) == 0)
             return true;
+    }
     return false;
 }
 
@@ -132,11 +132,6 @@ static void note_validator(const struct guard_load *load, struct plan *plan)
     const char *previous = guard_load_previous_validator(load);
     if (previous != NULL && catalog_json_is_validator(previous, strlen(previous)))
         snprintf(plan->validator, sizeof(plan->validator), "%s", previous);
-}
-
-static bool is_unchanged(const struct plan *plan, const struct rows *rows)
-{
-    return plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator);
 }
 
 static void fail_broken(struct guard_load *load)
@@ -178,7 +173,7 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
 {
     struct catalog_document document;
     name_tags(load, plan, rows);
-    if (is_unchanged(plan, rows)) {
+    if (plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator)) {
         guard_load_unchanged(load);
         return;
     }
@@ -302,11 +297,12 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
     }
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (outcome == PG_OK)
             answer_one_of_many(loads[i], &rows);
         else
             fail(catalog, loads[i], outcome, &fault);
+    }
     rows_clear(&rows);
 }
 
@@ -370,10 +366,10 @@ bool catalog_ready(const struct catalog *catalog)
 
 static bool open_pool(struct catalog *catalog, const struct settings *settings)
 {
-    uint32_t limit_ms = settings->load_limit_ms;
+    uint32_t limit_ms = settings->policy.load_limit_ms;
     const struct pg_config config = {
         .conninfo = settings->database_url,
-        .connection_count = (size_t)settings->load_workers + 1, /* the watcher's */
+        .connection_count = (size_t)settings->guard.load_workers + 1, /* the watcher's */
         .prepare = settings->prepare,
         .statement_limit_ms = limit_ms > LOOK_LIMIT_MS ? limit_ms : LOOK_LIMIT_MS,
         .statements = statements,
@@ -385,23 +381,11 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
 static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
                       struct guard_error *error)
 {
-    struct guard_policy policy = {
-        .struct_size = sizeof(policy),
-        .loader = load_document,
-        .context = catalog,
-        .fresh_ms = settings->fresh_ms,
-        .stale_ms = settings->stale_ms,
-        .absent_ms = settings->absent_ms,
-        .failure_ms = settings->failure_ms,
-        .jitter_percent = settings->jitter_percent,
-        .lease_ms = settings->lease_ms,
-        .max_hold_ms = settings->max_hold_ms,
-        .load_limit_ms = settings->load_limit_ms,
-        .deadline_ms = settings->deadline_ms,
-        .soft_ms = settings->soft_ms,
-        .early_percent = settings->early_percent,
-        .near_ms = settings->near_bytes > 0 ? settings->near_ms : 0,
-    };
+    struct guard_policy policy = settings->policy;
+
+    policy.loader = load_document;
+    policy.context = catalog;
+    policy.near_ms = settings->guard.near_bytes > 0 ? policy.near_ms : 0;
     for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
         policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;

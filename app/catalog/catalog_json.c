@@ -130,17 +130,13 @@ static bool put_path(json_t *object, const struct rows *rows, size_t row,
 
 /* FNV-1a, 64 bits: the same on every machine and in every process. It has to tell one edition of a document from the
  * next, not to withstand an attacker who may edit the catalog. */
-static uint64_t hash_bytes(const char *bytes, size_t count)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 void catalog_json_hash(const char *body, size_t body_bytes, char out[CATALOG_VALIDATOR_SIZE])
 {
-    snprintf(out, CATALOG_VALIDATOR_SIZE, "%016" PRIx64, hash_bytes(body, body_bytes));
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < body_bytes; i++)
+        hash = (hash ^ (unsigned char)body[i]) * UINT64_C(1099511628211);
+    snprintf(out, CATALOG_VALIDATOR_SIZE, "%016" PRIx64, hash);
 }
 
 /* Takes the root. `validator`: NULL: a hash of the body. */

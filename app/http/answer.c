@@ -243,12 +243,6 @@ static void set_found(const char *validator, struct answer *out)
     set_etag(validator, out);
 }
 
-static void set_value(const struct guard_value *value, struct answer *out)
-{
-    set_found(value->validator, out);
-    out->value = value;
-}
-
 static void set_age(const struct guard_result *result, struct answer *out)
 {
     snprintf(out->age, sizeof(out->age), "%" PRIu32, result->age_ms / 1000);
@@ -267,10 +261,12 @@ void answer_from_body(const struct guard_result *result, const char *validator, 
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
                         struct answer *out)
 {
-    if (result->status == GUARD_OK)
-        set_value(result->value, out);
-    else
+    if (result->status == GUARD_OK) {
+        set_found(result->value->validator, out);
+        out->value = result->value;
+    } else {
         answer_problem(problem_of(result->status), path, out);
+    }
     if (result->status == GUARD_OK || result->status == GUARD_ABSENT)
         set_age(result, out);
     if (out->status == 503)

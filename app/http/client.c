@@ -393,20 +393,16 @@ static enum MHD_Result send_pong(struct client *client)
 /* ---- asking ---- */
 
 /* A hit that had to be parked in the meantime goes ahead of waiters that were woken together. */
-static void wake_first(struct client *client)
+static void go_on(struct client *client, bool is_hit)
 {
     struct clients *clients = client->clients;
 
-    DL_DELETE(clients->list[CLIENT_WAKING], client);
-    DL_PREPEND(clients->list[CLIENT_WAKING], client);
-}
-
-static void go_on(struct client *client, bool is_hit)
-{
     move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
-    if (client->state == CLIENT_WAKING && is_hit)
-        wake_first(client);
-    client_due(client->clients);
+    if (client->state == CLIENT_WAKING && is_hit) {
+        DL_DELETE(clients->list[CLIENT_WAKING], client);
+        DL_PREPEND(clients->list[CLIENT_WAKING], client);
+    }
+    client_due(clients);
 }
 
 /* The guard's callback, on this loop's thread. The value is lent: keep it. */
@@ -609,11 +605,6 @@ void client_complained(void *context, const char *format, va_list arguments)
     }
 }
 
-static bool method_is_known(const char *method)
-{
-    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-}
-
 /* What is wrong with path or method; PROBLEM_COUNT: nothing. */
 static enum problem refusal(const struct client *client, const char *method)
 {
@@ -621,7 +612,8 @@ static enum problem refusal(const struct client *client, const char *method)
         return VERDICT_PROBLEMS[client->verdict];
     if (upload_is_write(&client->route, method))
         return writer_of(client) != NULL ? PROBLEM_COUNT : PROBLEM_WRITES_OFF;
-    return method_is_known(method) && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
+    const bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    return reads && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
 /* First call: only what cannot be kept open is answered here, for an answer given here closes the
@@ -673,11 +665,6 @@ static enum MHD_Result handle_body(struct client *client, const char *path, cons
     return taken ? MHD_YES : MHD_NO;
 }
 
-static enum MHD_Result handle_asked(struct client *client)
-{
-    return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
-}
-
 enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body, size_t *body_bytes,
                               void **client_slot)
@@ -695,7 +682,7 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
     case CLIENT_READY:
         return handle_ready(client, path, method);
     case CLIENT_ASKED:
-        return handle_asked(client);
+        return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
     case CLIENT_ANSWERED:
         if (client->selection != NULL)
             return send_selection(client, path);

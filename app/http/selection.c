@@ -80,17 +80,15 @@ bool selection_is_hit(const struct selection *selection)
 
 /* ---- answering ---- */
 
-static bool is_answer(const struct guard_result *result)
-{
-    return result->status == GUARD_OK || result->status == GUARD_ABSENT;
-}
-
 /* NULL: none. */
 static const struct guard_result *first_problem(const struct selection *selection)
 {
-    for (uint32_t i = 0; i < selection->ids.count; i++)
-        if (!is_answer(&selection->results[i]))
-            return &selection->results[i];
+    for (uint32_t i = 0; i < selection->ids.count; i++) {
+        const struct guard_result *result = &selection->results[i];
+
+        if (result->status != GUARD_OK && result->status != GUARD_ABSENT)
+            return result;
+    }
     return NULL;
 }
 

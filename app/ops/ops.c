@@ -50,25 +50,22 @@ struct ops {
 
 /* ---- answers ---- */
 
-/* `json` stays the caller's; NULL means there was no memory. */
-static bool send_json(struct MHD_Connection *connection, struct reply_document *document, const json_t *json)
+/* Takes `json`; NULL means there was no memory. */
+static bool send_json(struct MHD_Connection *connection, struct reply_document document, json_t *json)
 {
     char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
 
-    document->body = text;
-    const bool queued = text != NULL && reply_document(connection, document);
+    document.body = text;
+    const bool queued = text != NULL && reply_document(connection, &document);
     free(text);
+    json_decref(json);
     return queued;
 }
 
-/* Takes `json`. */
 static bool send_state(struct MHD_Connection *connection, unsigned status, json_t *json)
 {
-    struct reply_document document = {.status = status, .content_type = "application/json"};
-    const bool queued = send_json(connection, &document, json);
-
-    json_decref(json);
-    return queued;
+    return send_json(connection,
+                     (struct reply_document){.status = status, .content_type = "application/json"}, json);
 }
 
 struct refusal {
@@ -79,16 +76,14 @@ struct refusal {
 
 static bool refuse(struct MHD_Connection *connection, const struct refusal *refusal)
 {
-    json_t *json = json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", refusal->title, "status",
-                             (int)refusal->status, "detail", refusal->detail);
-    struct reply_document document = {.status = refusal->status,
-                                      .content_type = "application/problem+json",
-                                      .header = refusal->header,
-                                      .header_value = refusal->header_value};
-    const bool queued = send_json(connection, &document, json);
+    const struct reply_document document = {.status = refusal->status,
+                                            .content_type = "application/problem+json",
+                                            .header = refusal->header,
+                                            .header_value = refusal->header_value};
 
-    json_decref(json);
-    return queued;
+    return send_json(connection, document,
+                     json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", refusal->title,
+                               "status", (int)refusal->status, "detail", refusal->detail));
 }
 
 static const struct refusal UNCONFIRMED = {
@@ -440,7 +435,7 @@ bool ops_open(const struct settings *settings, struct guard *guard, const struct
     ops->guard = guard;
     ops->catalog = catalog;
     ops->server = server;
-    ops->mode = settings->guard_mode;
+    ops->mode = settings->guard.mode;
     ops->started_ms = clock_ms();
     if (ops_start(ops, settings))
         *out = ops;

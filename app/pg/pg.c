@@ -522,9 +522,10 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
 static bool end_is_unheard(const char *sqlstate)
 {
     static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
-    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
         if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0)
             return true;
+    }
     return sqlstate[0] == '\0';
 }
 

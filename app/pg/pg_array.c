@@ -28,6 +28,5 @@ void pg_array_add_number(struct pg_array *array, int64_t number)
 {
     char text[NUMBER_SIZE];
 
-    number_print(number, text);
-    pg_array_add(array, text);
+    pg_array_add(array, number_print(number, text));
 }

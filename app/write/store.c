@@ -114,21 +114,18 @@ static enum write_outcome change(struct store *store, const struct store_write *
 {
     char id[NUMBER_SIZE], price[NUMBER_SIZE], stock[NUMBER_SIZE], category[NUMBER_SIZE];
     const struct write_fields *fields = write->fields;
-    const char *const params[] = {id,
+    const char *const params[] = {number_print((int64_t)write->id, id),
                                   write->versions,
                                   fields->name,
                                   fields->description,
-                                  price,
-                                  stock,
-                                  fields->category_id != 0 ? category : NULL};
+                                  number_print(fields->price_cents, price),
+                                  number_print(fields->stock, stock),
+                                  fields->category_id != 0 ? number_print(fields->category_id, category)
+                                                           : NULL};
     const struct ask ask = {CHANGE_PRODUCT, params, write->deadline_ms, -1};
     struct pg_fault fault;
-
-    number_print((int64_t)write->id, id);
-    number_print(fields->price_cents, price);
-    number_print(fields->stock, stock);
-    number_print(fields->category_id, category);
     const enum pg_outcome outcome = run(store, &ask, rows, &fault);
+
     if (outcome == PG_REJECTED && strcmp(fault.sqlstate, "23503") == 0) {
         write_error_add(result->errors, "category_id", "no category of the third level");
         return WRITE_BAD_FIELDS;
@@ -169,13 +166,12 @@ static enum write_outcome buy(struct store *store, const struct store_write *wri
                               struct write_result *result, bool *key_was_used)
 {
     char id[NUMBER_SIZE], quantity[NUMBER_SIZE];
-    const char *const params[] = {id, quantity, write->key};
+    const char *const params[] = {number_print((int64_t)write->id, id),
+                                  number_print(write->fields->quantity, quantity), write->key};
     const struct ask ask = {PURCHASE_PRODUCT, params, write->deadline_ms, -1};
     struct pg_fault fault;
-
-    number_print((int64_t)write->id, id);
-    number_print(write->fields->quantity, quantity);
     const enum pg_outcome outcome = run(store, &ask, rows, &fault);
+
     *key_was_used = strcmp(fault.sqlstate, "23505") == 0;
     if (outcome != PG_OK)
         return outcome_of(outcome, &fault);
@@ -257,21 +253,19 @@ bool store_owed(struct store *store, int64_t transaction_id, const char *cache, 
                 struct rows *rows)
 {
     char id[NUMBER_SIZE];
-    const char *const params[] = {id, cache};
+    const char *const params[] = {number_print(transaction_id, id), cache};
     const struct ask ask = {OWED_INVALIDATIONS, params, deadline_ms, -1};
     struct pg_fault fault;
 
-    number_print(transaction_id, id);
     return run(store, &ask, rows, &fault) == PG_OK;
 }
 
 bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
 {
     char count[NUMBER_SIZE], lease[NUMBER_SIZE];
-    const char *const params[] = {count, lease, claim->cache};
+    const char *const params[] = {number_print(claim->count_max, count), number_print(claim->lease_ms, lease),
+                                  claim->cache};
 
-    number_print(claim->count_max, count);
-    number_print(claim->lease_ms, lease);
     return run_outbox(store, CLAIM_INVALIDATIONS, params, cancel_fd, rows);
 }
 
@@ -301,10 +295,9 @@ bool store_unpaid(struct store *store, const char *transactions, uint64_t deadli
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
 {
     char most[NUMBER_SIZE];
-    const char *const params[] = {most};
+    const char *const params[] = {number_print(count_max, most)};
     struct rows rows;
 
-    number_print(count_max, most);
     rows_init(&rows, ROWS_BYTES_MAX);
     const bool ran = run_outbox(store, FORGET_PURCHASES, params, cancel_fd, &rows);
     *count = ran ? (uint32_t)number_of(&rows, 0, 0) : 0;
@@ -335,11 +328,10 @@ bool store_beat(struct store *store, const struct store_beat *beat, int cancel_f
                 uint32_t *cache_count)
 {
     char beat_ms[NUMBER_SIZE], silence_ms[NUMBER_SIZE];
-    const char *const params[] = {beat->cache, beat->label, beat_ms, silence_ms};
+    const char *const params[] = {beat->cache, beat->label, number_print((int64_t)beat->beat_ms, beat_ms),
+                                  number_print((int64_t)beat->silence_ms, silence_ms)};
     struct rows rows;
 
-    number_print((int64_t)beat->beat_ms, beat_ms);
-    number_print((int64_t)beat->silence_ms, silence_ms);
     rows_init(&rows, ROWS_BYTES_MAX);
     const bool ran = run_outbox(store, BEAT_CACHE, params, cancel_fd, &rows) && rows.row_count > 0;
     *is_new = ran && strcmp(rows_text(&rows, 0, 0), "t") == 0;

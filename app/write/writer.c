@@ -335,7 +335,7 @@ struct writer *writer_open(const struct settings *settings, struct guard *guard,
     writer->gate = gate;
     writer->limit_ms = settings->write_limit_ms;
     writer->queue_max = settings->write_queue;
-    writer->invalidate_limit_ms = settings->redis_limit_ms * INVALIDATE_COMMANDS;
+    writer->invalidate_limit_ms = settings->guard.redis_limit_ms * INVALIDATE_COMMANDS;
     if (writer->invalidate_limit_ms < INVALIDATE_LIMIT_MS)
         writer->invalidate_limit_ms = INVALIDATE_LIMIT_MS;
     if (!open_parts(writer, settings)) {

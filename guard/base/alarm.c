@@ -35,41 +35,41 @@ void alarms_clear(struct alarms *alarms)
     *alarms = (struct alarms){0};
 }
 
-static void put(struct alarms *alarms, struct alarm *alarm, uint32_t place)
+static void alarm_put(struct alarms *alarms, struct alarm *alarm, uint32_t place)
 {
     alarms->heap[place] = alarm;
     alarm->place = place;
 }
 
-static void sift_up(struct alarms *alarms, struct alarm *alarm, uint32_t place)
+static void alarm_sift_up(struct alarms *alarms, struct alarm *alarm, uint32_t place)
 {
     while (place > 1 && alarms->heap[place / 2]->at_us > alarm->at_us) {
-        put(alarms, alarms->heap[place / 2], place);
+        alarm_put(alarms, alarms->heap[place / 2], place);
         place /= 2;
     }
-    put(alarms, alarm, place);
+    alarm_put(alarms, alarm, place);
 }
 
-static void sift_down(struct alarms *alarms, struct alarm *alarm, uint32_t place)
+static void alarm_sift_down(struct alarms *alarms, struct alarm *alarm, uint32_t place)
 {
     for (uint32_t child = place * 2; child <= alarms->count; child = place * 2) {
         if (child < alarms->count && alarms->heap[child + 1]->at_us < alarms->heap[child]->at_us)
             child++;
         if (alarms->heap[child]->at_us >= alarm->at_us)
             break;
-        put(alarms, alarms->heap[child], place);
+        alarm_put(alarms, alarms->heap[child], place);
         place = child;
     }
-    put(alarms, alarm, place);
+    alarm_put(alarms, alarm, place);
 }
 
 /* Into a vacant place: at most one of the two directions moves anything. */
-static void settle(struct alarms *alarms, struct alarm *alarm, uint32_t place)
+static void alarm_settle(struct alarms *alarms, struct alarm *alarm, uint32_t place)
 {
     if (place > 1 && alarms->heap[place / 2]->at_us > alarm->at_us)
-        sift_up(alarms, alarm, place);
+        alarm_sift_up(alarms, alarm, place);
     else
-        sift_down(alarms, alarm, place);
+        alarm_sift_down(alarms, alarm, place);
 }
 
 void alarm_set(struct alarms *alarms, struct alarm *alarm, uint64_t at_us)
@@ -78,9 +78,9 @@ void alarm_set(struct alarms *alarms, struct alarm *alarm, uint64_t at_us)
     if (alarm->place == 0) {
         assert(alarms->count < alarms->reserved);
         alarms->count++;
-        sift_up(alarms, alarm, alarms->count);
+        alarm_sift_up(alarms, alarm, alarms->count);
     } else {
-        settle(alarms, alarm, alarm->place);
+        alarm_settle(alarms, alarm, alarm->place);
     }
 }
 
@@ -92,7 +92,7 @@ void alarm_unset(struct alarms *alarms, struct alarm *alarm)
     struct alarm *last = alarms->heap[alarms->count--];
     alarm->place = 0;
     if (last != alarm)
-        settle(alarms, last, place);
+        alarm_settle(alarms, last, place);
 }
 
 struct alarm *alarms_first(const struct alarms *alarms)

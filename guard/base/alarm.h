@@ -2,7 +2,7 @@
 /*
  * alarm.h - many deadlines, one question: which is next? A binary heap of intrusive alarms.
  *
- * Room is reserved when an owner is made, so that setting an alarm can never fail. Pure; the owner's thread.
+ * Room is reserved before an alarm is first set, so that setting it can never fail. Pure; one thread at a time.
  */
 #ifndef GUARD_ALARM_H
 #define GUARD_ALARM_H
@@ -14,7 +14,7 @@
 struct alarm {
     uint64_t at_us;
     uint32_t place; /* 1-based place in the heap, 0 when not set */
-    unsigned owner; /* what it is part of; the caller's */
+    unsigned owner; /* the caller's: what kind of thing the alarm is in */
 };
 
 struct alarms {

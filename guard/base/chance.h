@@ -23,7 +23,7 @@ uint32_t chance_shorten(struct chance *chance, uint32_t value, uint32_t percent)
 uint64_t chance_exponential(struct chance *chance, uint64_t mean);
 
 /* Exponential backoff with jitter: first * 2^attempt, at most `most`, then +-50 %. The jitter keeps the
- * waiters of a fleet from asking in step (Brooker, "Exponential Backoff And Jitter", AWS 2015). */
+ * processes of a fleet from retrying in step (Brooker, "Exponential Backoff And Jitter", AWS 2015). */
 uint32_t chance_backoff(struct chance *chance, uint32_t first, uint32_t most, uint32_t attempt);
 
 #endif

@@ -5,7 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-static uint64_t read_us(clockid_t id)
+static uint64_t read_clock_us(clockid_t id)
 {
     struct timespec now;
     clock_gettime(id, &now);
@@ -14,12 +14,12 @@ static uint64_t read_us(clockid_t id)
 
 uint64_t clock_now_us(void)
 {
-    return read_us(CLOCK_BOOTTIME);
+    return read_clock_us(CLOCK_BOOTTIME);
 }
 
 uint64_t clock_wall_s(void)
 {
-    return read_us(CLOCK_REALTIME) / 1000000;
+    return read_clock_us(CLOCK_REALTIME) / 1000000;
 }
 
 bool clock_random(void *out, size_t bytes)

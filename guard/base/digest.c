@@ -3,7 +3,7 @@
  * digest.c - SipHash-1-3 and SHA-256, from their specifications, for data that is in memory as a whole.
  *
  * Why one round per block and three at the end: the authors proposed 2-4 as a MAC, whose output an
- * attacker sees. Ours he does not see (hash tables) or may forge anyway (a checksum with a published key).
+ * attacker sees. Ours is not seen (hash tables), or may be forged anyway (a checksum with a published key).
  * For that use Aumasson "would be very surprised if SipHash-1-3 introduced weaknesses"
  * (github.com/rust-lang/rust/issues/29754); Rust, Ruby and CPython took the same variant. It needs
  * 0.25 ms for 1 MiB where 2-4 needs 0.43, and every hit is checked.
@@ -92,7 +92,7 @@ static inline uint32_t rotate_right32(uint32_t word, unsigned bits)
     return word >> bits | word << (32 - bits);
 }
 
-static void expand_schedule(const uint8_t block[BLOCK_BYTES], uint32_t w[64])
+static void sha256_expand(const uint8_t block[BLOCK_BYTES], uint32_t w[64])
 {
     for (unsigned t = 0; t < 16; t++)
         w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
@@ -105,10 +105,10 @@ static void expand_schedule(const uint8_t block[BLOCK_BYTES], uint32_t w[64])
 }
 
 /* One block of section 6.2.2; s[0..7] are a..h. */
-static void compress(uint32_t hash[8], const uint8_t block[BLOCK_BYTES])
+static void sha256_compress(uint32_t hash[8], const uint8_t block[BLOCK_BYTES])
 {
     uint32_t w[64], s[8];
-    expand_schedule(block, w);
+    sha256_expand(block, w);
     memcpy(s, hash, sizeof(s));
     for (unsigned t = 0; t < 64; t++) {
         const uint32_t sum1 = rotate_right32(s[4], 6) ^ rotate_right32(s[4], 11) ^ rotate_right32(s[4], 25);
@@ -125,7 +125,7 @@ static void compress(uint32_t hash[8], const uint8_t block[BLOCK_BYTES])
 }
 
 /* The last one or two blocks: what is left, a 1 bit, zeros and the length in bits. */
-static void compress_end(uint32_t hash[8], const uint8_t *rest, size_t rest_bytes, uint64_t data_bytes)
+static void sha256_compress_end(uint32_t hash[8], const uint8_t *rest, size_t rest_bytes, uint64_t data_bytes)
 {
     uint8_t end[2 * BLOCK_BYTES] = {0};
     const size_t end_bytes = rest_bytes + 1 + LENGTH_BYTES <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
@@ -135,7 +135,7 @@ static void compress_end(uint32_t hash[8], const uint8_t *rest, size_t rest_byte
     for (unsigned i = 0; i < LENGTH_BYTES; i++)
         end[end_bytes - 1 - i] = (uint8_t)(data_bytes * 8 >> 8 * i);
     for (size_t at = 0; at < end_bytes; at += BLOCK_BYTES)
-        compress(hash, end + at);
+        sha256_compress(hash, end + at);
 }
 
 void digest_sha256(const void *data, size_t data_bytes, uint8_t out[DIGEST_SHA256_BYTES])
@@ -145,8 +145,9 @@ void digest_sha256(const void *data, size_t data_bytes, uint8_t out[DIGEST_SHA25
     uint32_t hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     for (size_t at = 0; at + BLOCK_BYTES <= data_bytes; at += BLOCK_BYTES)
-        compress(hash, bytes + at);
-    compress_end(hash, rest_bytes > 0 ? bytes + data_bytes - rest_bytes : NULL, rest_bytes, data_bytes);
+        sha256_compress(hash, bytes + at);
+    sha256_compress_end(hash, rest_bytes > 0 ? bytes + data_bytes - rest_bytes : NULL, rest_bytes,
+                        data_bytes);
     for (unsigned i = 0; i < DIGEST_SHA256_BYTES; i++)
         out[i] = (uint8_t)(hash[i / 4] >> (24 - 8 * (i % 4)));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forked.h - how many forks lie between this process and the one that first asked. A guard that was opened at
- * another count belongs to another process: here are neither its threads nor its connections, and a mutex of it may be
- * locked for ever. Told without a system call. What only _Fork() or clone(2) makes is not seen.
+ * forked.h - how many forks lie between this process and the one that first called forked_watch(). A guard that was
+ * opened at another count belongs to another process: its threads and connections are not here, and a mutex of it may
+ * be locked for ever. Costs no system call. What only _Fork() or clone(2) makes is not seen.
  *
  * Threads   any.
  */

@@ -2,7 +2,7 @@
 /*
  * host.h - the event loop that the guard lives on, its own or a host's, as the guard sees it.
  *
- *     redis/ wire/ run/                            host.c                        an adapter (run/uv_host.c)
+ *     redis/ wire/ run/                            host.c                        an adapter (uv_host.c)
  *
  *     host_watch() ------------------------------------------------------------> watch
  *     host_timer_set(), of many   -->  the earliest                        ----> timer

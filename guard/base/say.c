@@ -34,8 +34,8 @@ void say_clear(struct say *say)
 /* ---- the line ---- */
 
 /* A backslash, too, so that none can pass for an escape. */
-__attribute__((format(printf, 2, 0))) static void compose(char out[SAY_TEXT_SIZE], const char *format,
-                                                          va_list args)
+__attribute__((format(printf, 2, 0))) static void compose_line(char out[SAY_TEXT_SIZE], const char *format,
+                                                               va_list args)
 {
     char text[SAY_RAW_SIZE];
     size_t length = 0;
@@ -89,7 +89,7 @@ static void say_line(const struct say *say, const char *text)
 
 /* ---- the gate, under the mutex ---- */
 
-static bool may_pass(struct say_gate *gate, const char *text, uint64_t now_us)
+static bool may_pass_gate(struct say_gate *gate, const char *text, uint64_t now_us)
 {
     if (now_us - gate->since_us >= (uint64_t)SAY_WINDOW_MS * 1000 && gate->withheld == 0) {
         gate->since_us = now_us;
@@ -115,7 +115,7 @@ static bool end_window(struct say_gate *gate, uint64_t now_us)
 }
 
 /* True: stderr is to hear of it. */
-static bool is_news(struct say_gate *gate, enum say_tone tone)
+static bool is_news_to_gate(struct say_gate *gate, enum say_tone tone)
 {
     bool news = tone == SAY_BAD || gate->troubled;
     gate->troubled = tone == SAY_BAD;
@@ -132,11 +132,11 @@ void say(struct say *say, enum say_subject subject, enum say_tone tone, const ch
     if (say->log == guard_log_none)
         return;
     va_start(args, format);
-    compose(text, format, args);
+    compose_line(text, format, args);
     va_end(args);
     pthread_mutex_lock(&say->mutex);
-    bool news = is_news(gate, tone) || say->log != NULL;
-    bool passes = news && may_pass(gate, text, clock_now_us());
+    bool news = is_news_to_gate(gate, tone) || say->log != NULL;
+    bool passes = news && may_pass_gate(gate, text, clock_now_us());
     pthread_mutex_unlock(&say->mutex);
     if (passes)
         say_line(say, text);
@@ -165,7 +165,7 @@ void say_in_child(const struct say *say, const char *format, ...)
     if (say->log == guard_log_none)
         return;
     va_start(args, format);
-    compose(text, format, args);
+    compose_line(text, format, args);
     va_end(args);
     write_stderr(say->name_space, text);
 }

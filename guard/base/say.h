@@ -4,8 +4,9 @@
  *
  *     stampede-guard shop: redis 10.0.0.7:6379: connect: connection refused
  *
- * What is not printable ASCII is escaped as \xNN, so a key cannot forge a line or move a cursor. Of each subject SAY_BURST
- * lines pass in SAY_WINDOW_MS, none of them twice in a row; the last of those that did not is said when the window is over.
+ * What is not printable ASCII is escaped as \xNN, so a key cannot forge a line or move a cursor. Of each subject
+ * SAY_BURST lines pass in SAY_WINDOW_MS, none of them twice in a row; the last line withheld is said when the window is
+ * over.
  * On stderr, which belongs to the host, good news is told only after bad; a line leaves in one write(2), or not at all
  * where that would block. No SIGPIPE is raised.
  *
@@ -42,9 +43,10 @@ void say_clear(struct say *say);
 
 void say(struct say *say, enum say_subject subject, enum say_tone tone, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Says what was withheld in windows that are over; now and then. UINT64_MAX: in all. */
+/* Says what was withheld in windows that are over; to be called now and then. UINT64_MAX: in all windows. */
 void say_rest(struct say *say, uint64_t now_us);
-/* In the child of a fork: to stderr, whoever logs, for a lock of the host's may be held for ever there. */
+/* In the child of a fork: to stderr even if the host has a log, because a lock of the host may be held for ever
+ * there. */
 void say_in_child(const struct say *say, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

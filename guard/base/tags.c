@@ -44,7 +44,7 @@ void tags_clock_write(const struct tags_clock *clock, char out[TAGS_CLOCK_BYTES 
     out[TAGS_CLOCK_BYTES] = '\0';
 }
 
-static bool is_good(const struct tags_clock *epoch, const struct tags_clock *born)
+static bool is_good_under(const struct tags_clock *epoch, const struct tags_clock *born)
 {
     return epoch->era != 0 && epoch->era == born->era && epoch->count <= born->count;
 }
@@ -56,7 +56,7 @@ enum tags_verdict tags_judge(const struct tags_epochs *epochs, size_t tag_count,
         return TAGS_UNANSWERED;
     bool good = epochs->count == tag_count;
     for (size_t i = 0; i < tag_count && good; i++)
-        good = is_good(&epochs->of[i], born);
+        good = is_good_under(&epochs->of[i], born);
     return good ? TAGS_GOOD : TAGS_OUTDATED;
 }
 

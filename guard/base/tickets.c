@@ -7,7 +7,7 @@
 /* A ticket: 32 bits of use, 8 of mark, 24 of place (1-based). */
 enum { FIRST_SLOTS = 64, PLACE_BITS = 24, MOST_SLOTS = (1 << PLACE_BITS) - 1 };
 
-static bool grow(struct tickets *tickets)
+static bool grow_tickets(struct tickets *tickets)
 {
     uint32_t count = tickets->count == 0 ? FIRST_SLOTS : tickets->count * 2;
     if (count > MOST_SLOTS)
@@ -27,7 +27,7 @@ static bool grow(struct tickets *tickets)
 
 guard_ticket tickets_add(struct tickets *tickets, void *what)
 {
-    if (tickets->first_free == 0 && !grow(tickets))
+    if (tickets->first_free == 0 && !grow_tickets(tickets))
         return 0;
     uint32_t place = tickets->first_free;
     struct ticket_slot *slot = &tickets->slots[place - 1];
@@ -38,14 +38,14 @@ guard_ticket tickets_add(struct tickets *tickets, void *what)
     return (guard_ticket)slot->use << 32 | (guard_ticket)tickets->mark << PLACE_BITS | place;
 }
 
-static uint32_t place_of(guard_ticket ticket)
+static uint32_t place_of_ticket(guard_ticket ticket)
 {
     return (uint32_t)ticket & ((1u << PLACE_BITS) - 1);
 }
 
-static struct ticket_slot *slot_of(const struct tickets *tickets, guard_ticket ticket)
+static struct ticket_slot *slot_of_ticket(const struct tickets *tickets, guard_ticket ticket)
 {
-    uint32_t place = place_of(ticket);
+    uint32_t place = place_of_ticket(ticket);
     if (place == 0 || place > tickets->count || (uint8_t)(ticket >> PLACE_BITS) != tickets->mark)
         return NULL;
     struct ticket_slot *slot = &tickets->slots[place - 1];
@@ -54,20 +54,20 @@ static struct ticket_slot *slot_of(const struct tickets *tickets, guard_ticket t
 
 void *tickets_find(const struct tickets *tickets, guard_ticket ticket)
 {
-    struct ticket_slot *slot = slot_of(tickets, ticket);
+    struct ticket_slot *slot = slot_of_ticket(tickets, ticket);
     return slot != NULL ? slot->what : NULL;
 }
 
 void tickets_remove(struct tickets *tickets, guard_ticket ticket)
 {
-    struct ticket_slot *slot = slot_of(tickets, ticket);
+    struct ticket_slot *slot = slot_of_ticket(tickets, ticket);
     assert(slot != NULL);
     slot->what = NULL;
     tickets->used--;
     if (slot->use == UINT32_MAX)
         return; /* once more and its tickets would begin again */
     slot->next_free = tickets->first_free;
-    tickets->first_free = place_of(ticket);
+    tickets->first_free = place_of_ticket(ticket);
 }
 
 void tickets_clear(struct tickets *tickets)

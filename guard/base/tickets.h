@@ -4,7 +4,7 @@
  *
  * A ticket is a slot and the number of times the slot was used, so that an old ticket never names a new
  * get; and a mark of its table, so that it names nothing in another one of the same guard. One owner at a
- * time; who shares a table locks around it.
+ * time: a shared table has a lock around it.
  */
 #ifndef GUARD_TICKETS_H
 #define GUARD_TICKETS_H

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With its NUL; returns what is behind it. */
+/* With its NUL; returns the byte after it. */
 static char *put_text(char *at, const char *text, size_t bytes)
 {
     if (bytes > 0)

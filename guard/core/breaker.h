@@ -10,7 +10,7 @@
  *
  * While it is open nothing waits for Redis. The connection layer reconnects on its own, with backoff and
  * jitter, and a login that succeeds ends the first pause: it has shown that Redis answers. The pauses after a
- * failed probe are not cut short, or a Redis that lets us in and then hangs would be asked without end. Then
+ * failed probe are not cut short, or a Redis that lets us in and then hangs would be tried without end. Then
  * one command goes through as the probe, so that recovery is no herd.
  *
  * Pure; the core's thread.
@@ -35,10 +35,23 @@ struct breaker {
     uint64_t opened_count;
 };
 
-/* May a command be sent? Moves OPEN to HALF_OPEN when the caller's command is the probe. */
-bool breaker_allow(struct breaker *breaker, uint64_t now_us);
+/* Not while it is CLOSED: may this command be the probe? Then OPEN becomes HALF_OPEN. */
+bool breaker_probe(struct breaker *breaker, uint64_t now_us);
+void breaker_close(struct breaker *breaker);
+
+/* May a command be sent? */
+static inline bool breaker_allow(struct breaker *breaker, uint64_t now_us)
+{
+    return breaker->state == BREAKER_CLOSED || breaker_probe(breaker, now_us);
+}
+
 /* Redis answered something. */
-void breaker_answered(struct breaker *breaker);
+static inline void breaker_answered(struct breaker *breaker)
+{
+    if (breaker->state != BREAKER_CLOSED || breaker->failures > 0)
+        breaker_close(breaker);
+}
+
 void breaker_unanswered(struct breaker *breaker, uint64_t now_us, struct chance *chance);
 void breaker_link(struct breaker *breaker, uint64_t now_us, bool up);
 

@@ -111,24 +111,6 @@ void core_unperformed(struct core *core, const struct core_action *action)
 
 /* ---- answers, and what is counted of them ---- */
 
-static const uint64_t HISTOGRAM_BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
-_Static_assert(sizeof HISTOGRAM_BOUNDS_US / sizeof *HISTOGRAM_BOUNDS_US == GUARD_HISTOGRAM_BUCKETS - 1,
-               "the last bucket has no bound");
-
-size_t core_histogram_bucket(uint64_t span_us)
-{
-    size_t bucket = 0;
-    while (bucket < GUARD_HISTOGRAM_BUCKETS - 1 && span_us > HISTOGRAM_BOUNDS_US[bucket])
-        bucket++;
-    return bucket;
-}
-
-void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us)
-{
-    histogram->count[core_histogram_bucket(span_us)]++;
-    histogram->sum_us += span_us;
-}
-
 static uint64_t *count_of_cached(struct guard_stats *stats, const struct guard_result *result)
 {
     if (result->status == GUARD_OK)
@@ -201,7 +183,7 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
     core->stats.waiters--;
     --*waiters_of_share(core, waiter);
     (*count_of_result(&core->stats, result))++;
-    core_histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
+    histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
 }
 
@@ -211,6 +193,14 @@ struct core_waiter *core_next_answer(struct core *core)
     if (waiter != NULL)
         DL_DELETE(core->answered, waiter);
     return waiter;
+}
+
+struct core_invalidation *core_next_invalidated(struct core *core)
+{
+    struct core_invalidation *invalidation = core->invalidated;
+    if (invalidation != NULL)
+        DL_DELETE(core->invalidated, invalidation);
+    return invalidation;
 }
 
 /* ---- flights ---- */
@@ -325,7 +315,7 @@ static void choose_share(struct flight *flight, bool of_many)
 {
     flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
     flight->batched = of_many && flight->policy->batch_loader != NULL;
-    flight->alone = !of_many;
+    flight->single = !of_many;
 }
 
 /* The first waiter chooses. A refresh stays where it is queued until a waiter needs it. */
@@ -334,8 +324,8 @@ static void choose_share_with(struct flight *flight, const struct core_waiter *w
     bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
         choose_share(flight, waiter->of_many);
-    flight->alone = flight->alone || !waiter->of_many;
-    if (flight->alone && !refresh)
+    flight->single = flight->single || !waiter->of_many;
+    if (flight->single && !refresh)
         loads_single_out(flight);
 }
 
@@ -434,7 +424,7 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
     core_begin(core, now_us);
     struct load *load = loads_find(core, id);
     assert(load != NULL);
-    core_histogram_add(&core->stats.load_duration, loaded->load_us);
+    histogram_add(&core->stats.load_duration, loaded->load_us);
     if (load->flight != NULL)
         lease_load_ended(load->flight, loaded);
     else

@@ -2,16 +2,45 @@
 /*
  * core.h - everything that decides. A pure state machine: events in, actions out.
  *
- * Events are calls of the functions below; each takes the time. Between two events the owner (the shell of
- * this process, or a simulator) drains core_next_action() and performs what it finds, and core_next_answer()
- * and tells whom it finds. Every action that carries an `op` is answered by exactly one core_replied(),
- * every CORE_LOAD by exactly one core_loaded(), whatever happens; never from inside the draining.
+ * Events are calls of the functions below; each takes the time. Between two events the owner (the guard's thread, or a
+ * simulator) drains core_next_action() and performs what it finds, and core_next_answer() and reports what it finds.
+ * Every action that carries an `op` is answered by exactly one core_replied(), every CORE_LOAD by exactly one
+ * core_loaded(), whatever happens; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
  * a get or an invalidation is accepted, and both can be refused.
  *
  * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
- * Threads  none: one owner.
+ * Threads  none: one owner. Of this room, near.h and hit.h alone are for any thread.
+ * Reading  this header, flight.c, lease.c, stale.c, loads.h, core.c; the rest stands by itself.
+ *
+ * The words of this project, each with one meaning:
+ *
+ *   request             one call of the application, for one key or for many
+ *   kind                what the application has registered: a loader with its policy
+ *   policy              the times and limits of a kind
+ *   hit                 an answer that was there: in the near cache, or found by one lookup
+ *   lookup              reading what Redis has of a key
+ *   near cache          values of this process, which answer without a lookup
+ *   fresh               younger than its policy's fresh_ms: answers every request
+ *   stale               older, but still there for stale_ms more: may answer while it is refreshed
+ *   flight              one key of one process while it is looked up, waited for, loaded and stored
+ *   waiter              the place of a request in a flight
+ *   lease               the right to load and store a key, of one process in the fleet, for a time; a token in Redis
+ *   leader              the process that has it; the others of the fleet wait
+ *   load                one run of the application's loader for one key
+ *   fill                storing what was loaded; refused without the lease
+ *   bypass              a load without a lease: it answers and is not stored
+ *   peek                a lookup that must not take the lease
+ *   poll                the lookup of a flight that waits, at intervals
+ *   wake-up             a message that a key was filled, released or invalidated; a hint that may be lost
+ *   invalidate          removing a value and voiding its lease, so that no load that was running is stored
+ *   background refresh  a load for no waiter, after a stale hit
+ *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
+ *   tag                 a name of many entries, which invalidates all of them at once
+ *   tag epoch           the point of the tags' clock at which a tag was last invalidated
+ *   permit              the right to run one query, of a number for the whole fleet
+ *   batch               loads that are one query
  */
 #ifndef GUARD_CORE_H
 #define GUARD_CORE_H
@@ -29,7 +58,7 @@ enum {
     TOKEN_UUID_BYTES = 36,
     TOKEN_TAG_AT = 37,
     TOKEN_TAG_BYTES = 16,
-    /* a process that does not ask again for so long has left the queue for permits */
+    /* a process that sends no acquire for so long has left the queue for permits */
     PERMIT_WAIT_MS = 2000,
 };
 
@@ -69,24 +98,27 @@ struct core_key {
 
 /* One accepted get; embedded in the owner's request and the core's until it is answered. */
 struct core_waiter {
+    /* set by the owner */
+    uint64_t start_us;      /* on the core's clock: when the request was made */
+    uint64_t parent_load;   /* the load whose loader made the request; 0: none */
+    bool of_many;           /* of a request for many: may be loaded in a batch */
+    bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
+    char refused[TOKEN_UUID_BYTES +
+                 1]; /* head of an entry that a lookup of this get found out of date; "": none */
+
+    /* the core's */
     struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
     struct flight *flight;           /* NULL once answered */
     struct alarm deadline;
-    uint64_t joined;        /* stamp: what is sent after it is fresh enough for this waiter */
-    uint64_t start_us;      /* set by the owner, on the core's clock: when the caller asked */
-    bool lookup_unanswered; /* by the owner: Redis did not answer a lookup of this get within its limit */
-    uint64_t parent_load;   /* set by the owner: the load whose loader asks, nested; 0: none */
-    uint64_t alone_us;      /* a nested one's: from here on it does not wait for other processes */
-    uint64_t deadline_us;   /* the hard one; the alarm rings at the soft one first */
-    bool impatient;         /* past its soft limit */
-    bool of_many;           /* set by the owner: asked with others, may be loaded in a batch with them */
-    uint32_t first_round;   /* of the flight when it joined */
-    /* by the owner: head of an entry that a lookup of this get found out of date; "": none */
-    char refused[TOKEN_UUID_BYTES + 1];
+    uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t alone_us;          /* with a parent load: from here on it waits for no other process */
+    uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
+    bool impatient;             /* past its soft limit */
+    uint32_t first_round;       /* of the flight when it joined */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
 
-/* OK, SHED (max_waiters), CLOSING, NO_MEMORY. `policy` and `kind` live as long as the core. */
+/* OK, SHED (max_waiters), CLOSING, NO_MEMORY. `policy` lives as long as the core. */
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, struct core_waiter *waiter,
                            uint64_t deadline_us);
@@ -96,9 +128,9 @@ void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 struct core_waiter *core_next_answer(struct core *core);
 
 /*
- * A hit was answered that asks for a refresh behind it: of a stale value (filler NULL), or an early one of the
- * fresh value that this filler stored (TOKEN_UUID_BYTES long). Nobody waits for it, nothing comes of it if the key
- * has a flight already, the loads have no place, or Redis is away. `policy` as above.
+ * A hit was answered that calls for a background refresh (filler NULL), or for an early one of the fresh value that
+ * this filler stored (TOKEN_UUID_BYTES long). Nothing comes of it if the key has a flight already, there is no place
+ * for a load, or Redis is away. `policy` as above; of_many as in core_waiter.
  */
 void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key,
                   const struct guard_policy *policy, const char *filler, bool of_many);
@@ -132,7 +164,7 @@ enum core_action_kind {
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
     CORE_INVALIDATE,     /* script invalidate, hard: key; of_tag: script tag_invalidate */
-    CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, behind, more */
+    CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
     CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous */
@@ -146,7 +178,7 @@ enum core_lookup {
     LOOKUP_PEEK = 'p',  /* look, but never take the lease */
 };
 
-/* What its sender will wait for if another process has the lease: whoever fills learns of it. */
+/* What its sender will wait for if another process has the lease: the process that fills learns of it. */
 enum core_wait {
     WAIT_NOT = 0,
     WAIT_BUSY = 'b',    /* a missing value */
@@ -179,7 +211,7 @@ struct core_action {
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
     const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
     const char *waiter; /* PERMIT_ACQUIRE, PERMIT_RELEASE: this process in the queue */
-    bool background;    /* PERMIT_ACQUIRE: only refreshes that nobody waits for are queued */
+    bool background;    /* PERMIT_ACQUIRE: only background refreshes are queued */
     bool more;          /* PERMIT_ACQUIRE: not the last one that is wanted now */
 };
 
@@ -197,9 +229,9 @@ enum core_reply_kind {
     REPLY_FRESH,  /* value or absent, age_ms, left_ms */
     REPLY_STALE,  /* likewise, and turn */
     REPLY_LEASE,  /* granted */
-    REPLY_BUSY,   /* pttl_ms and lease_tag of somebody else's lease */
+    REPLY_BUSY,   /* pttl_ms and lease_tag of another process's lease */
     REPLY_FAILED, /* failure or too_big, pttl_ms */
-    REPLY_FREE,   /* to a peek: nothing there and nobody loads */
+    REPLY_FREE,   /* to a peek: nothing there and no lease */
     /* to the others */
     REPLY_CODE, /* code, as the script returned it */
     /* to any */
@@ -208,6 +240,7 @@ enum core_reply_kind {
     REPLY_UNKNOWN, /* it may have run, or may still run later */
 };
 
+/* Whose turn it is to refresh. */
 enum core_turn { TURN_COOLING = -1, TURN_OTHERS = 0, TURN_OURS = 1 };
 
 struct core_reply {
@@ -217,11 +250,10 @@ struct core_reply {
     bool absent;
     bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
-     * invalidated before it was sent, or nobody knows. The owner has looked: the core never sees a value unchecked. */
+     * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked. */
     bool outdated;
-    struct tags_clock
-        clock;        /* to ACQUIRE, tagged: what the tags' clock showed, read before it was answered */
-    const char *tags; /* for the owner: what is to be checked, lent; when that was born */
+    struct tags_clock clock; /* to ACQUIRE: the tags' clock, read before it was answered */
+    const char *tags;        /* for the owner: what is to be checked, lent; when that was born */
     size_t tags_bytes;
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
@@ -245,7 +277,7 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
-    bool unstored; /* answered to all who wait for it, and not stored */
+    bool unstored; /* it answers every waiter, and is not stored */
 };
 
 /* A load whose thread is lent comes back after the one that it is lent to. */
@@ -254,13 +286,13 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct
 /*
  * ---- batches ----
  *
- * Keys that were asked for together, of a policy with a batch loader, are loaded together if they get their leases
- * together. A load of theirs does not start before the turn of the owner's loop is over in which it was queued, nor while
- * the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write, so the answers
- * are about to come. That is all it waits for; never for a lease that another process holds, nor for a load. Nobody else
- * waits for a turn to be over, nor do they once they have.
+ * Keys of a request for many, of a policy with a batch loader, are loaded in a batch if they get their leases at the
+ * same time. Such a load does not start before the iteration of the owner's loop is over in which it was queued, nor
+ * while the answer to an acquire is outstanding that was sent in the same iteration as its own: those are one write, so
+ * the answers are about to come. That is all it waits for; never for a lease that another process holds, nor for a
+ * load. No other load waits for the end of an iteration, and none waits for it twice.
  */
-/* Something happened in this turn that makes its end worth an event. */
+/* Something happened in this iteration that makes its end worth an event. */
 bool core_iteration_due(const struct core *core);
 /* All that was to be read has been read. */
 void core_iteration_over(struct core *core, uint64_t now_us);
@@ -271,29 +303,29 @@ void core_iteration_over(struct core *core, uint64_t now_us);
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
 /*
  * The same of a fill whose message brought what it has stored. A flight that waits, and whose last lookup found the
- * lease with this tag, answers with it who joined before that lookup was sent; for everybody else it is a wake-up
- * like any other.
+ * lease with this tag, answers the waiters with it that joined before that lookup was sent; for all others it is a
+ * wake-up like any other.
  */
 struct core_pushed {
     const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
     struct value *value;   /* lent; NULL when absent */
     bool absent;
     uint32_t fresh_ms; /* for how long it was fresh when it was stored */
-    const char *tags;  /* for the owner, who looks at them before: as in core_reply */
+    const char *tags;  /* for the owner, to be checked before: as in core_reply */
     size_t tags_bytes;
     struct tags_clock born;
 };
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
                  const struct core_pushed *pushed);
-/* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: nobody does, and
+/* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: none does, and
  * what its fill has brought need not be read. */
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
                                    const char *lease_tag);
 /* A load permit is free for the process of this name (the `waiter` of its actions). */
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
-/* Messages may have been lost: everybody who waits for one looks again, spread over 100 ms. */
+/* Messages may have been lost: every flight that waits for one looks again, spread over 100 ms. */
 void core_resync(struct core *core, uint64_t now_us);
-/* The command connection came up or went down. */
+/* The command connection came up or went down. Frees nothing: an action may be under way. */
 void core_link(struct core *core, uint64_t now_us, bool up);
 
 /* When core_tick() is due next; UINT64_MAX: never. */
@@ -302,7 +334,7 @@ void core_tick(struct core *core, uint64_t now_us);
 
 /* ---- the end ---- */
 
-/* Answers everybody with CLOSING, cancels every load and releases every lease. Loads and replies still come
+/* Answers every waiter with CLOSING, cancels every load and releases every lease. Loads and replies still come
  * back; when they have, core_idle(). */
 void core_close(struct core *core, uint64_t now_us);
 bool core_has_waiters(const struct core *core);
@@ -312,8 +344,5 @@ bool core_idle(const struct core *core);
 
 /* Copies the counters the core keeps; leaves the others alone. */
 void core_stats(const struct core *core, struct guard_stats *out);
-
-/* Of GUARD_HISTOGRAM_BOUNDS_US. Any thread. */
-size_t core_histogram_bucket(uint64_t span_us);
 
 #endif

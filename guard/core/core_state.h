@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_state.h - the memory of a core, and what the files of this room may ask core.c for. Private to the room.
+ * core_state.h - the memory of a core, and what the files of this room get from core.c. Private to the room.
  *
  * Lifetime  A flight that ends leaves the tables at once and is freed at the beginning of the next event, because
  *           actions may point to it until then.
@@ -9,6 +9,7 @@
 #define GUARD_CORE_STATE_H
 
 #include "../base/chance.h"
+#include "../base/histogram.h"
 #include "breaker.h"
 #include "core.h"
 #include "loads.h"
@@ -76,14 +77,13 @@ void core_begin(struct core *core, uint64_t now_us);
 /* What happens from here on comes after everything that has happened so far. */
 uint64_t core_stamp(struct core *core);
 
-/* Room for everything one more flight, invalidation or permit may ever ask for at once. False: no memory. */
+/* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);
 void core_unreserve(struct core *core);
 void core_emit(struct core *core, const struct core_action *action);
 
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
-void core_histogram_add(struct guard_histogram *histogram, uint64_t span_us);
 
 void core_remove_flight(struct flight *flight);
 

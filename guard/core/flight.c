@@ -355,7 +355,7 @@ static void flight_end_wait(struct flight *flight)
     struct core *core = flight->core;
     if (flight->waiting_since_us == 0)
         return;
-    core_histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
+    histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
     flight->waiting_since_us = 0;
 }
 

@@ -79,7 +79,7 @@ struct flight {
 
     /* its share of the bulkhead (loads.h) */
     enum share share;
-    bool alone;                 /* a waiter asked for it by itself */
+    bool single;                /* a waiter of a request for this key alone has joined */
     bool batched;               /* loaded in a batch, if others are there; only in SHARE_MANY */
     bool acquire_counted;       /* in loads.pending_acquires */
     uint64_t acquire_iteration; /* of its last acquire */

@@ -11,7 +11,7 @@
 enum hit_verdict {
     HIT_NONE,    /* the core decides */
     HIT_ANSWER,  /* answer it */
-    HIT_REFRESH, /* answer it, and have it refreshed behind: it is stale */
+    HIT_REFRESH, /* answer it, and refresh it in the background: it is stale */
     HIT_EARLY,   /* likewise, before it is */
 };
 

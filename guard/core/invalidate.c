@@ -98,11 +98,3 @@ void invalidation_alarm(struct core *core, struct core_invalidation *invalidatio
     else
         send_invalidation(core, invalidation);
 }
-
-struct core_invalidation *core_next_invalidated(struct core *core)
-{
-    struct core_invalidation *invalidation = core->invalidated;
-    if (invalidation != NULL)
-        DL_DELETE(core->invalidated, invalidation);
-    return invalidation;
-}

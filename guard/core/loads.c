@@ -105,7 +105,7 @@ void loads_promote(struct flight *flight)
         return;
     leave_queue(flight);
     join_queue(flight, QUEUE_USERS);
-    if (flight->alone)
+    if (flight->single)
         loads_single_out(flight);
 }
 
@@ -217,7 +217,7 @@ void loads_count_acquire(struct flight *flight, bool pending)
     loads->iteration_due = true;
 }
 
-/* No acquire of its iteration is pending. One so long ago is no reason to wait; its slot counts another one's by then. */
+/* No acquire of its iteration is pending. One so long ago is no reason to wait: its slot counts those of another. */
 static bool is_batch_complete(const struct flight *flight)
 {
     const struct core *core = flight->core;

@@ -451,14 +451,10 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t 
     return true;
 }
 
-struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us)
+void near_begin(struct near_lookup *lookup)
 {
-    struct near_lookup lookup = {near, key, key_bytes, NEAR_TOKEN_NONE, 0, now_us};
-    if (near != NULL) {
-        lookup.token = near_token(near, key, key_bytes);
-        lookup.stamp = near_stamp(near);
-    }
-    return lookup;
+    lookup->token = near_token(lookup->near, lookup->key, lookup->key_bytes);
+    lookup->stamp = near_stamp(lookup->near);
 }
 
 void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,

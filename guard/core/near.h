@@ -19,9 +19,9 @@
  * Below that is a store. What was looked up before a drop is not put in after it: the token of near_token() has the
  * epoch of the key's slot, which every drop moves on. Slots are shared by keys; a drop of one may cost a neighbour an
  * insert, never the other way round. A tag is dropped in constant time, however many entries have it: its slot of
- * another table is stamped, and an entry whose lookup left before that is gone for whatever looks for it. Tags share
- * those slots, too. A lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit
- * by bit: by near_sweep(), and by near_put() before it evicts.
+ * another table is stamped, and an entry whose lookup left before that counts as gone. Tags share those slots, too. A
+ * lost subscription lets go of everything in one stroke. That memory is still charged, and freed bit by bit: by
+ * near_sweep(), and by near_put() before it evicts.
  *
  * Eviction is SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a queue in the order of arrival and a
  * hand that moves from the oldest to the newest, spares what was hit since it last came by, and evicts the
@@ -64,7 +64,16 @@ struct near_lookup {
 bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
                  struct guard_result *out);
 
-struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes, uint64_t now_us);
+/* Notes what has been dropped so far. `lookup->near` is not NULL. */
+void near_begin(struct near_lookup *lookup);
+static inline struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes,
+                                              uint64_t now_us)
+{
+    struct near_lookup lookup = {near, key, key_bytes, NEAR_TOKEN_NONE, 0, now_us};
+    if (near != NULL)
+        near_begin(&lookup);
+    return lookup;
+}
 /* near_ms 0: it is not kept. `found` is fresh, its value `value`, which is referred to; if it is absent, NULL or no
  * more than its tags. */
 void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value *value,

@@ -7,12 +7,12 @@
 #include <string.h>
 
 enum {
-    PERMITS_PER_WORKER = 2,  /* one is given back while the next one is asked for */
+    PERMITS_PER_WORKER = 2,  /* one is given back while the next one is requested */
     PERMIT_ATTEMPTS_MAX = 2, /* of one token; then the load starts without */
     PERMIT_RETURNS_MAX = 3,
     PERMIT_POLL_FIRST_MS = 20,
     PERMIT_POLL_MOST_MS = 500, /* and half of that for jitter: well below PERMIT_WAIT_MS */
-    PERMIT_POLL_GRACE_MS = 6,  /* ask this long after one has run out, not just before */
+    PERMIT_POLL_GRACE_MS = 6,  /* request this long after one has run out, not just before */
     PERMIT_RESYNC_MS = 100,
 };
 
@@ -145,7 +145,7 @@ void permits_give_back(struct core *core, struct permit *permit)
     send_permit_release(core, permit);
 }
 
-/* ---- asking ---- */
+/* ---- requesting ---- */
 
 static bool permits_apply(const struct core *core)
 {
@@ -190,7 +190,7 @@ static void request_permit(struct core *core, bool more)
     send_permit_acquire(core, permit);
 }
 
-/* Nothing is wanted any more: nobody shall wait behind us. */
+/* Nothing is wanted any more: no other process shall wait for our place in the queue. */
 static void leave_permit_queue(struct core *core)
 {
     struct permit *permit = permit_in(core, PERMIT_FREE);
@@ -212,7 +212,8 @@ static void want_no_permits(struct core *core)
     permits->chances = 0;
 }
 
-/* Who neither waits in the queue nor is about to is told of nothing: he asks for a place. */
+/* After a refusal a message will say when to; but a process that is neither in the queue nor about to enter it gets
+ * none, so it requests a place. */
 static bool may_request_permit(struct permits *permits)
 {
     bool waits = permits->in_queue || permits->in_state[PERMIT_REQUESTED] > 0;
@@ -244,14 +245,14 @@ static uint32_t permits_requested_for_users(const struct permits *permits)
 static void want_permits(struct core *core, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    uint32_t users = loads_wanted_by_users(core), asks = permits_requested_for_users(permits);
+    uint32_t users = loads_wanted_by_users(core), requested = permits_requested_for_users(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
-    bool background = users == 0 && asks == 0;
+    bool background = users == 0 && requested == 0;
     if (permits->background && !background && permits->chances == 0)
-        permits->chances = 1; /* a user has come: he does not wait behind refreshes */
+        permits->chances = 1; /* a user has come: it does not wait behind refreshes */
     permits->background = background;
     uint32_t most = permits->background ? wanted : users;
-    uint32_t have = ready + (permits->background ? permits->in_state[PERMIT_REQUESTED] : asks);
+    uint32_t have = ready + (permits->background ? permits->in_state[PERMIT_REQUESTED] : requested);
     uint32_t all = ready + permits->in_state[PERMIT_REQUESTED];
     for (; have < most && all < wanted && may_request_permit(permits); have++, all++)
         request_permit(core, have + 1 < most);
@@ -317,7 +318,7 @@ static void start_without_permit(struct core *core, struct permit *permit)
         move_permit(core, permit, PERMIT_FREE);
 }
 
-/* For a user, if one has come for whom nothing was asked. */
+/* For a user, if one has come for which nothing was requested. */
 static void repeat_permit_request(struct core *core, struct permit *permit)
 {
     struct permits *permits = &core->permits;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * permits.h - the fleet's load permits, as one process holds them. Private to core*.c, loads.c and flight*.c.
+ * permits.h - the fleet's load permits, as one process holds them. Private to the room.
  *
- *                 a load could start         granted           it starts
- *   o--> FREE -----------------------> ASKING -------> READY ------------> USED
- *         ^ ^            refused         |               | none wanted      | its query is over
- *         | +----------------------------+               v                  v
- *         +------------------------------------------ RETURNING <-----------+
+ *              a load could start            granted         it starts
+ *   o--> FREE -------------------> REQUESTED -------> READY ------------> USED
+ *         ^ ^         refused          |                | none wanted      | its query is over
+ *         | +--------------------------+                v                  v
+ *         +----------------------------------------- RETURNING <-----------+
  *
- * One permit is one query: that of a load, or of a batch. Asked for once a worker is free and a load is queued, so that
- * neither a worker nor a permit waits for the other; the loads stay queued meanwhile, with leases that go on being
- * renewed. Permits are alike: who gets one is decided when it comes, users before refreshes, the two shares
- * as they get workers (loads.c).
+ * One permit is one query: that of a load, or of a batch. It is requested once a worker is free and a load is queued,
+ * so that neither a worker nor a permit waits for the other; the loads stay queued meanwhile, and their leases go on
+ * being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two shares
+ * as they get workers (loads.h).
  *
- * Waiting    A refusal has put this process into Redis's queue. It asks again when a message names it, when it has given
- *            a permit back itself, or when the poll says so; then for as many as the reply says are free.
- * Classes    For users as many are asked for as workers are free for queued users; for refreshes only while no user
- *            is queued or has an ask under way: this process has one place in Redis's queue, and who asks for the
- *            other class loses it.
+ * Waiting    A refusal has put this process into Redis's queue. It requests again when a message names it, when it has
+ *            given a permit back itself, or when the poll is due; then as many as the reply says are free.
+ * Classes    For users as many are requested as workers are free for queued users; for refreshes only while no user
+ *            is queued and none is requested for one: this process has one place in Redis's queue, and a request of
+ *            the other class loses it.
  * Tokens     Every permit has a new one. An acquire without an answer is sent again with the same one, which
- *            scripts/permit_acquire.lua says why; once its release was sent it is not used again.
- * Lost       Who could not renew in time, or hears that Redis no longer knew the permit, counts it and loads on: the
- *            query runs already. Renewals go on, so that what runs is counted again.
- * Without    Redis away, the breaker open, or Redis refusing the script: loads start without, B at a time
+ *            scripts/permit_acquire.lua explains; once its release was sent it is not used again.
+ * Lost       A permit that could not be renewed in time, or that Redis no longer knows, is counted, and its query runs
+ *            on. Renewals go on, so that what runs is counted in the fleet again.
+ * Without    Redis away, the breaker open, or Redis refusing the script: loads start without, load_workers at a time
  *            (permit_spared).
  */
 #ifndef GUARD_PERMITS_H
@@ -33,7 +33,7 @@
 enum permit_state {
     PERMIT_FREE,
     PERMIT_REQUESTED, /* acquire sent */
-    PERMIT_READY,     /* granted; a load starts before the event, or the turn, is over */
+    PERMIT_READY,     /* granted; a load starts before the event, or the iteration, is over */
     PERMIT_USED,      /* its query runs */
     PERMIT_RETURNING, /* release sent; without a token: this process leaves the queue */
     PERMIT_STATES,
@@ -46,7 +46,7 @@ struct permit {
     uint64_t op, renew_op; /* outstanding commands; 0: none */
     uint16_t op_count;
     char token[TOKEN_SIZE];
-    bool background;   /* asked for a refresh */
+    bool background;   /* requested for a refresh */
     bool more;         /* as one of several */
     bool doubtful;     /* an acquire of this token was not answered: it may have run, or may yet */
     bool lost;         /* its validity is over, or was */
@@ -62,7 +62,7 @@ struct permits {
     bool in_queue;                     /* as far as we know */
     bool background;                   /* only refreshes wanted one last */
     /* waiting */
-    bool refused;         /* and some are still wanted: from here on only `chances` are asked for */
+    bool refused;         /* and some are still wanted: from here on only `chances` are requested */
     uint32_t chances;     /* permits that may have become free for us */
     uint32_t polls;       /* in a row, for the backoff */
     uint64_t earliest_us; /* the first that is out runs out then */
@@ -73,16 +73,20 @@ struct permits {
 /* With the core. False: no memory. */
 bool permits_open(struct core *core);
 void permits_clear(struct core *core);
-/* Nothing is held, asked for or being given back. */
+/* Nothing is held, requested or being given back. */
 bool permits_idle(const struct core *core);
+
+/* ---- only if permits_exist() ---- */
 
 /* A queued load may start as far as the fleet is concerned. */
 bool permits_allow(struct core *core);
 /* For the query that begins now, after permits_allow(). NULL: it runs without. */
 struct permit *permits_use(struct core *core);
 void permits_give_back(struct core *core, struct permit *permit);
-/* At the end of every event: asks for what is wanted, gives back what is not. */
+/* At the end of every event: requests what is wanted, gives back what is not. */
 void permits_balance(struct core *core);
+
+/* ---- what came back, messages and time ---- */
 
 /* False: the op is not one of theirs. */
 bool permits_replied(struct core *core, uint64_t op, const struct core_reply *reply);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/address.c - from a Redis URL to where and as whom to connect.
+ * redis/address.c - from a Redis URL to the place and the login to connect with.
  *
  * One cursor runs over the URL from left to right; every part that is wrong is refused by its name. Nothing
  * of the URL is ever repeated in a text: with one character out of place a password stands where a host

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/error.c - what an error reply of Redis means for whoever sent the command.
+ * redis/error.c - what an error reply of Redis means to the sender of the command, and how people are told.
  *
  * Redis tells errors apart by their first word only, and the older general ones by their sentence. A script
  * passes on the error of a command it ran; before Redis 7 that came wrapped:
  *   ERR Error running script (call to f_8a1c...): @user_script:3: @user_script: 3: -OOM command not ...
  */
-#include "redis.h"
+#include "error.h"
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { QUOTED_BYTES = 150 };
 
 struct meaning {
     const char *prefix;
@@ -133,4 +137,52 @@ const char *redis_error_advice(const char *text, size_t text_bytes)
     const char *advice = find_meaning(text, text_bytes)->advice;
 
     return advice != NULL ? advice : "";
+}
+
+/* ---- a line for people ---- */
+
+/* Printable and short. */
+static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
+{
+    size_t bytes = text_bytes < REDIS_WHY_SIZE - 1 ? text_bytes : REDIS_WHY_SIZE - 1;
+
+    memcpy(out, text, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (out[i] < ' ' || out[i] > '~')
+            out[i] = '?';
+    out[bytes] = '\0';
+}
+
+/* Of an error that may repeat a password only what is known to be Redis's own words. */
+static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE])
+{
+    const char *name = redis_error_name(reply->str, reply->len);
+
+    snprintf(out, REDIS_WHY_SIZE, "%s",
+             name[0] != '\0' ? name : "an error that is not told, for it may repeat the password");
+}
+
+void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE])
+{
+    const char *advice = redis_error_advice(reply->str, reply->len);
+    char quoted[REDIS_WHY_SIZE];
+
+    if (secret)
+        quote_secret(reply, quoted);
+    else
+        quote(reply->str, reply->len, quoted);
+    snprintf(why, REDIS_WHY_SIZE, "%s%.*s%s%s", what, QUOTED_BYTES, quoted, advice[0] != '\0' ? "; " : "",
+             advice);
+}
+
+void redis_explain_problem(const char *what, const char *problem, char why[REDIS_WHY_SIZE])
+{
+    snprintf(why, REDIS_WHY_SIZE, "%s: %c%s", what, tolower((unsigned char)problem[0]), problem + 1);
+}
+
+void redis_explain_errno(const char *what, int error, char why[REDIS_WHY_SIZE])
+{
+    char text[128];
+
+    redis_explain_problem(what, strerror_r(error, text, sizeof text), why);
 }

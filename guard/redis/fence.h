@@ -9,8 +9,8 @@
  *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it): ROLE, then GET
  *     SHUT   NOREPLICAS, or neither may be asked: no value is read over this connection
  *
- * ROLE comes before GET in the same write: who asks a server that is the master at some instant after he began to
- * ask is told all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
+ * ROLE comes before GET in the same write: a server that is the master at some instant after a request began tells that
+ * request all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
  *
  * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are read
  * with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have been

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHAT_SIZE = 40, QUOTED_BYTES = 150 };
+enum { WHAT_SIZE = 40 };
 
 /* Looks at an answer that is no error. False, with *why: this is not a server to work with. */
 typedef bool accept_reply(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -150,10 +150,10 @@ static bool ask_login(struct redis_greeting *greeting, const struct redis_addres
 
 static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
+    for (size_t i = 0; i < greeting->script_count; i++) {
         struct question load = {3,
-                                {"SCRIPT", "LOAD", script_source((enum script)i)},
-                                {strlen("SCRIPT"), strlen("LOAD"), script_source_bytes((enum script)i)}};
+                                {"SCRIPT", "LOAD", greeting->scripts[i].source},
+                                {strlen("SCRIPT"), strlen("LOAD"), greeting->scripts[i].source_bytes}};
         if (!ask_redis(greeting, out, &rule_script, load))
             return false;
         greeting->steps[greeting->asked - 1].script = i;
@@ -209,40 +209,6 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_ad
 }
 
 /* ---- judging ---- */
-
-/* Printable and short. */
-static void quote(const char *text, size_t text_bytes, char out[REDIS_WHY_SIZE])
-{
-    size_t bytes = text_bytes < REDIS_WHY_SIZE - 1 ? text_bytes : REDIS_WHY_SIZE - 1;
-
-    memcpy(out, text, bytes);
-    for (size_t i = 0; i < bytes; i++)
-        if (out[i] < ' ' || out[i] > '~')
-            out[i] = '?';
-    out[bytes] = '\0';
-}
-
-/* Of an error that may repeat a password only what is known to be Redis's own words. */
-static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE])
-{
-    const char *name = redis_error_name(reply->str, reply->len);
-
-    snprintf(out, REDIS_WHY_SIZE, "%s",
-             name[0] != '\0' ? name : "an error that is not told, for it may repeat the password");
-}
-
-void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE])
-{
-    const char *advice = redis_error_advice(reply->str, reply->len);
-    char quoted[REDIS_WHY_SIZE];
-
-    if (secret)
-        quote_secret(reply, quoted);
-    else
-        quote(reply->str, reply->len, quoted);
-    snprintf(why, REDIS_WHY_SIZE, "%s%.*s%s%s", what, QUOTED_BYTES, quoted, advice[0] != '\0' ? "; " : "",
-             advice);
-}
 
 static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
                        const struct redisReply *reply, char why[REDIS_WHY_SIZE])

@@ -16,10 +16,9 @@
 #ifndef GUARD_REDIS_GREETING_H
 #define GUARD_REDIS_GREETING_H
 
-#include "buffer.h"
+#include "command.h"
+#include "error.h"
 #include "fence.h"
-#include "script.h"
-#include "socket.h"
 
 enum redis_verdict {
     REDIS_GREETING_GOES_ON,
@@ -31,14 +30,18 @@ enum redis_verdict {
 
 struct redis_greeting_step {
     const struct redis_greeting_rule *rule;
-    unsigned script; /* SCRIPT LOAD: which */
+    size_t script; /* SCRIPT LOAD: which */
 };
 
 struct redis_greeting {
-    struct redis_greeting_step steps[7 + SCRIPT_COUNT];
+    struct redis_greeting_step steps[7 + REDIS_SCRIPTS_MAX];
     size_t asked, answered;
-    unsigned database;                                  /* of the URL */
-    char digests[SCRIPT_COUNT][REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
+    unsigned database; /* of the URL */
+    /* its owner's, set once: */
+    const struct redis_script *scripts; /* lent */
+    size_t script_count;
+    char digests[REDIS_SCRIPTS_MAX]
+                [REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
     /* what it has learned: */
     char reign[REDIS_REIGN_BYTES + 1]; /* "": INFO was refused */
     struct redis_fence fence;
@@ -63,8 +66,5 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting);
 /* Takes the next reply. *why is set on FAILED and DENIED. */
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,
                                        char why[REDIS_WHY_SIZE]);
-
-/* A line for people: `what`, the error, printable and cut short, and what to do about it. secret: it may repeat a password, so only words that are known are told. */
-void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE]);
 
 #endif

@@ -42,6 +42,22 @@ static struct redis_command pop(struct redis_pipeline *pipeline)
     return command;
 }
 
+bool redis_pipeline_fits(const struct redis_pipeline *pipeline, size_t most_bytes, size_t argc,
+                         const size_t *argv_bytes)
+{
+    size_t room = most_bytes, pending = redis_pipeline_bytes(pipeline);
+
+    if (pending >= room)
+        return false;
+    room -= pending;
+    for (size_t i = 0; i < argc; i++) {
+        if (argv_bytes[i] >= room)
+            return false;
+        room -= argv_bytes[i];
+    }
+    return true;
+}
+
 bool redis_pipeline_add(struct redis_pipeline *pipeline, size_t argc, const char *const *argv,
                         const size_t *argv_bytes, const struct redis_command *command)
 {

@@ -15,9 +15,7 @@
 #ifndef GUARD_REDIS_PIPELINE_H
 #define GUARD_REDIS_PIPELINE_H
 
-#include "buffer.h"
-#include "redis.h"
-#include "script.h"
+#include "command.h"
 
 struct redis_command {
     redis_replied *replied; /* may be NULL */
@@ -37,6 +35,10 @@ struct redis_pipeline {
     uint64_t queued, answered;
     size_t resent_count;
 };
+
+/* Whether with this command fewer than so many bytes of arguments are not written or not answered. */
+bool redis_pipeline_fits(const struct redis_pipeline *pipeline, size_t most_bytes, size_t argc,
+                         const size_t *argv_bytes);
 
 /* Copies the command and its arguments. False, and nothing is added: no memory. */
 bool redis_pipeline_add(struct redis_pipeline *pipeline, size_t argc, const char *const *argv,

@@ -11,7 +11,9 @@
 #ifndef GUARD_REDIS_READER_H
 #define GUARD_REDIS_READER_H
 
-#include "redis.h"
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 enum {
     REDIS_ELEMENTS_MAX = 1024,  /* ROLE of a master with 250 replicas */

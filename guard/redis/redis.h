@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis.h - one Redis connection on a loop: pipelined commands with limits, or one subscription.
+ * redis/redis.h - the room redis/: one connection to Redis on an event loop, pipelined commands with limits or one
+ * subscription. The only header of this room that others include.
  *
  *                             reached               greeting answered
  *   redis_open         REACHING ------> GREETING ----------------------> UP
@@ -15,24 +16,26 @@
  * within its limit resets the connection; so does anything that leaves it in doubt, because a connection
  * whose replies no longer match its commands would hand one caller's reply to the next. After a reset, what
  * had not been written is UNSENT, what had been is UNKNOWN: it may have run, or may still run later.
- * Commands sent while the connection is not up wait for it within their limit; so a caller need not know.
+ * Commands sent while the connection is not up wait for it within their limit: a caller need not know.
  * A login that is refused a command while UP stays connected and UP, but is told DENIED until a second has
  * passed without a refusal.
  *
- * Only the master's replies reach anybody: redis/fence.h says how a value is read and what the heartbeat is for,
- * redis/reign.h what happens to the connections of a process when one of them finds another master: their replies
- * reach nobody from that instant (UNKNOWN). PROVING, after a server that did not answer in time: one that was stopped
- * and goes on first says what it was, not what it has become.
+ * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
+ * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant
+ * their replies reach nobody (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped and
+ * goes on says at first what it was, not what it has become.
  *
- * Threads    All functions only on the thread of the loop.
+ * Owns       Connections, their sockets and the threads that resolve names. It knows neither keys nor scripts: those
+ *            come from above as bytes.
+ * Threads    All functions only on the thread of the loop; a reign and the counters on any.
  * Callbacks  May call every function here. redis_close() and redis_reset() answer what is pending, from
  *            inside the call, or right after the callback in which they were called.
  * Signals    Nothing raises SIGPIPE, on whatever thread the loop runs.
  * Secrets    No text given out contains the password, not even one that the server echoes.
- * Parts      redis/address.c (URLs), redis/error.c (what errors mean), redis/socket.c (DNS, connect, reset),
- *            redis/greeting.c (login), redis/pipeline.c and redis/buffer.c (commands),
- *            redis/script.c (EVALSHA), redis/reader.c (replies within bounds), redis/fence.c and redis/reign.c
- *            (one master); redis/send.c sends, redis.c moves the connection through its stages.
+ *
+ * Read in this order: connection.c (the stages, and what they are for), pipeline (commands in their order), command
+ * (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign (one master), error (what
+ * errors mean), socket and resolve (DNS, connect, reset), address.c (URLs).
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
@@ -82,15 +85,24 @@ struct redis_hooks {
     void (*message)(void *context, const char *payload, size_t payload_bytes);
 };
 
+/* In Lua. */
+enum { REDIS_SCRIPTS_MAX = 16 };
+struct redis_script {
+    const char *source;
+    size_t source_bytes;
+};
+
 struct redis_config {
     const struct redis_address *address; /* lent until the connection is closed */
     uint32_t limit_ms;                   /* of one command, waiting for the connection included */
-    uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, scripts; or SUBSCRIBE confirmed */
+    uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
     size_t max_reply_bytes;              /* a larger reply resets the connection; likewise 1024 elements */
-    size_t max_pending_bytes; /* more unwritten or unanswered command bytes: redis_send() refuses */
-    const char *channel;      /* subscriber: its one channel; NULL: a command connection; copied */
-    const char *client_name;  /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
+    size_t max_pending_bytes;           /* more unwritten or unanswered command bytes: redis_send() refuses */
+    const char *channel;                /* subscriber: its one channel; NULL: a command connection; copied */
+    const struct redis_script *scripts; /* of redis_run(), at most REDIS_SCRIPTS_MAX; lent like the address */
+    size_t script_count;
+    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
     uint64_t jitter_seed;
     struct redis_hooks hooks;
     struct redis_counters *counters; /* shared with other connections; may be NULL */
@@ -131,7 +143,7 @@ bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const
 bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
                     void *context);
 
-/* One of the embedded scripts (wire/scripts.h) by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
+/* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
  * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
  * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments. */
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
@@ -151,7 +163,7 @@ enum redis_error_class {
     REDIS_ERROR_FENCED,   /* a master without its replicas, which another may have replaced: NOREPLICAS */
     REDIS_ERROR_DENIED,   /* our login, ACL or the Cluster's slot map: an operator must act */
     REDIS_ERROR_CROWDED,  /* max number of clients reached */
-    REDIS_ERROR_OTHER,    /* our bug or a stranger's: nothing ran, say so */
+    REDIS_ERROR_OTHER,    /* a bug, ours or another's: nothing ran, say so */
 };
 /* By the prefix of the error text; Lua's "-ERR ... @user_script" wrapping is looked through. */
 enum redis_error_class redis_error_classify(const char *text, size_t text_bytes);

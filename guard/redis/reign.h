@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/reign.h - which master the connections of one process work for: the same one, or nobody is answered.
+ * redis/reign.h - which master the connections of one process work for: the same one, or none is answered.
  *
  * A reign is the time of one master: it has the name that the master gives its history (INFO replication,
  * master_replid), which a promotion and a restart change (so does its first replica: then only connections are lost).
@@ -8,7 +8,7 @@
  *
  *     a connection is made            seen = redis_reign_now()
  *     its greeting has been answered  redis_reign_join(seen, name): the present reign, or one that begins with it
- *     the connection is told that     redis_reign_end(): READONLY, a replica. Nobody knows the master until one is
+ *     the connection is told that     redis_reign_end(): READONLY, a replica. The master is not known until one is
  *     its server is no master         confirmed
  *     a reply comes, a while passes   its generation is no longer redis_reign_now(): the connection is given up
  *

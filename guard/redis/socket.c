@@ -3,7 +3,6 @@
 #include "socket.h"
 #include "resolve.h"
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -39,19 +38,6 @@ struct redis_socket {
     struct host_watch watch; /* its descriptor is owned; -1: none */
     bool reached, broken, awaits_room;
 };
-
-/* In the middle of a line no sentence begins. */
-static void explain(char why[REDIS_WHY_SIZE], const char *what, const char *problem)
-{
-    snprintf(why, REDIS_WHY_SIZE, "%s: %c%s", what, tolower((unsigned char)problem[0]), problem + 1);
-}
-
-void redis_socket_explain(char why[REDIS_WHY_SIZE], const char *what, int error)
-{
-    char text[128];
-
-    explain(why, what, strerror_r(error, text, sizeof text));
-}
 
 /* ---- watching ---- */
 
@@ -111,7 +97,7 @@ static bool dial(struct redis_socket *socket, const struct endpoint *to, char wh
 
     socket->watch.fd = fd;
     if (fd < 0) {
-        redis_socket_explain(why, "socket", errno);
+        redis_explain_errno("socket", errno, why);
         return false;
     }
     if (family != AF_UNIX)
@@ -121,7 +107,7 @@ static bool dial(struct redis_socket *socket, const struct endpoint *to, char wh
     else
         failed = watch(socket);
     if (failed != 0)
-        redis_socket_explain(why, "connect", failed);
+        redis_explain_errno("connect", failed, why);
     return failed == 0;
 }
 
@@ -150,7 +136,7 @@ static void connect_settled(struct redis_socket *socket)
         socket->hooks.reached(socket->hooks.context);
         return;
     }
-    redis_socket_explain(why, "connect", error);
+    redis_explain_errno("connect", error, why);
     hang_up(socket);
     if (!dial_next(socket, why))
         socket->hooks.failed(socket->hooks.context, why);
@@ -225,7 +211,7 @@ static void on_resolved_host(void *context, const struct addrinfo *found, const 
 
     socket->resolve = NULL;
     if (problem != NULL)
-        explain(why, "DNS", problem);
+        redis_explain_problem("DNS", problem, why);
     add_found(socket, found);
     if (!dial_next(socket, why))
         socket->hooks.failed(socket->hooks.context, why);
@@ -235,7 +221,7 @@ static bool resolve_host(struct redis_socket *socket, const char *host, char why
 {
     socket->resolve = resolve_start(socket->host, host, socket->port, on_resolved_host, socket);
     if (socket->resolve == NULL)
-        redis_socket_explain(why, "DNS", errno);
+        redis_explain_errno("DNS", errno, why);
     return socket->resolve != NULL;
 }
 
@@ -258,7 +244,7 @@ struct redis_socket *redis_socket_open(struct guard_host *host, const struct red
     struct redis_socket *socket = calloc(1, sizeof *socket);
 
     if (socket == NULL) {
-        redis_socket_explain(why, "connect", ENOMEM);
+        redis_explain_errno("connect", ENOMEM, why);
         return NULL;
     }
     socket->host = host;

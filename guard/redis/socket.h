@@ -13,10 +13,8 @@
 #ifndef GUARD_REDIS_SOCKET_H
 #define GUARD_REDIS_SOCKET_H
 
-#include "redis.h"
+#include "error.h"
 #include <sys/types.h>
-
-enum { REDIS_WHY_SIZE = 320 }; /* of one line that says why; without the address */
 
 struct redis_socket;
 
@@ -45,8 +43,5 @@ bool redis_socket_awaits_dns(const struct redis_socket *socket);
 ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size);
 ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t bytes);
 void redis_socket_await_room(struct redis_socket *socket);
-
-/* "connect: connection refused": `what` failed with this number of errno's. */
-void redis_socket_explain(char why[REDIS_WHY_SIZE], const char *what, int error);
 
 #endif

@@ -3,6 +3,7 @@
 #include "callback.h"
 #include "../base/clock.h"
 #include "../base/digest.h"
+#include "../base/histogram.h"
 #include "mailbox.h"
 #include "many.h"
 #include "tag_memory.h"
@@ -41,7 +42,7 @@ void callback_count(struct guard_loop *loop, const struct get *get)
 {
     struct loop_counters *counters = &loop->counters;
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
-    size_t bucket = core_histogram_bucket(span_us);
+    size_t bucket = histogram_bucket(span_us);
     _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);
     if (outcome != NULL)
         counter_add(outcome, 1);

@@ -2,12 +2,12 @@
 /* life.c - see life.h. */
 #include "life.h"
 #include "../base/clock.h"
+#include "../base/uv_host.h"
 #include "cache.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
 #include "thread.h"
-#include "uv_host.h"
 #include "workers.h"
 #include <signal.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "loop.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../wire/scripts.h"
 #include "callback.h"
 #include "lookup.h"
 #include "mailbox.h"
@@ -182,6 +183,8 @@ void loop_redis_config(struct guard *guard, struct redis_config *config)
         .max_reply_bytes = REPLY_MOST_BYTES,
         .max_pending_bytes = PENDING_BYTES + (size_t)guard->config.max_value_bytes,
         .client_name = "stampede-guard",
+        .scripts = protocol_scripts,
+        .script_count = SCRIPT_COUNT,
         .counters = &guard->redis_counters,
         .reign = &guard->reign,
     };

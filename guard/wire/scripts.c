@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * script.c - the table of embedded scripts; guard_scripts.h is made by scripts/embed.sh.
+ * scripts.c - the table of embedded scripts; guard_scripts.h is made by scripts/embed.sh.
  */
 #include "scripts.h"
 #include "guard_scripts.h"
 
-#include <assert.h>
-
 #define SCRIPT_ENTRY(id, name) [id] = {name##_lua, sizeof(name##_lua) - 1}
 
-static const struct {
-    const char *source;
-    size_t source_bytes;
-} scripts[SCRIPT_COUNT] = {
+const struct redis_script protocol_scripts[SCRIPT_COUNT] = {
     SCRIPT_ENTRY(SCRIPT_ACQUIRE, acquire),
     SCRIPT_ENTRY(SCRIPT_RENEW, renew),
     SCRIPT_ENTRY(SCRIPT_FILL, fill),
@@ -29,15 +24,3 @@ static const struct {
 };
 
 #undef SCRIPT_ENTRY
-
-const char *script_source(enum script script)
-{
-    assert(script < SCRIPT_COUNT);
-    return scripts[script].source;
-}
-
-size_t script_source_bytes(enum script script)
-{
-    assert(script < SCRIPT_COUNT);
-    return scripts[script].source_bytes;
-}

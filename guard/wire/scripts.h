@@ -9,7 +9,7 @@
 #ifndef GUARD_SCRIPT_H
 #define GUARD_SCRIPT_H
 
-#include <stddef.h>
+#include "../redis/redis.h"
 
 enum script {
     SCRIPT_ACQUIRE,
@@ -28,8 +28,7 @@ enum script {
     SCRIPT_COUNT
 };
 
-/* NUL-terminated source with its comments taken out. */
-const char *script_source(enum script script);
-size_t script_source_bytes(enum script script);
+/* NUL-terminated sources with their comments taken out: what a connection is given, and its scripts' numbers. */
+extern const struct redis_script protocol_scripts[SCRIPT_COUNT];
 
 #endif

@@ -2,6 +2,7 @@
 /* http.c - see http.h. */
 #include "load/base/http.h"
 
+#include "load/base/clock.h"
 #include "load/base/http_parse.h"
 #include "load/base/net.h"
 #include "load/base/text.h"
@@ -107,10 +108,10 @@ static void write_request(const struct http_request *request, struct text *out)
 
 static enum http_outcome exchange(const struct http_request *request, struct http_parse *parse)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)request->deadline_ms * 1000;
+    uint64_t end_us = clock_after_ms(request->deadline_ms);
     int fd = connect_by(request->host, request->port, end_us);
     if (fd == -1)
-        return net_now_us() >= end_us ? HTTP_TIMEOUT : HTTP_UNCONNECTED;
+        return clock_us() >= end_us ? HTTP_TIMEOUT : HTTP_UNCONNECTED;
     struct text text = {.bytes = NULL};
     write_request(request, &text);
     send_all(fd, text.bytes, text.count, end_us);
@@ -129,7 +130,7 @@ bool http_ask(const struct http_request *request, struct http_answer *out)
 {
     struct text body = {.bytes = NULL};
     struct http_parse parse;
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     http_parse_init(&parse, on_body, &body);
     http_parse_next(&parse, request->method != NULL && strcmp(request->method, "HEAD") == 0);
     enum http_outcome outcome = exchange(request, &parse);
@@ -140,7 +141,7 @@ bool http_ask(const struct http_request *request, struct http_answer *out)
         .head = parse.status != 0 ? strdup(parse.head) : NULL,
         .body = body.bytes,
         .body_bytes = body.count,
-        .total_us = net_now_us() - begin_us,
+        .total_us = clock_us() - begin_us,
     };
     http_parse_clear(&parse);
     return outcome == HTTP_ANSWERED;
@@ -163,7 +164,7 @@ void http_raw_ask(const char *host, uint16_t port, const char *bytes, size_t cou
 {
     char read_bytes[READ_BYTES];
     struct text text = {.bytes = NULL};
-    uint64_t end_us = net_now_us() + (uint64_t)deadline_ms * 1000;
+    uint64_t end_us = clock_after_ms(deadline_ms);
     int fd = connect_by(host, port, end_us);
     *out = (struct http_raw){.connected = fd != -1};
     text_add(&text, NULL, 0);

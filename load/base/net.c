@@ -2,6 +2,8 @@
 /* net.c - see net.h. */
 #include "load/base/net.h"
 
+#include "load/base/clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,24 +13,9 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PORT_FIRST = 12000, PORT_COUNT = 20000, PORT_TRIES = 1000 };
-
-uint64_t net_now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-void net_pause_ms(uint32_t pause_ms)
-{
-    struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = (long)(pause_ms % 1000) * 1000000};
-    while (nanosleep(&pause, &pause) == -1 && errno == EINTR)
-        ;
-}
 
 static bool unix_address(struct net_address *address, const char *path)
 {
@@ -112,7 +99,7 @@ bool net_wait(int fd, short events, uint64_t end_us)
 {
     struct pollfd wanted = {.fd = fd, .events = events};
     for (;;) {
-        uint64_t now_us = net_now_us();
+        uint64_t now_us = clock_us();
         int left_ms = now_us < end_us ? (int)((end_us - now_us + 999) / 1000) : 0;
         int ready = poll(&wanted, 1, left_ms);
         if (ready > 0)

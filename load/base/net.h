@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.h - the little of sockets and time that the other modules of load/ share.
+ * net.h - the little of sockets that the other modules of load/ share.
  *
- * Time is CLOCK_MONOTONIC in microseconds. Addresses are numeric: "127.0.0.1", "::1" or "unix:/path".
+ * Addresses are numeric: "127.0.0.1", "::1" or "unix:/path".
  */
 #ifndef LOAD_BASE_NET_H
 #define LOAD_BASE_NET_H
@@ -11,9 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
-
-uint64_t net_now_us(void);
-void net_pause_ms(uint32_t pause_ms);
 
 struct net_address {
     struct sockaddr_storage storage;

@@ -7,7 +7,7 @@
  */
 #include "load/base/proc.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -359,16 +359,16 @@ uint64_t proc_cpu_us(pid_t pid)
 
 bool proc_wait(pid_t pid, uint32_t limit_ms, int *status)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     for (;;) {
         pid_t got = waitpid(pid, status, WNOHANG);
         if (got == pid) {
             janitor_tell('-', pid, 0);
             return true;
         }
-        if ((got == -1 && errno != EINTR) || net_now_us() >= end_us)
+        if ((got == -1 && errno != EINTR) || clock_us() >= end_us)
             return false;
-        net_pause_ms(limit_ms < 1000 ? 1 : 5);
+        clock_pause_ms(limit_ms < 1000 ? 1 : 5);
     }
 }
 
@@ -409,10 +409,10 @@ void proc_kill_tree(pid_t *pid)
     for (size_t i = 0; i < count; i++)
         kill(pids[i], SIGKILL);
     proc_wait(*pid, KILL_LIMIT_MS, NULL);
-    uint64_t end_us = net_now_us() + (uint64_t)KILL_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(KILL_LIMIT_MS);
     for (size_t i = 1; i < count; i++) {
-        while (proc_look(pids[i], &look) && net_now_us() < end_us)
-            net_pause_ms(1);
+        while (proc_look(pids[i], &look) && clock_us() < end_us)
+            clock_pause_ms(1);
     }
     *pid = 0;
 }
@@ -436,8 +436,8 @@ uint64_t proc_status(pid_t pid, const char *name)
 pid_t proc_start_up(const struct proc_options *options, proc_is_up *is_up, void *server, uint32_t limit_ms)
 {
     pid_t pid = proc_start(options);
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
-    while (pid > 0 && net_now_us() < end_us) {
+    uint64_t end_us = clock_after_ms(limit_ms);
+    while (pid > 0 && clock_us() < end_us) {
         if (is_up(server))
             return pid;
         if (proc_wait(pid, LOOK_EVERY_MS, NULL))

@@ -2,7 +2,7 @@
 /* progress.c - see progress.h. */
 #include "load/base/progress.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ void progress_title(const char *text)
 void progress_step(const char *text)
 {
     close_line();
-    progress.step_begin_us = net_now_us();
+    progress.step_begin_us = clock_us();
     fprintf(stderr, "  %-62s", text);
     fflush(stderr);
 }
@@ -44,7 +44,7 @@ void progress_step(const char *text)
 bool progress_done(bool good)
 {
     if (good)
-        fprintf(stderr, "%7.1f s\n", (double)(net_now_us() - progress.step_begin_us) / 1e6);
+        fprintf(stderr, "%7.1f s\n", (double)(clock_us() - progress.step_begin_us) / 1e6);
     else
         fprintf(stderr, " failed\n");
     return good;
@@ -52,7 +52,7 @@ bool progress_done(bool good)
 
 void progress_run(const char *text)
 {
-    uint64_t now_us = net_now_us();
+    uint64_t now_us = clock_us();
     if (is_terminal()) {
         fprintf(stderr, "\r\033[K  %s", text);
         fflush(stderr);

@@ -2,6 +2,7 @@
 /* sql.c - see sql.h. */
 #include "load/base/sql.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <libpq-fe.h>
@@ -72,7 +73,7 @@ static bool take_results(PGconn *connection, uint64_t end_us, char *value, size_
 bool sql_run(const char *url, const char *statement, uint32_t limit_ms, char *value, size_t value_bytes,
              char why[static SQL_WHY_BYTES])
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     bool good = false, in_time = true;
     PGconn *connection = PQconnectStart(url);
     if (value != NULL && value_bytes > 0)
@@ -83,7 +84,7 @@ bool sql_run(const char *url, const char *statement, uint32_t limit_ms, char *va
             ;
         good = take_results(connection, end_us, value, value_bytes, &in_time);
     }
-    if (!good && (!in_time || net_now_us() >= end_us))
+    if (!good && (!in_time || clock_us() >= end_us))
         complain_time(limit_ms, why);
     else if (!good)
         complain(connection != NULL ? PQerrorMessage(connection) : "no memory", why);

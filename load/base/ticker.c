@@ -2,6 +2,7 @@
 /* ticker.c - see ticker.h. */
 #include "load/base/ticker.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <errno.h>
@@ -15,12 +16,12 @@ static void *run(void *context)
 {
     const struct ticker *ticker = context;
     const uint64_t every_us = (uint64_t)ticker->every_ms * 1000;
-    uint64_t next_us = net_now_us();
+    uint64_t next_us = clock_us();
     do {
         ticker->tick(ticker->context, false);
         next_us += every_us;
-        if (next_us < net_now_us())
-            next_us = net_now_us();
+        if (next_us < clock_us())
+            next_us = clock_us();
     } while (!net_wait(ticker->end_fd, POLLIN, next_us));
     ticker->tick(ticker->context, true);
     return NULL;

@@ -10,7 +10,7 @@
  * Queries, and how many of them ran at once, are counted by PostgreSQL's log, which has the begin and the end of each.
  * An answer counts from when it was due; all are fresh again when each product has been answered once.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/bench/pace.h"
 
@@ -101,13 +101,13 @@ static bool expire(struct bench *bench, uint32_t first)
         fprintf(stderr, "bench: %lld of %d products are in the cache\n", cached, PRODUCTS);
         return false;
     }
-    uint64_t end_us = net_now_us() + (uint64_t)GONE_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(GONE_LIMIT_MS);
     while (ask_redis(bench, how_many, first) != 0) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "bench: the products do not expire in Redis\n");
             return false;
         }
-        net_pause_ms(10);
+        clock_pause_ms(10);
     }
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_report.c - rows and verdicts of the benchmark's one table; see bench.h. */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/report/table.h"
 
@@ -112,7 +112,7 @@ static int columns_used;
 
 void progress_begin(const char *text)
 {
-    begin_us = net_now_us();
+    begin_us = clock_us();
     columns_used = printf("  %s", text);
     fflush(stdout);
 }
@@ -127,7 +127,7 @@ bool progress_end(bool good)
 {
     int left = PROGRESS_COLUMNS - columns_used;
     if (good)
-        printf("%*s%6.1f s\n", left > 0 ? left : 1, "", (double)(net_now_us() - begin_us) / 1e6);
+        printf("%*s%6.1f s\n", left > 0 ? left : 1, "", (double)(clock_us() - begin_us) / 1e6);
     else
         printf(" failed\n");
     fflush(stdout);

@@ -11,7 +11,7 @@
  * The goals for the latencies are ratios, since both depend on the machine: 0.35 ms where nginx shows 0.3 ms for the
  * 99th percentile, 1.5 ms where it shows 1.5 ms for the 99.9th.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/bench/pace.h"
 
@@ -78,7 +78,7 @@ static bool roll(struct bench *bench, struct side *side)
     uint64_t mark = stack_postgres_mark(&bench->postgres);
     if (!ask_at_pace(&pace, &latencies))
         return false;
-    net_pause_ms(SETTLE_MS);
+    clock_pause_ms(SETTLE_MS);
     double queries = stack_postgres_count(&bench->postgres, mark, bench_query_marker);
     double expiries = stack_postgres_expiries(&bench->postgres, mark, bench_query_marker, TTL_MS);
     samples_add(&side->queries, queries);

@@ -6,7 +6,7 @@
  * cold product at once. Only what was due while the burst lasted counts; without a burst, as much from the same
  * stretch of time.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
 #include "load/bench/pace.h"
@@ -105,7 +105,7 @@ static bool ask_beside(const struct tail *tail, struct crowd *crowd, struct late
     uint64_t begin_us;
     if (!begin(tail, &herd, &begin_us))
         return false;
-    net_pause_ms(BEFORE_MS);
+    clock_pause_ms(BEFORE_MS);
     bool good = crowd_ask(crowd);
     return end(&herd, (struct span){crowd->sent_us, crowd->last_us}, out) && good;
 }

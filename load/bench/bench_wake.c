@@ -5,7 +5,7 @@
  *
  * The third pair's login may not subscribe, so it polls. All three pairs run at the same time and take turns.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
 #include "load/bench/filled.h"
@@ -84,13 +84,13 @@ static void *lead(void *leading)
 
 static bool wait_loading(const struct way *way)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)QUERY_MS * 1000;
+    uint64_t end_us = clock_after_ms(QUERY_MS);
     while (stack_catalogd_metric(&way->holder, "guard_loads_running") < 1) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "bench: the first process does not load\n");
             return false;
         }
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* filled.c - see filled.h. */
 #include "load/bench/filled.h"
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
 
@@ -16,7 +16,7 @@ static void *listen_once(void *listening)
     struct filled *filled = listening;
     redisReply *reply = NULL;
     if (redisGetReply(filled->context, (void **)&reply) == REDIS_OK)
-        filled->heard_us = net_now_us();
+        filled->heard_us = clock_us();
     if (reply != NULL)
         freeReplyObject(reply);
     return NULL;

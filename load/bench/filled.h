@@ -27,7 +27,7 @@ bool filled_tell(struct bench *bench, bool tells);
 /* From now on, for the product of this path ("/products/{id}"). */
 bool filled_listen(const struct bench *bench, const char *path, struct filled *filled);
 
-/* When it was stored, by net_now_us(); 0: not within a minute. Ends the listening. */
+/* When it was stored, by clock_us(); 0: not within a minute. Ends the listening. */
 uint64_t filled_wait(struct filled *filled);
 
 #endif

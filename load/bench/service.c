@@ -2,7 +2,7 @@
 /* service.c - see service.h. */
 #include "load/bench/service.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@ static bool is_connected(const struct stack_catalogd *catalogd)
 
 static bool wait_connected(const struct stack_catalogd *catalogd)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)READY_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
     while (!is_connected(catalogd)) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "%s: catalogd does not reach Redis\n", program_invocation_short_name);
             return false;
         }
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
     return true;
 }

@@ -7,6 +7,7 @@
  */
 #include "load/herd/burst.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/rank.h"
 #include "load/base/text.h"
@@ -203,7 +204,7 @@ static uint64_t run_events(struct burst *burst, uint64_t written_us)
     for (; burst->event_next < burst->options.event_count; burst->event_next++) {
         const struct burst_event *event = &burst->options.events[burst->event_next];
         uint64_t at_us = written_us + (uint64_t)event->after_ms * 1000;
-        if (at_us > net_now_us())
+        if (at_us > clock_us())
             return at_us;
         event->run(event->context);
     }
@@ -213,7 +214,7 @@ static uint64_t run_events(struct burst *burst, uint64_t written_us)
 /* The events still to come are run, too: who orders a server stopped and continued gets both. */
 static void read_all(struct burst *burst)
 {
-    uint64_t written_us = net_now_us();
+    uint64_t written_us = clock_us();
     for (;;) {
         uint64_t next_us = run_events(burst, written_us);
         if (burst->generator.unended == 0 && burst->event_next == burst->options.event_count)
@@ -250,7 +251,7 @@ bool burst_run(struct burst *burst)
 {
     burst->event_next = 0;
     connect_all(burst);
-    round_ask(&burst->generator, net_now_us());
+    round_ask(&burst->generator, clock_us());
     read_all(burst);
     take_answers(burst);
     return true;

@@ -2,7 +2,7 @@
 /* generator.c - start, loop and end of a generator; see generator.h. */
 #include "load/herd/generator.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static uint64_t starved_us(const struct generator *generator)
 
 void generator_meter_start(struct generator *generator)
 {
-    generator->meter_us = net_now_us();
+    generator->meter_us = clock_us();
     generator->meter_cpu_us = cpu_us();
     generator->meter_starved_us = starved_us(generator);
 }
@@ -67,7 +67,7 @@ void generator_meter_start(struct generator *generator)
 void generator_meter_stop(struct generator *generator)
 {
     struct herd_post *post = generator->post;
-    atomic_fetch_add(&post->active_us, net_now_us() - generator->meter_us);
+    atomic_fetch_add(&post->active_us, clock_us() - generator->meter_us);
     atomic_fetch_add(&post->cpu_us, cpu_us() - generator->meter_cpu_us);
     atomic_fetch_add(&post->starved_us, starved_us(generator) - generator->meter_starved_us);
 }
@@ -144,7 +144,7 @@ static void on_event(struct generator *generator, const struct epoll_event *even
 
 void generator_turn(struct generator *generator, uint64_t until_us)
 {
-    uint64_t now_us = net_now_us();
+    uint64_t now_us = clock_us();
     until_us = earlier(until_us, next_expiry_us(generator));
     uint64_t span_us = until_us > now_us ? earlier(until_us - now_us, TURN_MAX_US) : 0;
     const struct timespec span = {.tv_sec = (time_t)(span_us / 1000000),
@@ -154,7 +154,7 @@ void generator_turn(struct generator *generator, uint64_t until_us)
         die(generator->job, "waiting for events (Linux 5.11 or later is needed)");
     for (int i = 0; i < count; i++)
         on_event(generator, &generator->events[i]);
-    expire(generator, net_now_us());
+    expire(generator, clock_us());
 }
 
 /* ---- start and end ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* generator_ask.c - requests and answers, their bytes and their records; see generator.h. */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/cache_status.h"
 #include "load/herd/generator.h"
 
@@ -113,7 +113,7 @@ void record_due(struct generator *generator, uint32_t slot, uint64_t due_us)
 void record_end(struct generator *generator, uint32_t slot, enum record_outcome outcome)
 {
     struct record *record = &generator->job->records[slot];
-    record->end_us = since_due(record, net_now_us());
+    record->end_us = since_due(record, clock_us());
     record->outcome = (uint8_t)outcome;
     generator->places[slot] = SLOT_OVER;
     generator->unended--;
@@ -188,7 +188,7 @@ void link_ask(struct generator *generator, struct link *link)
     struct record *record = &generator->job->records[link->slot];
     size_t count = write_request(generator, link->slot);
     bool leaves = is_to_leave(generator, link->slot);
-    uint64_t now_us = net_now_us();
+    uint64_t now_us = clock_us();
     link->state = LINK_ASKED;
     link->until_us = now_us + (uint64_t)generator->work->leave_ms * 1000;
     link_move(link, leaves ? &generator->leaving : NULL);
@@ -244,7 +244,7 @@ static void link_take(struct generator *generator, struct link *link, size_t cou
 {
     struct record *record = &generator->job->records[link->slot];
     if (record->first_us == 0)
-        record->first_us = since_due(record, net_now_us());
+        record->first_us = since_due(record, clock_us());
     size_t used = http_parse_feed(&link->parse, generator->buffer, count);
     if (is_rubbish(&link->parse))
         link_fail(generator, link, RECORD_RUBBISH);

@@ -8,7 +8,7 @@
  * request fails at the barrier. All requests are written before the first answer is read, so that they are as close
  * together as one thread can have them: an answer that is there earlier is noticed afterwards.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/generator.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void burst_failed(struct generator *generator, struct link *link, enum re
 {
     (void)generator;
     link->failure = (uint8_t)outcome;
-    if (outcome == RECORD_RESET && net_now_us() >= link->opened_us + LASTING_US)
+    if (outcome == RECORD_RESET && clock_us() >= link->opened_us + LASTING_US)
         link->tries = 0; /* a server that hangs up on who is silent, while we wait for the barrier */
     else if (++link->tries == CONNECT_TRIES)
         link_move(link, NULL);
@@ -82,11 +82,11 @@ static void place_all(struct generator *generator, uint32_t round)
 
 void round_connect(struct generator *generator)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)generator->work->connect_limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(generator->work->connect_limit_ms);
     generator->shape = &shape;
     generator->connect_error = ETIMEDOUT;
     open_missing(generator);
-    while (generator->none.count + generator->connecting.count > 0 && net_now_us() < end_us &&
+    while (generator->none.count + generator->connecting.count > 0 && clock_us() < end_us &&
            !generator_is_aborted(generator)) {
         generator_turn(generator, end_us);
         open_missing(generator);
@@ -100,8 +100,8 @@ static uint64_t patience_end_us(const struct work *work, uint32_t round)
 {
     if (round == 0)
         return UINT64_MAX;
-    return net_now_us() + 1000 * ((uint64_t)work->request_limit_ms + work->connect_limit_ms + work->pause_ms +
-                                  work->every_ms + STUCK_LIMIT_MS);
+    return clock_us() + 1000 * ((uint64_t)work->request_limit_ms + work->connect_limit_ms + work->pause_ms +
+                                work->every_ms + STUCK_LIMIT_MS);
 }
 
 /* The instant of the barrier, once it is near; 0: there will be none. */
@@ -110,7 +110,7 @@ static uint64_t wait_for_barrier(struct generator *generator, uint32_t round, ui
     const _Atomic uint64_t *begin_us = &generator->job->shared->begin_us;
     uint64_t end_us = patience_end_us(generator->work, round);
     for (;;) {
-        uint64_t next_us = atomic_load(begin_us), now_us = net_now_us();
+        uint64_t next_us = atomic_load(begin_us), now_us = clock_us();
         if (generator_is_aborted(generator) || now_us >= end_us)
             return 0;
         if (next_us != done_us && now_us + SPIN_US >= next_us)
@@ -147,7 +147,7 @@ void round_ask(struct generator *generator, uint64_t begin_us)
 
 static void run_round(struct generator *generator, uint64_t begin_us)
 {
-    while (net_now_us() < begin_us)
+    while (clock_us() < begin_us)
         ;
     generator_meter_start(generator);
     round_ask(generator, begin_us);

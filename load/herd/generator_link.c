@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* generator_link.c - connections; see generator.h. */
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/herd/generator.h"
 
@@ -78,7 +79,7 @@ bool link_open(struct generator *generator, struct link *link, uint8_t target, u
         return false;
     }
     link->state = LINK_CONNECTING;
-    link->opened_us = net_now_us();
+    link->opened_us = clock_us();
     link->until_us = link->opened_us + (uint64_t)generator->work->connect_limit_ms * 1000;
     link_move(link, &generator->connecting);
     count_open(generator, link, true);

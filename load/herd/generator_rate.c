@@ -10,7 +10,7 @@
  * A request goes over the idle link of its target that was used last, or opens a new one, if need be in place of
  * another target's idle one. If that cannot be, it waits in its target's queue; the link that is free next takes it.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/generator.h"
 
 #include <math.h>
@@ -143,7 +143,7 @@ static bool serve(struct generator *generator, struct link *link, uint32_t slot)
 static bool is_too_late(const struct generator *generator, uint32_t slot)
 {
     uint64_t limit_us = (uint64_t)generator->work->request_limit_ms * 1000;
-    return generator->job->records[slot].due_us + limit_us <= net_now_us();
+    return generator->job->records[slot].due_us + limit_us <= clock_us();
 }
 
 static void rate_freed(struct generator *generator, struct link *link)
@@ -176,7 +176,7 @@ static void rate_failed(struct generator *generator, struct link *link, enum rec
 static void take_due(struct generator *generator, struct schedule *schedule)
 {
     for (int i = 0; i < TAKE_MAX && schedule->next_us != UINT64_MAX; i++) {
-        uint64_t now_us = net_now_us();
+        uint64_t now_us = clock_us();
         if (schedule->next_us > now_us)
             return;
         take(generator, schedule->next_us, now_us);
@@ -205,7 +205,7 @@ void generator_rate(struct generator *generator)
         return;
     struct schedule schedule = {.begin_us = begin_us, .random = dice_next(&generator->chooser.random)};
     schedule_step(generator, &schedule);
-    while (net_now_us() < begin_us && !generator_is_aborted(generator))
+    while (clock_us() < begin_us && !generator_is_aborted(generator))
         generator_turn(generator, begin_us);
     generator_meter_start(generator);
     while ((schedule.next_us != UINT64_MAX || generator->unended > 0) && !generator_is_aborted(generator)) {

@@ -8,7 +8,7 @@
  */
 #include "load/herd/herd.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/generator.h"
 #include "load/herd/herd_limits.h"
 #include "load/herd/strain.h"
@@ -230,7 +230,7 @@ static uint64_t longest_us(const struct work *work)
 /* A generator that hangs, or was stopped, must not hold up whoever watches. */
 static bool is_overdue(const struct herd *herd)
 {
-    return herd->begin_us != 0 && net_now_us() >= herd->begin_us + longest_us(&herd->work);
+    return herd->begin_us != 0 && clock_us() >= herd->begin_us + longest_us(&herd->work);
 }
 
 void herd_watch(struct herd *herd, struct herd_progress *out)
@@ -252,9 +252,9 @@ void herd_watch(struct herd *herd, struct herd_progress *out)
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES])
 {
     uint32_t limit_ms = herd->work.connect_limit_ms + SLACK_MS;
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
-    while (reap(herd) > 0 && !is_connected(herd) && net_now_us() < end_us)
-        net_pause_ms(POLL_MS);
+    uint64_t end_us = clock_after_ms(limit_ms);
+    while (reap(herd) > 0 && !is_connected(herd) && clock_us() < end_us)
+        clock_pause_ms(POLL_MS);
     if (!is_connected(herd)) {
         snprintf(why, WORK_WHY_BYTES, "the generators were not ready within %u ms", limit_ms);
         return false;
@@ -263,7 +263,7 @@ bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WH
         snprintf(why, WORK_WHY_BYTES, "no generator is left; %.200s", herd->death);
         return false;
     }
-    herd->begin_us = net_now_us() + HERD_AHEAD_US;
+    herd->begin_us = clock_us() + HERD_AHEAD_US;
     atomic_store(&herd->shared->begin_us, herd->begin_us);
     herd_ring(herd->bell);
     *begin_us = herd->begin_us;
@@ -283,10 +283,9 @@ static void wait_for_all(struct herd *herd)
     if (herd->begin_us == 0)
         herd_abort(herd);
     bool is_aborted = atomic_load(&herd->shared->is_aborted);
-    uint64_t end_us =
-        is_aborted ? net_now_us() + (uint64_t)SLACK_MS * 1000 : herd->begin_us + longest_us(&herd->work);
-    while (reap(herd) > 0 && net_now_us() < end_us)
-        net_pause_ms(POLL_MS);
+    uint64_t end_us = is_aborted ? clock_after_ms(SLACK_MS) : herd->begin_us + longest_us(&herd->work);
+    while (reap(herd) > 0 && clock_us() < end_us)
+        clock_pause_ms(POLL_MS);
     for (uint32_t i = 0; i < herd->work.generator_count; i++) {
         if (herd->pids[i] != 0 && herd->death[0] == '\0')
             snprintf(herd->death, sizeof herd->death,

@@ -2,7 +2,7 @@
 /* herd_shared.c - see herd_shared.h. */
 #include "load/herd/herd_shared.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ void herd_next_round(struct herd_shared *shared, const struct work *work, uint64
     if (done_us == 0 || !all_are_ready(shared, work, done_us))
         return;
     uint64_t pause_us = (uint64_t)work->pause_ms * 1000;
-    uint64_t soon_us = net_now_us() + (pause_us > HERD_AHEAD_US ? pause_us : HERD_AHEAD_US);
+    uint64_t soon_us = clock_us() + (pause_us > HERD_AHEAD_US ? pause_us : HERD_AHEAD_US);
     uint64_t every_us = done_us + (uint64_t)work->every_ms * 1000;
     if (atomic_compare_exchange_strong(&shared->begin_us, &done_us, every_us > soon_us ? every_us : soon_us))
         herd_ring(bell);

@@ -2,7 +2,7 @@
 /* client.c - what schemes are made of; see lab.h. */
 #include "load/lab/lab.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/lab/note.h"
 #include "load/lab/source.h"
 
@@ -113,19 +113,19 @@ static void reconnect(struct lab_client *client, uint64_t end_us)
     if (client->redis != NULL)
         redisFree(client->redis);
     while ((client->redis = lab_redis_open(client)) == NULL) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "lab: no Redis on port %u for %d ms\n", (unsigned)client->redis_port,
                     (int)RECONNECT_LIMIT_MS);
             exit(1);
         }
-        net_pause_ms(RECONNECT_PAUSE_MS);
+        clock_pause_ms(RECONNECT_PAUSE_MS);
     }
     tell_address(client);
 }
 
 static struct redisReply *command(struct lab_client *client, const char *format, va_list arguments)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)RECONNECT_LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(RECONNECT_LIMIT_MS);
     struct redisReply *reply = NULL;
     while (reply == NULL) {
         va_list again;
@@ -216,8 +216,8 @@ int32_t lab_load_and_fill(struct lab_client *client)
 
 int32_t lab_get_polling(struct lab_client *client)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)LAB_REQUEST_LIMIT_MS * 1000;
-    for (; net_now_us() < end_us; net_pause_ms(LAB_POLL_MS)) {
+    const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
+    for (; clock_us() < end_us; clock_pause_ms(LAB_POLL_MS)) {
         int32_t version = lab_look(client);
         if (version != LAB_FAILED)
             return version;

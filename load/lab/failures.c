@@ -7,7 +7,7 @@
  */
 #include "load/lab/trial.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/lab/source.h"
 
 #include <hiredis/hiredis.h>
@@ -168,7 +168,7 @@ static bool take_over(struct trial *trial, uint64_t since_us, bool *taken)
     trial->cell->has_stuck = true;
     trial->cell->is_until_resumed = !*taken;
     trial->cell->stuck_us =
-        (*taken ? fleet_first(fleet, NOTE_HELD, 1, 0)->note.at_us : net_now_us()) - since_us;
+        (*taken ? fleet_first(fleet, NOTE_HELD, 1, 0)->note.at_us : clock_us()) - since_us;
     return !fleet->is_broken;
 }
 
@@ -178,7 +178,7 @@ static bool run_late_release(struct trial *trial)
     bool taken;
     if (!stop_first_at(trial, STEP_RELEASING))
         return has_no_moment(trial);
-    const uint64_t paused_us = net_now_us();
+    const uint64_t paused_us = clock_us();
     if (!trial_change(trial, 3) || !source_hold(trial->lab->source, trial->key, 1, 3) ||
         !take_over(trial, paused_us, &taken))
         return false;
@@ -205,7 +205,7 @@ static bool run_late_fill(struct trial *trial)
     bool taken;
     if (!stop_first_at(trial, STEP_LOADED))
         return has_no_moment(trial);
-    if (!take_over(trial, net_now_us(), &taken) ||
+    if (!take_over(trial, clock_us(), &taken) ||
         (taken && !fleet_await(fleet, NOTE_ANSWERED, 1, 1, ANSWER_LIMIT_MS)))
         return false;
     if (!trial_change(trial, 3) || !fleet_ask(fleet, 2, STEP_NONE) ||
@@ -312,11 +312,11 @@ static uint32_t count_subscribers(struct stack_redis *redis)
 /* How many have subscribed: all waiters as soon as they have, otherwise what a quarter of a lease has brought. */
 static uint32_t wait_subscribed(struct trial *trial)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)trial_ms(trial, TRIAL_WATCH_QUARTERS) * 1000;
+    const uint64_t end_us = clock_us() + (uint64_t)trial_ms(trial, TRIAL_WATCH_QUARTERS) * 1000;
     uint32_t count;
     while ((count = count_subscribers(&trial->lab->redis)) < trial->fleet.worker_count - 1 &&
-           net_now_us() < end_us)
-        net_pause_ms(1);
+           clock_us() < end_us)
+        clock_pause_ms(1);
     return count;
 }
 

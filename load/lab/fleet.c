@@ -2,6 +2,7 @@
 /* fleet.c - see fleet.h. */
 #include "load/lab/fleet.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/lab/worker.h"
 
@@ -126,7 +127,7 @@ static void take_note(struct fleet *fleet, uint32_t index)
 static void read_notes(struct fleet *fleet, uint64_t end_us)
 {
     struct pollfd polled[FLEET_WORKERS_MAX];
-    const uint64_t now_us = net_now_us();
+    const uint64_t now_us = clock_us();
     const int left_ms = now_us >= end_us ? 0 : (int)((end_us - now_us + 999) / 1000);
     for (uint32_t i = 0; i < fleet->worker_count; i++)
         polled[i] = (struct pollfd){.fd = fleet->workers[i].fd, .events = POLLIN};
@@ -141,9 +142,9 @@ static void read_notes(struct fleet *fleet, uint64_t end_us)
 bool fleet_await(struct fleet *fleet, enum note_kind kind, uint32_t worker, uint32_t wanted,
                  uint32_t limit_ms)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    const uint64_t end_us = clock_after_ms(limit_ms);
     while (!fleet->is_broken && fleet_count(fleet, kind, worker) < wanted) {
-        const bool is_over = net_now_us() >= end_us;
+        const bool is_over = clock_us() >= end_us;
         read_notes(fleet, end_us);
         if (is_over)
             break;
@@ -195,7 +196,7 @@ static bool accept_one(struct fleet *fleet, uint64_t end_us)
 bool fleet_start(struct fleet *fleet, const struct fleet_options *options)
 {
     char socket_path[PROC_PATH_BYTES + 16];
-    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_START_LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(FLEET_START_LIMIT_MS);
     *fleet = (struct fleet){.listener = -1};
     for (size_t i = 0; i < FLEET_WORKERS_MAX; i++)
         fleet->workers[i].fd = -1;
@@ -215,10 +216,10 @@ void fleet_stop(struct fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->worker_count; i++)
         hang_up(&fleet->workers[i]);
-    const uint64_t end_us = net_now_us() + (uint64_t)END_LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(END_LIMIT_MS);
     for (uint32_t i = 0; i < fleet->worker_count; i++) {
         pid_t *pid = &fleet->workers[i].pid;
-        const uint64_t now_us = net_now_us();
+        const uint64_t now_us = clock_us();
         if (*pid > 0 && !proc_wait(*pid, now_us < end_us ? (uint32_t)((end_us - now_us) / 1000) : 0, NULL))
             proc_stop(pid, SIGKILL, END_LIMIT_MS);
         *pid = 0;
@@ -255,7 +256,7 @@ bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms)
         if (!order(fleet, i, ORDER_ASK, STEP_NONE))
             return false;
         if (pause_ms > 0)
-            net_pause_ms(pause_ms);
+            clock_pause_ms(pause_ms);
     }
     return fleet_await(fleet, NOTE_ASKED, FLEET_ANYBODY, asked + fleet->worker_count - first,
                        FLEET_ORDER_LIMIT_MS);
@@ -264,24 +265,24 @@ bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms)
 /* The note comes a moment before the signal. */
 static bool wait_stopped(pid_t pid)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_ORDER_LIMIT_MS * 1000;
-    while (net_now_us() < end_us) {
+    const uint64_t end_us = clock_after_ms(FLEET_ORDER_LIMIT_MS);
+    while (clock_us() < end_us) {
         int status;
         if (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid)
             return WIFSTOPPED(status);
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     return false;
 }
 
 bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, bool *reached)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_ORDER_LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(FLEET_ORDER_LIMIT_MS);
     const uint32_t answered = fleet_count(fleet, NOTE_ANSWERED, worker);
     *reached = false;
     if (!order(fleet, worker, ORDER_ASK, step))
         return false;
-    while (!fleet->is_broken && net_now_us() < end_us &&
+    while (!fleet->is_broken && clock_us() < end_us &&
            fleet_count(fleet, NOTE_ANSWERED, worker) == answered) {
         if (fleet_count(fleet, NOTE_STOPPED, worker) > 0) {
             *reached = true;
@@ -312,7 +313,7 @@ void fleet_resume(struct fleet *fleet, uint32_t worker)
 
 uint64_t fleet_kill(struct fleet *fleet, uint32_t worker)
 {
-    const uint64_t now_us = net_now_us();
+    const uint64_t now_us = clock_us();
     const pid_t pid = fleet->workers[worker].pid;
     fleet->workers[worker].pid = 0;
     kill(pid, SIGKILL);

@@ -11,7 +11,7 @@
  */
 #include "load/lab/lab.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
 #include "load/lab/source.h"
@@ -75,14 +75,14 @@ static void run_all(struct lab *lab, struct matrix *matrix)
 
 static bool run_and_report(struct lab *lab, struct matrix *matrix, FILE *json, const char *json_path)
 {
-    const uint64_t begin_us = net_now_us();
+    const uint64_t begin_us = clock_us();
     if (!lab_start(lab))
         return false;
     machine_describe(&lab->redis, &lab->postgres, matrix->machine);
     run_all(lab, matrix);
     matrix_print(matrix);
     printf("%zu cells in %.0f s.\n", matrix->scheme_count * matrix->failure_count,
-           (double)(net_now_us() - begin_us) / 1e6);
+           (double)(clock_us() - begin_us) / 1e6);
     const bool is_written = json == NULL || matrix_write(matrix, json, json_path);
     return matrix_judge(matrix) && is_written;
 }

@@ -2,7 +2,7 @@
 /* monitor.c - see monitor.h. */
 #include "load/lab/monitor.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
 
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/time.h>
-#include <time.h>
 
 enum { WORDS_MAX = 12, WORD_BYTES = 128, CLOCK_SLACK_US = 1000 };
 static const struct timeval read_limit = {.tv_sec = 5};
@@ -28,13 +27,10 @@ struct line {
 
 /* ---- reading a line ---- */
 
-/* CLOCK_REALTIME to net_now_us(). */
+/* From the wall clock. */
 static uint64_t to_monotonic_us(uint64_t real_us)
 {
-    struct timespec real;
-    clock_gettime(CLOCK_REALTIME, &real);
-    const uint64_t now_us = (uint64_t)real.tv_sec * 1000000 + (uint64_t)real.tv_nsec / 1000;
-    return net_now_us() - (now_us - real_us);
+    return clock_us() - (clock_wall_us() - real_us);
 }
 
 /* From behind the opening quote; returns what follows the closing one, NULL if there is none. */
@@ -212,7 +208,7 @@ void monitor_lost(struct monitor *monitor)
 {
     read_until(monitor, NULL);
     monitor_close(monitor);
-    keep(monitor, &(struct monitor_event){.kind = MONITOR_LOST, .at_us = net_now_us()});
+    keep(monitor, &(struct monitor_event){.kind = MONITOR_LOST, .at_us = clock_us()});
 }
 
 bool monitor_finish(struct monitor *monitor, struct stack_redis *redis)

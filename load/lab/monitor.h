@@ -7,7 +7,7 @@
  *                          +--> Redis was killed: monitor_lost(), then monitor_open() to the new one
  *
  * Kept are the commands that touch the lock or fill the value, in the order in which Redis ran them, with
- * Redis's own instants (turned into net_now_us(); both clocks are this machine's) and the address of the
+ * Redis's own instants (turned into clock_us(); both clocks are this machine's) and the address of the
  * client; a command inside a script counts as its caller's.
  *
  * MONITOR shows no replies. Whether an attempt (SETNX, SET NX, the script of Redisson) took the lock is known

@@ -2,7 +2,7 @@
 /* note.c - see note.h. */
 #include "load/lab/note.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static bool receive_whole(int fd, void *bytes, size_t count)
 
 bool note_send(int fd, enum note_kind kind, int32_t value)
 {
-    const struct note note = {.kind = kind, .value = value, .at_us = net_now_us()};
+    const struct note note = {.kind = kind, .value = value, .at_us = clock_us()};
     return send_whole(fd, &note, sizeof note);
 }
 

@@ -11,7 +11,7 @@
  *                                           <---  NOTE_INVALIDATED
  *        closes                             --->  ends
  *
- * A packet is whole or not there, so several threads of a worker may send. Instants are net_now_us(), the same
+ * A packet is whole or not there, so several threads of a worker may send. Instants are clock_us(), the same
  * clock in every process of a machine.
  *
  * Errors: false, nothing printed: the other end is gone.

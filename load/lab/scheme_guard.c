@@ -8,7 +8,7 @@
 #include "load/lab/lab.h"
 
 #include "guard/guard.h"
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +64,7 @@ static bool open_guard(struct lab_client *client, struct lab_state *state)
 static bool wait_connected(struct guard *guard)
 {
     struct guard_stats stats;
-    for (uint64_t end_us = net_now_us() + (uint64_t)CONNECT_LIMIT_MS * 1000; net_now_us() < end_us;
-         net_pause_ms(1)) {
+    for (uint64_t end_us = clock_after_ms(CONNECT_LIMIT_MS); clock_us() < end_us; clock_pause_ms(1)) {
         guard_stats(guard, &stats);
         if (stats.redis_state == GUARD_REDIS_UP && stats.wake_state == GUARD_REDIS_UP)
             return true;

@@ -16,7 +16,7 @@
  */
 #include "load/lab/lab.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
 
@@ -176,7 +176,7 @@ static bool read_message(struct redisContext *subscription, uint64_t left_us)
 /* A lost connection is made and subscribed again; a message that was published meanwhile is not seen. */
 static void wait_message(const struct lab_client *client, struct lab_state *state, uint64_t end_us)
 {
-    for (uint64_t now_us = net_now_us(); now_us < end_us; now_us = net_now_us()) {
+    for (uint64_t now_us = clock_us(); now_us < end_us; now_us = clock_us()) {
         if (state->subscription == NULL)
             subscribe(client, state);
         else if (read_message(state->subscription, end_us - now_us))
@@ -184,7 +184,7 @@ static void wait_message(const struct lab_client *client, struct lab_state *stat
         else
             unsubscribe(state);
         if (state->subscription == NULL)
-            net_pause_ms(RESUBSCRIBE_PAUSE_MS);
+            clock_pause_ms(RESUBSCRIBE_PAUSE_MS);
     }
     unsubscribe(state); /* after a timeout hiredis wants a new connection */
 }
@@ -194,14 +194,14 @@ static void wait_message(const struct lab_client *client, struct lab_state *stat
 static bool lock(struct lab_client *client)
 {
     struct lab_state *state = client->state;
-    const uint64_t end_us = net_now_us() + (uint64_t)LAB_REQUEST_LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
     long long ttl_ms = try_lock(client);
     if (ttl_ms != TAKEN) {
         subscribe(client, state);
         ttl_ms = try_lock(client); /* it may have been released before the subscription stood */
     }
-    while (ttl_ms != TAKEN && net_now_us() < end_us) {
-        wait_message(client, state, ttl_ms > 0 ? net_now_us() + (uint64_t)ttl_ms * 1000 : 0);
+    while (ttl_ms != TAKEN && clock_us() < end_us) {
+        wait_message(client, state, ttl_ms > 0 ? clock_after_ms((uint64_t)ttl_ms) : 0);
         ttl_ms = try_lock(client);
     }
     unsubscribe(state);

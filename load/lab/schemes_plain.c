@@ -14,7 +14,7 @@
  */
 #include "load/lab/lab.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
 
@@ -226,7 +226,7 @@ static int32_t get_again(struct lab_client *client, uint32_t depth)
     lab_step(client, STEP_LOOKED);
     if (take_by_script(client))
         return load_under_lock(client, drop_mine);
-    net_pause_ms(SLEEP_MS);
+    clock_pause_ms(SLEEP_MS);
     return get_again(client, depth + 1);
 }
 

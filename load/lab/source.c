@@ -2,7 +2,7 @@
 /* source.c - see source.h. */
 #include "load/lab/source.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/lab/lab.h"
 
 #include <libpq-fe.h>
@@ -111,18 +111,18 @@ bool source_let_go_all(struct pg_conn *connection)
 
 bool source_wait_held(struct pg_conn *connection, uint32_t wanted, uint32_t limit_ms)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    const uint64_t end_us = clock_after_ms(limit_ms);
     char count[NUMBER_BYTES];
     while (
         run(connection, count, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")) {
         if (strtoul(count, NULL, 10) >= wanted)
             return true;
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "lab: fewer than %" PRIu32 " loads in PostgreSQL after %" PRIu32 " ms\n", wanted,
                     limit_ms);
             return false;
         }
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     return false;
 }

@@ -2,7 +2,7 @@
 /* trial.c - see trial.h. */
 #include "load/lab/trial.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/lab/source.h"
 
 #include <hiredis/hiredis.h>
@@ -23,9 +23,9 @@ bool trial_change(struct trial *trial, uint32_t worker)
 {
     if (!source_change(trial->lab->source, trial->key))
         return false;
-    trial->void_from_us = net_now_us();
+    trial->void_from_us = clock_us();
     const bool good = fleet_invalidate(&trial->fleet, worker);
-    trial->void_until_us = net_now_us();
+    trial->void_until_us = clock_us();
     return good;
 }
 
@@ -54,7 +54,7 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us)
     const uint64_t end_us = since_us + (uint64_t)trial_ms(trial, TRIAL_FOR_EVER_QUARTERS) * 1000;
     const struct fleet_note *next = NULL;
     while ((next = fleet_first(fleet, NOTE_ANSWERED, FLEET_ANYBODY, since_us)) == NULL) {
-        const uint64_t now_us = net_now_us();
+        const uint64_t now_us = clock_us();
         const uint32_t answered = fleet_count(fleet, NOTE_ANSWERED, FLEET_ANYBODY);
         if (now_us >= end_us || answered == count_asked(fleet) ||
             !fleet_await(fleet, NOTE_ANSWERED, FLEET_ANYBODY, answered + 1,
@@ -66,7 +66,7 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us)
     if (next != NULL)
         cell->stuck_us = next->note.at_us - since_us;
     if (cell->is_for_ever) {
-        cell->stuck_us = net_now_us() - since_us;
+        cell->stuck_us = clock_us() - since_us;
         cell->lock_pttl_ms = lock_pttl_ms(trial);
     }
     return !fleet->is_broken;
@@ -75,9 +75,10 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us)
 void trial_measure_polling(struct trial *trial)
 {
     struct fleet *fleet = &trial->fleet;
-    const uint64_t begin_us = net_now_us(), before = stack_redis_calls(&trial->lab->redis, NULL);
-    net_pause_ms(trial_ms(trial, TRIAL_COUNT_QUARTERS)); /* a span to count over, not a wait for something */
-    const uint64_t after = stack_redis_calls(&trial->lab->redis, NULL), end_us = net_now_us();
+    const uint64_t begin_us = clock_us(), before = stack_redis_calls(&trial->lab->redis, NULL);
+    clock_pause_ms(
+        trial_ms(trial, TRIAL_COUNT_QUARTERS)); /* a span to count over, not a wait for something */
+    const uint64_t after = stack_redis_calls(&trial->lab->redis, NULL), end_us = clock_us();
     fleet_await(fleet, NOTE_HELD, FLEET_ANYBODY, fleet->worker_count, 0);
     const uint32_t waiters = fleet->worker_count - fleet_count(fleet, NOTE_HELD, FLEET_ANYBODY);
     if (waiters == 0)

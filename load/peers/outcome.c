@@ -79,9 +79,12 @@ static void format_median(const struct samples *samples, unsigned decimals, char
 static void format_spread(const struct samples *samples, unsigned decimals, char text[CELL_BYTES])
 {
     char smallest[CELL_BYTES / 3], largest[CELL_BYTES / 3];
+    text[0] = '\0';
+    if (samples->count == 0)
+        return;
     format_short(samples_smallest(samples), decimals, smallest, sizeof smallest);
     format_short(samples_largest(samples), decimals, largest, sizeof largest);
-    snprintf(text, CELL_BYTES, samples->count > 0 ? "%s..%s" : "", smallest, largest);
+    snprintf(text, CELL_BYTES, "%s..%s", smallest, largest);
 }
 
 static void print_figure(const struct outcome *outcome, size_t contest, enum figure figure, const char *label,

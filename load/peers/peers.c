@@ -10,6 +10,7 @@
  */
 #include "load/peers/peers.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/bench/rival.h"
@@ -155,7 +156,7 @@ static void start_all(const struct contest *contest)
 static void repeat(size_t contest, uint32_t repetition, uint32_t repetitions)
 {
     const struct contest *about = outcome.contests[contest];
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     printf("  %s, repetition %" PRIu32 " of %" PRIu32 ":", about->name, repetition, repetitions);
     for (size_t i = 0; i < outcome.peer_count; i++) {
         struct peer *peer = outcome.peers[i];
@@ -165,7 +166,7 @@ static void repeat(size_t contest, uint32_t repetition, uint32_t repetitions)
         if (!about->run(&stage, peer, &outcome.scores[contest][i]))
             peer_fail(peer, "failed in %s", about->name);
     }
-    printf("  %.1f s\n", (double)(net_now_us() - begin_us) / 1e6);
+    printf("  %.1f s\n", (double)(clock_us() - begin_us) / 1e6);
     fflush(stdout);
 }
 

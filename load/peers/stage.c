@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stage.c - what the contests share: the servers all peers have in common, the meters, the counting. */
+#include "load/base/clock.h"
 #include "load/base/http.h"
-#include "load/base/net.h"
 #include "load/base/rank.h"
 #include "load/bench/service.h"
 #include "load/peers/peers.h"
@@ -104,7 +104,7 @@ bool stage_same_body(const struct stage *stage, struct peer *peer, const char *p
 
 uint32_t stage_origin_calls(const struct stage *stage, uint64_t mark)
 {
-    net_pause_ms(SETTLE_MS);
+    clock_pause_ms(SETTLE_MS);
     return stack_postgres_count(&stage->postgres, mark, load_marker);
 }
 

@@ -2,8 +2,8 @@
 /* run.c - see run.h. */
 #include "load/play/run.h"
 
+#include "load/base/clock.h"
 #include "load/base/interrupt.h"
-#include "load/base/net.h"
 #include "load/base/progress.h"
 #include "load/play/timeline.h"
 #include "load/play/warm.h"
@@ -67,7 +67,7 @@ static void describe(const struct work *work, char *text, size_t text_bytes)
 static void show(const struct run *run, const struct herd_progress *progress, uint64_t loads)
 {
     char text[200], loaded[48] = "";
-    uint64_t now_us = net_now_us(); /* the barrier is a few milliseconds ahead when it is named */
+    uint64_t now_us = clock_us(); /* the barrier is a few milliseconds ahead when it is named */
     double now_s = now_us > run->begin_us ? (double)(now_us - run->begin_us) / 1e6 : 0;
     if (run->witness != NULL && loads > 0)
         snprintf(loaded, sizeof loaded, "  loads %" PRIu64, loads);
@@ -109,10 +109,10 @@ static bool warm(struct run *run, char *why)
 static void wait_connected(const struct run *run)
 {
     struct herd_progress progress = {.connected = false};
-    uint64_t end_us = net_now_us() + (uint64_t)run->work->connect_limit_ms * 1000;
-    while (!progress.connected && !interrupt_seen() && net_now_us() < end_us) {
+    uint64_t end_us = clock_after_ms(run->work->connect_limit_ms);
+    while (!progress.connected && !interrupt_seen() && clock_us() < end_us) {
         herd_watch(run->herd, &progress);
-        net_pause_ms(TICK_MS);
+        clock_pause_ms(TICK_MS);
     }
 }
 
@@ -169,8 +169,8 @@ static void watch(struct run *run)
 {
     struct herd_progress progress = {.finished = false};
     uint64_t show_at_us = 0, give_up_us = UINT64_MAX, loads = 0;
-    while (!progress.finished && net_now_us() < give_up_us) {
-        uint64_t now_us = net_now_us();
+    while (!progress.finished && clock_us() < give_up_us) {
+        uint64_t now_us = clock_us();
         herd_watch(run->herd, &progress);
         loads = count_loads(run, loads, now_us, show_at_us);
         if (!run->is_partial)
@@ -184,9 +184,9 @@ static void watch(struct run *run)
             herd_abort(run->herd);
             give_up_us = now_us + (uint64_t)ABORT_LIMIT_MS * 1000;
         }
-        net_pause_ms(TICK_MS);
+        clock_pause_ms(TICK_MS);
     }
-    run->end_us = net_now_us();
+    run->end_us = clock_us();
     show(run, &progress, loads);
     progress_run_end();
 }
@@ -223,9 +223,9 @@ static void end_writers(struct run *run)
 
 static void wait_for_commands(struct run *run)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)QUIET_LIMIT_MS * 1000;
-    while (!timeline_is_quiet(run->timeline) && !interrupt_seen() && net_now_us() < end_us)
-        net_pause_ms(TICK_MS);
+    uint64_t end_us = clock_after_ms(QUIET_LIMIT_MS);
+    while (!timeline_is_quiet(run->timeline) && !interrupt_seen() && clock_us() < end_us)
+        clock_pause_ms(TICK_MS);
     timeline_end(run->timeline);
 }
 

@@ -2,7 +2,7 @@
 /* scenario_act.c - see scenario_act.h. */
 #include "load/play/scenario_act.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
 
@@ -235,7 +235,7 @@ static enum act_outcome act_run(struct act *act, const char *shell, size_t tag, 
         .argv = argv, .settings = settings, .output_path = command->output_path};
     command->pid = proc_start(&options);
     command->tag = tag;
-    command->end_by_us = net_now_us() + (uint64_t)COMMAND_LIMIT_MS * 1000;
+    command->end_by_us = clock_after_ms(COMMAND_LIMIT_MS);
     if (command->pid > 0)
         return ACT_DONE;
     command->pid = 0;
@@ -299,7 +299,7 @@ static bool look_after(struct act_command *command, char *why)
     char line[160];
     int status = 0;
     bool ended = proc_wait(command->pid, 0, &status);
-    if (!ended && net_now_us() < command->end_by_us)
+    if (!ended && clock_us() < command->end_by_us)
         return false;
     bool failed = !ended || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     last_line(command->output_path, line, sizeof line);

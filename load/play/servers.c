@@ -2,6 +2,7 @@
 /* servers.c - the servers of a scenario begin and end; servers_ask.c asks them. See servers.h. */
 #include "load/play/servers.h"
 
+#include "load/base/clock.h"
 #include "load/base/home.h"
 #include "load/base/net.h"
 #include "load/base/progress.h"
@@ -200,15 +201,15 @@ static bool wait_joined(const struct stack_catalogd *catalogd)
 {
     static const char *const wanted[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
                                          "guard_redis_state{connection=\"wake\",state=\"up\"}"};
-    uint64_t end_us = net_now_us() + (uint64_t)JOIN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(JOIN_LIMIT_MS);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         while (stack_catalogd_metric(catalogd, wanted[i]) < 1) {
-            if (net_now_us() >= end_us) {
+            if (clock_us() >= end_us) {
                 fprintf(stderr, "stampede: catalogd is not connected to its Redis; its log ends:\n");
                 proc_show_tail(catalogd->log_path);
                 return false;
             }
-            net_pause_ms(2);
+            clock_pause_ms(2);
         }
     }
     return true;

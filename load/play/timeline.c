@@ -2,7 +2,7 @@
 /* timeline.c - see timeline.h. */
 #include "load/play/timeline.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/base/progress.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ void timeline_begin(struct timeline *timeline, const struct scenario *scenario, 
 static void tell(const struct timeline *timeline, const struct timeline_entry *entry)
 {
     char text[RESULT_TEXT_BYTES * 2];
-    snprintf(text, sizeof text, "%6.2f s  %s%s%s%.120s", (double)(net_now_us() - timeline->begin_us) / 1e6,
+    snprintf(text, sizeof text, "%6.2f s  %s%s%s%.120s", (double)(clock_us() - timeline->begin_us) / 1e6,
              entry->event->text, entry->is_opposite ? ", over" : "",
              entry->state == TIMELINE_FAILED ? ": " : "", entry->state == TIMELINE_FAILED ? entry->why : "");
     progress_note(text);
@@ -96,7 +96,7 @@ static void finish(struct timeline *timeline, size_t index, enum act_outcome out
 {
     struct timeline_entry *entry = &timeline->entries[index];
     entry->state = outcome == ACT_DONE ? TIMELINE_DONE : TIMELINE_FAILED;
-    entry->done_us = net_now_us();
+    entry->done_us = clock_us();
     if (entry->action.party == SCENARIO_LEADER)
         entry->process = timeline->act.leader;
     else if (entry->action.party == SCENARIO_CATALOGD && entry->action.process != SCENARIO_ALL)
@@ -112,10 +112,10 @@ static void finish(struct timeline *timeline, size_t index, enum act_outcome out
 static void try(struct timeline *timeline, size_t index)
 {
     struct timeline_entry *entry = &timeline->entries[index];
-    entry->begun_us = net_now_us();
+    entry->begun_us = clock_us();
     entry->state = TIMELINE_TRYING;
     enum act_outcome outcome = act_do(&timeline->act, &entry->action, index, entry->why);
-    if (outcome == ACT_AGAIN && net_now_us() < entry->due_us + (uint64_t)LEADER_LIMIT_MS * 1000)
+    if (outcome == ACT_AGAIN && clock_us() < entry->due_us + (uint64_t)LEADER_LIMIT_MS * 1000)
         return;
     if (outcome == ACT_AGAIN)
         snprintf(entry->why, sizeof entry->why, "nobody held a lease for %d s", LEADER_LIMIT_MS / 1000);
@@ -143,7 +143,7 @@ static void find_instants(struct timeline *timeline, uint64_t loads)
         if (entry->state != TIMELINE_WAITING || entry->is_due_known || loads < entry->event->load)
             continue;
         entry->is_due_known = true;
-        entry->due_us = net_now_us() + (uint64_t)entry->event->at_ms * 1000;
+        entry->due_us = clock_after_ms(entry->event->at_ms);
     }
 }
 
@@ -172,7 +172,7 @@ void timeline_tick(struct timeline *timeline, uint64_t loads)
     }
     while (find_next(timeline, &next)) {
         const struct timeline_entry *entry = &timeline->entries[next];
-        uint64_t now_us = net_now_us();
+        uint64_t now_us = clock_us();
         if (entry->due_us > now_us || entry->not_before_us > now_us)
             break;
         try(timeline, next);

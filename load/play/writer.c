@@ -2,7 +2,7 @@
 /* writer.c - see writer.h. */
 #include "load/play/writer.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/base/sql.h"
 
 #include <pthread.h>
@@ -57,14 +57,14 @@ static bool keep(struct writer *writer, const struct result_write *write)
 static bool post(struct writer *writer, uint32_t key, char *why)
 {
     char url[SCENARIO_TEXT_BYTES + 64];
-    uint64_t end_us = net_now_us() + (uint64_t)POST_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(POST_LIMIT_MS);
     if (writer->write->then[0] == '\0')
         return true;
     put_key(url, sizeof url, writer->write->then, key);
     while (!servers_post(writer->servers, url, POST_ONCE_MS, why)) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(STEP_MS);
+        clock_pause_ms(STEP_MS);
     }
     return true;
 }
@@ -72,7 +72,7 @@ static bool post(struct writer *writer, uint32_t key, char *why)
 static void write_once(struct writer *writer)
 {
     char statement[SCENARIO_TEXT_BYTES + 64], version[32], why[SCENARIO_WHY_BYTES] = "";
-    struct result_write done = {.key = writer->next_key, .begun_us = net_now_us()};
+    struct result_write done = {.key = writer->next_key, .begun_us = clock_us()};
     writer->next_key = done.key == writer->write->last_key ? writer->write->first_key : done.key + 1;
     put_key(statement, sizeof statement, writer->write->sql, done.key);
     bool good =
@@ -82,7 +82,7 @@ static void write_once(struct writer *writer)
         good = false;
     }
     good = good && post(writer, done.key, why);
-    done.over_us = net_now_us();
+    done.over_us = clock_us();
     if (good && keep(writer, &done))
         return;
     if (writer->failed++ == 0)
@@ -92,16 +92,16 @@ static void write_once(struct writer *writer)
 static void *run(void *context)
 {
     struct writer *writer = context;
-    uint64_t due_us = net_now_us();
+    uint64_t due_us = clock_us();
     while (!atomic_load(&writer->is_told_to_end)) {
-        if (net_now_us() < due_us) {
-            net_pause_ms(STEP_MS);
+        if (clock_us() < due_us) {
+            clock_pause_ms(STEP_MS);
             continue;
         }
         write_once(writer);
         due_us += (uint64_t)writer->write->every_ms * 1000;
-        if (due_us < net_now_us()) /* it takes longer than that: no bursts to catch up */
-            due_us = net_now_us();
+        if (due_us < clock_us()) /* it takes longer than that: no bursts to catch up */
+            due_us = clock_us();
     }
     return NULL;
 }

@@ -9,6 +9,7 @@
  */
 #include "load/stack/proxy.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/proxy_link.h"
 
@@ -108,12 +109,12 @@ static void *run(void *context)
     struct epoll_event events[EVENTS];
     pthread_mutex_lock(&proxy->mutex);
     while (!proxy->ending) {
-        int wait_ms = carry_due(proxy, net_now_us());
+        int wait_ms = carry_due(proxy, clock_us());
         free_ended(proxy);
         pthread_mutex_unlock(&proxy->mutex);
         int count = epoll_wait(proxy->epoll, events, EVENTS, wait_ms);
         pthread_mutex_lock(&proxy->mutex);
-        uint64_t now_us = net_now_us();
+        uint64_t now_us = clock_us();
         for (int i = 0; i < count; i++)
             handle(proxy, &events[i], now_us);
     }
@@ -134,7 +135,7 @@ static void turn_links(struct proxy_route *route, enum proxy_fault fault, uint32
     route->amount_ms = amount_ms;
     for (struct proxy_link *link = route->proxy->links; link != NULL; link = link->next) {
         if (link->route == route && link->end_us != 0)
-            proxy_link_turn(link, before, net_now_us());
+            proxy_link_turn(link, before, clock_us());
     }
 }
 
@@ -171,14 +172,14 @@ void proxy_mark(struct proxy *proxy, size_t route_number, const char *text, enum
 
 bool proxy_wait_marked(struct proxy *proxy, size_t route_number, uint32_t wanted, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     for (;;) {
         pthread_mutex_lock(&proxy->mutex);
         bool is_reached = proxy->routes[route_number].marked_count >= wanted;
         pthread_mutex_unlock(&proxy->mutex);
-        if (is_reached || net_now_us() >= end_us)
+        if (is_reached || clock_us() >= end_us)
             return is_reached;
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
 }
 

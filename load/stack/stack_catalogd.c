@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_catalogd.c - the service as a private process; see stack.h. */
+#include "load/base/clock.h"
 #include "load/base/home.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
@@ -114,14 +115,14 @@ bool stack_catalogd_stop(struct stack_catalogd *catalogd)
 
 bool stack_catalogd_wait_ready(const struct stack_catalogd *catalogd, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     while (!ops_answers_200(catalogd, "/readyz")) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "stack: catalogd is not ready; its log ends:\n");
             proc_show_tail(catalogd->log_path);
             return false;
         }
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_postgres.c - a private PostgreSQL; see stack.h. */
+#include "load/base/clock.h"
 #include "load/base/home.h"
 #include "load/base/net.h"
 #include "load/base/sql.h"
@@ -269,11 +270,11 @@ bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     while (stack_postgres_count(postgres, mark, text) < wanted) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_redis.c - a private Redis; see stack.h. */
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "load/witness/witness_tally.h"
@@ -184,11 +185,11 @@ static long long replication_number(struct stack_redis *redis, const char *name)
 
 static bool wait_until_follows(struct stack_redis *replica)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)START_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(START_LIMIT_MS);
     while (replication_number(replica, "master_link_status") != 1) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
     return true;
 }
@@ -208,12 +209,12 @@ bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_r
 
 bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     long long wanted = replication_number(primary, "master_repl_offset");
     while (wanted >= 0 && replication_number(replica, "slave_repl_offset") < wanted) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     return wanted >= 0;
 }

@@ -2,7 +2,7 @@
 /* witness_follow.c - see witness_follow.h. */
 #include "load/witness/witness_follow.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/base/ticker.h"
 #include "load/witness/tail.h"
 #include "load/witness/witness_log.h"
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 enum {
     READ_EVERY_MS = 10,
@@ -42,10 +41,7 @@ struct witness_follow {
 
 static struct witness_clock clock_now(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (struct witness_clock){.wall_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
-                                  .now_us = net_now_us()};
+    return (struct witness_clock){.wall_us = clock_wall_us(), .now_us = clock_us()};
 }
 
 static void take(void *context, const char *bytes, size_t count)
@@ -73,10 +69,10 @@ static void tick(void *context, bool is_last)
 /* Until our own statement is there. */
 static bool read_until_seen(struct witness_follow *follow, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     read_on(follow);
-    while (!follow->log.has_awaited && net_now_us() < end_us) {
-        net_pause_ms(LOOK_AGAIN_MS);
+    while (!follow->log.has_awaited && clock_us() < end_us) {
+        clock_pause_ms(LOOK_AGAIN_MS);
         read_on(follow);
     }
     return follow->log.has_awaited;
@@ -85,10 +81,10 @@ static bool read_until_seen(struct witness_follow *follow, uint32_t limit_ms)
 /* Who collects the log is a moment behind those who write. */
 static void read_until_quiet(struct witness_follow *follow)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)SETTLE_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(SETTLE_LIMIT_MS);
     do
-        net_pause_ms(QUIET_MS);
-    while (read_on(follow) && net_now_us() < end_us);
+        clock_pause_ms(QUIET_MS);
+    while (read_on(follow) && clock_us() < end_us);
 }
 
 /* A number that no other witness uses; not 0. */
@@ -96,7 +92,7 @@ static void await_new_number(struct witness_log *log)
 {
     uint64_t number = 0;
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        number = net_now_us();
+        number = clock_us();
     log->awaited = (number >> 1) | 1;
     log->has_awaited = false;
 }

@@ -2,6 +2,7 @@
 /* witness_postgres.c - see witness_postgres.h. */
 #include "load/witness/witness_postgres.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_log.h"
@@ -44,7 +45,7 @@ struct witness_postgres {
 
 static uint64_t end_after(uint32_t limit_ms)
 {
-    return net_now_us() + (uint64_t)limit_ms * 1000;
+    return clock_after_ms(limit_ms);
 }
 
 static bool explain(char *why, const struct witness_session *session)
@@ -234,14 +235,14 @@ static void open_gap(struct witness_postgres *postgres, uint64_t begin_us)
         return;
     if (postgres->gap_from_us == 0)
         postgres->gap_from_us = begin_us;
-    postgres->retry_us = net_now_us() + (uint64_t)RETRY_MS * 1000;
+    postgres->retry_us = clock_after_ms(RETRY_MS);
 }
 
 static void take_sample(void *context, bool is_last)
 {
     struct witness_postgres *postgres = context;
     struct witness_answer answer;
-    uint64_t begin_us = net_now_us(), running = 0;
+    uint64_t begin_us = clock_us(), running = 0;
     if (is_last)
         close_gap(postgres, begin_us);
     if (is_last || begin_us < postgres->retry_us)
@@ -250,7 +251,7 @@ static void take_sample(void *context, bool is_last)
     enum witness_outcome outcome =
         witness_session_ask(&postgres->session, sample, &postgres->options.statement, 1,
                             begin_us + (uint64_t)SAMPLE_LIMIT_MS * 1000, &answer);
-    uint64_t at_us = begin_us + (net_now_us() - begin_us) / 2;
+    uint64_t at_us = begin_us + (clock_us() - begin_us) / 2;
     if (outcome == WITNESS_ANSWERED && whole_number(answer.cells[0], &running) &&
         add_sample(postgres, at_us, (uint32_t)running))
         close_gap(postgres, begin_us);

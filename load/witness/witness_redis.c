@@ -2,6 +2,7 @@
 /* witness_redis.c - see witness_redis.h. */
 #include "load/witness/witness_redis.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/redis_url.h"
 #include "load/base/ticker.h"
@@ -94,7 +95,7 @@ static redisReply *take_reply(struct witness_redis *redis, uint64_t end_us)
 static bool write_all(struct witness_redis *redis, uint64_t end_us)
 {
     int is_done = 0;
-    redis->asked_us = net_now_us();
+    redis->asked_us = clock_us();
     redis->outstanding++;
     while (!is_done) {
         if (redisBufferWrite(redis->context, &is_done) != REDIS_OK)
@@ -120,7 +121,7 @@ static bool take_outstanding(struct witness_redis *redis, uint64_t end_us)
     while (redis->outstanding > 0) {
         redisReply *reply = take_reply(redis, end_us);
         if (reply == NULL) {
-            bool is_silent = net_now_us() - redis->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
+            bool is_silent = clock_us() - redis->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
             return is_silent ? hang_up(redis, "it is silent") : false;
         }
         redis->ran++;
@@ -243,7 +244,7 @@ static void add_to_sum(struct witness_redis *redis, const struct server *server,
 static bool take_reading(struct witness_redis *redis, uint32_t limit_ms)
 {
     struct server server;
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     bool is_first = redis->run_id[0] == '\0';
     redis->is_missing = !read_counters(redis, begin_us + (uint64_t)limit_ms * 1000, &server);
     if (redis->is_missing)
@@ -343,7 +344,7 @@ void witness_redis_finish(struct witness_redis *redis, struct witness_view *view
         redis->is_missing || redis->restart_count + redis->move_count + redis->reset_count > 0;
     if (redis->is_missing)
         witness_note(view, "Redis did not answer at the end: its commands are those until %.1f s before",
-                     (double)(net_now_us() - redis->read_us) / 1e6);
+                     (double)(clock_us() - redis->read_us) / 1e6);
     if (redis->restart_count > 0)
         witness_note(view, "Redis was started anew: up to %.2f s of its commands are missing",
                      READ_EVERY_MS / 1e3);

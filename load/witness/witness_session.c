@@ -2,7 +2,7 @@
 /* witness_session.c - see witness_session.h. */
 #include "load/witness/witness_session.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <libpq-fe.h>
 
@@ -38,7 +38,7 @@ static bool wait_ready(const struct witness_session *session, short events, uint
     struct pollfd wanted[] = {{.fd = PQsocket(session->connection), .events = events},
                               {.fd = session->end_fd, .events = POLLIN}};
     for (;;) {
-        uint64_t now_us = net_now_us();
+        uint64_t now_us = clock_us();
         int left_ms = now_us < end_us ? (int)((end_us - now_us + 999) / 1000) : 0;
         int ready = poll(wanted, 2, left_ms);
         if (ready == -1 && errno == EINTR)
@@ -123,7 +123,7 @@ static enum witness_outcome ask_now(struct witness_session *session, const char 
     if (PQsendQueryParams(session->connection, statement, (int)value_count, NULL, values, NULL, NULL, 0) == 0)
         return away(session, NULL);
     session->is_busy = true;
-    session->asked_us = net_now_us();
+    session->asked_us = clock_us();
     for (int left; (left = PQflush(session->connection)) != 0;) {
         if (left == -1)
             return away(session, NULL);
@@ -188,7 +188,7 @@ static enum witness_outcome forget_answer(struct witness_session *session, uint6
 {
     struct witness_answer ignored = {.cell_count = 0};
     enum witness_outcome outcome = take_results(session, end_us, &ignored);
-    bool is_silent = session->is_busy && net_now_us() - session->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
+    bool is_silent = session->is_busy && clock_us() - session->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
     if (outcome == WITNESS_AWAY && is_silent)
         return away(session, "the database is silent");
     return outcome == WITNESS_REFUSED ? WITNESS_ANSWERED : outcome;

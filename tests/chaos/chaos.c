@@ -10,7 +10,7 @@
 #include "tests/chaos/soak.h"
 #include "tests/chaos/stall.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/burst.h"
 
 #include <inttypes.h>
@@ -109,26 +109,26 @@ static bool carry_over(struct chaos *chaos, struct history *history)
 
 static bool pause_and_watch(struct chaos *chaos, uint32_t pause_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)pause_ms * 1000;
-    while (net_now_us() < end_us) {
+    uint64_t end_us = clock_after_ms(pause_ms);
+    while (clock_us() < end_us) {
         if (!idle(chaos))
             return false;
-        net_pause_ms(20);
+        clock_pause_ms(20);
     }
     return true;
 }
 
 static bool heal(struct chaos *chaos, struct history *history)
 {
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     if (!scene_wait_healthy(&chaos->scene, HEAL_LIMIT_MS))
         return false;
-    uint32_t took_ms = (uint32_t)((net_now_us() - begin_us) / 1000);
+    uint32_t took_ms = (uint32_t)((clock_us() - begin_us) / 1000);
     if (took_ms > chaos->totals.heal_most_ms)
         chaos->totals.heal_most_ms = took_ms;
     if (!pause_and_watch(chaos, SETTLE_MS) || !scene_wait_healthy(&chaos->scene, HEAL_LIMIT_MS))
         return false; /* again, for we may have stood still meanwhile */
-    history->calm_us = net_now_us();
+    history->calm_us = clock_us();
     return pause_and_watch(chaos, CALM_MS);
 }
 
@@ -217,8 +217,8 @@ static bool ask_cold(struct chaos *chaos)
         good = burst_cold(chaos, first + i) && good;
     stall_end(&stall);
     const uint32_t most = history.stalls.count > 0 ? SCENE_PROCESSES : 1;
-    good = loads_read(&history, chaos->scene.postgres.log_path, mark, chaos->scene.epoch_us, net_now_us()) &&
-           good;
+    good =
+        loads_read(&history, chaos->scene.postgres.log_path, mark, chaos->scene.epoch_us, clock_us()) && good;
     for (uint32_t i = 0; i < COLD_KEYS; i++) {
         uint32_t loads = loads_of(&history, first + i);
         if (loads >= 1 && loads <= most)
@@ -335,8 +335,8 @@ static bool run_round(struct chaos *chaos)
     history_init(&history);
     uint64_t mark = stack_postgres_mark(&chaos->scene.postgres);
     bool ran = carry_over(chaos, &history) && storm(chaos, &history);
-    ran = loads_read(&history, chaos->scene.postgres.log_path, mark, chaos->scene.epoch_us, net_now_us()) &&
-          ran;
+    ran =
+        loads_read(&history, chaos->scene.postgres.log_path, mark, chaos->scene.epoch_us, clock_us()) && ran;
     ran = ran && ask_cold(chaos);
     bool good = judge(chaos, &history, ran);
     history_clear(&history);
@@ -380,12 +380,12 @@ static void print_totals(const struct chaos *chaos)
 
 static bool run_rounds(struct chaos *chaos)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)chaos->options->seconds * 1000000;
+    uint64_t end_us = clock_us() + (uint64_t)chaos->options->seconds * 1000000;
     uint64_t round_us = (uint64_t)chaos->options->storm_ms * 1000;
     bool good = true;
     do
         good = run_round(chaos);
-    while (good && (chaos->unjudged > 0 || net_now_us() + round_us <= end_us));
+    while (good && (chaos->unjudged > 0 || clock_us() + round_us <= end_us));
     print_totals(chaos);
     if (chaos->soak != NULL)
         good = soak_judge(chaos->soak, chaos->options->out) && good;

@@ -2,9 +2,9 @@
 /* crowd.c - see crowd.h. */
 #include "tests/chaos/crowd.h"
 
+#include "load/base/clock.h"
 #include "load/base/dice.h"
 #include "load/base/http.h"
-#include "load/base/net.h"
 
 #include <libpq-fe.h>
 
@@ -46,7 +46,7 @@ static uint32_t chance_below(struct member *member, uint32_t limit)
 
 static void rest(struct member *member, uint32_t pause_ms)
 {
-    net_pause_ms(chance_below(member, pause_ms * 2 + 1));
+    clock_pause_ms(chance_below(member, pause_ms * 2 + 1));
 }
 
 static uint32_t choose_key(struct member *member)
@@ -88,7 +88,7 @@ static bool ask(struct member *member)
     char path[48];
     struct http_answer answer;
     struct history_get get = {
-        .begin_us = net_now_us(),
+        .begin_us = clock_us(),
         .key = choose_key(member),
         .process = choose_process(member),
         .limit_ms = leaves ? 1 + chance_below(member, LEAVES_MOST_MS) : CROWD_PATIENCE_MS,
@@ -100,7 +100,7 @@ static bool ask(struct member *member)
     http_ask(
         &(struct http_request){.host = "127.0.0.1", .port = port, .path = path, .deadline_ms = get.limit_ms},
         &answer);
-    get.end_us = net_now_us();
+    get.end_us = clock_us();
     get.outcome = answer.outcome;
     get.status = answer.status;
     if (answer.status == 200)
@@ -148,11 +148,11 @@ static bool connect_writer(struct member *member)
 static uint64_t edit(struct member *member, uint32_t key)
 {
     char statement[128];
-    struct history_edit done = {.begin_us = net_now_us(), .key = key};
+    struct history_edit done = {.begin_us = clock_us(), .key = key};
     snprintf(statement, sizeof statement,
              "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32 " RETURNING edition", key);
     PGresult *result = PQexec(member->connection, statement);
-    done.end_us = net_now_us();
+    done.end_us = clock_us();
     done.committed = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
     if (done.committed)
         done.version = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
@@ -167,7 +167,7 @@ static bool invalidate(struct member *member, uint32_t key, uint64_t version)
     char path[64];
     struct http_answer answer;
     uint16_t port = atomic_load(&crowd->options.scene->ops_port[chance_below(member, SCENE_PROCESSES)]);
-    struct history_invalidation done = {.begin_us = net_now_us(), .key = key, .version = version};
+    struct history_invalidation done = {.begin_us = clock_us(), .key = key, .version = version};
     if (port == 0)
         return false;
     snprintf(path, sizeof path, "/invalidate?key=product:%" PRIu32, key);
@@ -177,7 +177,7 @@ static bool invalidate(struct member *member, uint32_t key, uint64_t version)
                                     .path = path,
                                     .deadline_ms = INVALIDATE_LIMIT_MS},
              &answer);
-    done.end_us = net_now_us();
+    done.end_us = clock_us();
     done.confirmed = answer.status == 200;
     http_answer_clear(&answer);
     history_add_invalidation(crowd->options.history, &done);

@@ -2,7 +2,7 @@
 /*
  * history.h - what happened: every request, edit, invalidation, load, fault and stall of one run, with its times.
  *
- * Times are net_now_us() of this machine's one clock; loads come from PostgreSQL's log and are converted to it
+ * Times are clock_us() of this machine's one clock; loads come from PostgreSQL's log and are converted to it
  * by their reader. A request begins before its first byte is sent and ends after its last byte was read, an
  * invalidation is confirmed when its answer was read: so what the checker calls "before" was before.
  *

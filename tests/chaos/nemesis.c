@@ -2,8 +2,8 @@
 /* nemesis.c - see nemesis.h. */
 #include "tests/chaos/nemesis.h"
 
+#include "load/base/clock.h"
 #include "load/base/dice.h"
-#include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
@@ -414,7 +414,7 @@ static bool take(struct run *run, const struct step *step, struct history *histo
 {
     struct nemesis_entry *entry = step->entry;
     if (!step->mends)
-        entry->fault.begin_us = net_now_us();
+        entry->fault.begin_us = clock_us();
     else if (entry->fault.begin_us == 0) /* never struck: the run was ended */
         return true;
     bool good = (step->mends ? blows[entry->fault.kind].mend : blows[entry->fault.kind].strike)(run, entry);
@@ -424,7 +424,7 @@ static bool take(struct run *run, const struct step *step, struct history *histo
     if (!step->mends)
         return good;
     uint32_t linger_ms = fault_trait(entry->fault.kind)->party == FAULT_OF_LINK ? LINGER_MS : 0;
-    entry->fault.end_us = net_now_us() + (uint64_t)linger_ms * 1000;
+    entry->fault.end_us = clock_after_ms(linger_ms);
     history_add_fault(history, &entry->fault);
     return good;
 }
@@ -435,10 +435,10 @@ static bool wait_until(uint64_t at_us, nemesis_idle *idle, void *context)
     do {
         if (!idle(context))
             return false;
-        uint64_t now_us = net_now_us();
+        uint64_t now_us = clock_us();
         uint64_t left_ms = now_us < at_us ? (at_us - now_us) / 1000 : 0;
-        net_pause_ms(left_ms < IDLE_MS ? (uint32_t)left_ms : IDLE_MS);
-    } while (net_now_us() + 1000 <= at_us);
+        clock_pause_ms(left_ms < IDLE_MS ? (uint32_t)left_ms : IDLE_MS);
+    } while (clock_us() + 1000 <= at_us);
     return true;
 }
 
@@ -447,7 +447,7 @@ bool nemesis_run(struct nemesis_plan *plan, uint32_t span_ms, struct scene *scen
 {
     static struct step steps[STEPS_MAX];
     struct run run = {.scene = scene};
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     size_t count = make_steps(plan, steps);
     bool goes_on = true, good = true;
     for (size_t i = 0; i < count; i++) {

@@ -7,6 +7,7 @@
  */
 #include "tests/chaos/scene.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WAIT_STEP_MS = 10, END_LIMIT_MS = 20000, START_LIMIT_MS = 20000, COPY_BYTES = 65536 };
@@ -208,17 +208,17 @@ struct wanted {
 
 static bool wait_for(struct scene *scene, const struct wanted *wanted, size_t count, uint32_t limit_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     for (size_t i = 0; i < SCENE_PROCESSES * count; i++) {
         size_t process = i / count;
         while (!metric_is(scene, process, wanted[i % count].sample, wanted[i % count].value)) {
-            if (net_now_us() >= end_us || !scene_all_alive(scene)) {
+            if (clock_us() >= end_us || !scene_all_alive(scene)) {
                 fprintf(stderr, "scene: catalogd %zu: %s is not %g after %" PRIu32 " ms; its log ends:\n",
                         process, wanted[i % count].sample, wanted[i % count].value, limit_ms);
                 proc_show_tail(scene->catalogd[process].log_path);
                 return false;
             }
-            net_pause_ms(WAIT_STEP_MS);
+            clock_pause_ms(WAIT_STEP_MS);
         }
     }
     return true;
@@ -269,16 +269,9 @@ static bool prepare_postgres(struct scene *scene)
     return true;
 }
 
-static uint64_t epoch_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - net_now_us();
-}
-
 bool scene_open(struct scene *scene, uint64_t seed)
 {
-    *scene = (struct scene){.stale_ms = seed % 2 == 0 ? 1000 : 0, .epoch_us = epoch_us()};
+    *scene = (struct scene){.stale_ms = seed % 2 == 0 ? 1000 : 0, .epoch_us = clock_wall_us() - clock_us()};
     bool good = net_raise_file_limit(4096) && prepare_clock(scene) &&
                 stack_redis_start(&scene->redis, NULL) && prepare_postgres(scene) &&
                 proxy_open(seed, &scene->proxy);

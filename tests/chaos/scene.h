@@ -45,7 +45,7 @@ struct scene {
     size_t redis_route[SCENE_PROCESSES], postgres_route[SCENE_PROCESSES];
     bool paused[SCENE_PROCESSES];
     uint32_t stale_ms;
-    uint64_t epoch_us;               /* instant 0 of net_now_us() in PostgreSQL's time */
+    uint64_t epoch_us;               /* instant 0 of clock_us() in PostgreSQL's time */
     _Atomic int64_t *redis_offset_s; /* mapped: how far Redis' wall clock is ahead */
     _Atomic uint16_t port[SCENE_PROCESSES], ops_port[SCENE_PROCESSES]; /* 0: not there now */
 };

@@ -2,7 +2,7 @@
 /* soak.c - see soak.h. */
 #include "tests/chaos/soak.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -91,9 +91,9 @@ bool soak_open(struct soak **out)
 void soak_sample(struct soak *soak, struct scene *scene)
 {
     static const uint32_t nothing[SERIES];
-    if (net_now_us() < soak->next_us)
+    if (clock_us() < soak->next_us)
         return;
-    soak->next_us = net_now_us() + (uint64_t)EVERY_MS * 1000;
+    soak->next_us = clock_after_ms(EVERY_MS);
     if (soak->count == soak->capacity) {
         soak->capacity = soak->capacity == 0 ? FIRST_CAPACITY : soak->capacity * 2;
         soak->samples = realloc(soak->samples, soak->capacity * sizeof *soak->samples);

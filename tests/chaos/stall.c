@@ -4,7 +4,7 @@
 
 #include "tests/chaos/scene.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/base/ticker.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct stall {
 static void look(void *context, bool is_last)
 {
     struct stall *stall = context;
-    uint64_t now_us = net_now_us();
+    uint64_t now_us = clock_us();
     (void)is_last;
     if (now_us - stall->last_us >= (uint64_t)STALL_MS * 1000)
         history_add_stall(stall->history,
@@ -34,7 +34,7 @@ bool stall_begin(struct history *history, struct stall **out)
     if (stall == NULL)
         return false;
     stall->history = history;
-    stall->last_us = net_now_us();
+    stall->last_us = clock_us();
     if (!ticker_start(&stall->ticker, LOOK_EVERY_MS, look, stall)) {
         free(stall);
         return false;

@@ -3,7 +3,7 @@
 #include "tests/chaos/scene.h"
 #include "tests/chaos/stall.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@ static void stop_ourselves(uint32_t ms)
     assert_int_not_equal(child, -1);
     if (child == 0) {
         kill(us, SIGSTOP);
-        net_pause_ms(ms);
+        clock_pause_ms(ms);
         kill(us, SIGCONT);
         _exit(0);
     }

@@ -7,6 +7,7 @@
 #include "tests/support/probe.h"
 #include "tests/support/writes.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
@@ -118,7 +119,7 @@ static int connect_to(uint16_t port)
     const int on = 1;
     assert_true(net_address_init(&address, "127.0.0.1", port));
     int fd = net_connect_start(&address);
-    assert_true(fd != -1 && net_wait(fd, POLLOUT, net_now_us() + ASK_LIMIT_MS * 1000));
+    assert_true(fd != -1 && net_wait(fd, POLLOUT, clock_us() + ASK_LIMIT_MS * 1000));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
@@ -126,7 +127,7 @@ static int connect_to(uint16_t port)
 /* Until the server closes; false: it did not. A reset may have taken the rest of its answer along. */
 static bool read_all(int fd, char out[static ANSWER_BYTES])
 {
-    uint64_t end_us = net_now_us() + (uint64_t)ASK_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(ASK_LIMIT_MS);
     size_t count = 0;
     ssize_t got = 1;
     while (got > 0 && count < ANSWER_BYTES - 1 && net_wait(fd, POLLIN, end_us)) {

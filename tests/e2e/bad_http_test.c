@@ -7,6 +7,7 @@
  */
 #include "tests/support/probe.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
@@ -420,17 +421,17 @@ TEST(half_open_connections_hold_nobody_up)
     assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
     for (size_t i = 0; i < HALF_OPEN; i++) {
         fds[i] = net_connect_start(&address);
-        assert_true(fds[i] != -1 && net_wait(fds[i], POLLOUT, net_now_us() + 10000000));
+        assert_true(fds[i] != -1 && net_wait(fds[i], POLLOUT, clock_us() + 10000000));
         assert_int_equal(write(fds[i], half, i % sizeof half), i % sizeof half);
     }
     assert_true(fleet_wait_metric(fleet, 0, "catalogd_connections", HALF_OPEN));
     assert_neighbours_are_well(neighbours);
     for (size_t i = 0; i < HALF_OPEN; i++)
         close(fds[i]);
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_metric(fleet, 0, "catalogd_connections") > NEIGHBOURS) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(2);
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(2);
     }
     assert_neighbours_are_well(neighbours);
     burst_close(&neighbours);

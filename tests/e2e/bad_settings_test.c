@@ -8,6 +8,7 @@
  */
 #include "tests/support/probe.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
@@ -360,10 +361,10 @@ static bool readyz_has(const struct fleet *fleet, const char *text)
 
 static void wait_readyz(const struct fleet *fleet, const char *text)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!readyz_has(fleet, text)) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(2);
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(2);
     }
 }
 
@@ -420,10 +421,10 @@ TEST(a_redis_that_is_nowhere_is_told_and_found_when_it_comes)
     char path[BURST_PATH_BYTES];
     fleet_cold_product(fleet, path);
     fleet_mark(fleet);
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}") < 1) { /* until it is tried again */
         assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     }
 }
 
@@ -485,13 +486,13 @@ TEST(a_database_without_our_schema_is_named_and_used_once_it_has_it)
     assert_false(fleet_ask(fleet, 0, NULL, "/products/1", &answer) && answer.status != 503);
     assert_int_equal(strtol(http_header(&answer, "Retry-After", retry_s, sizeof retry_s), NULL, 10), 1);
     http_answer_clear(&answer);
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!log_has(fleet, 0, "table products") || !log_has(fleet, 0, "table categories"))
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     assert_true(stack_postgres_load(url, 100));
     assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
     while (fleet_ask_status(fleet, 0, "/products/1") != 200)
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
 }
 
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
@@ -518,9 +519,9 @@ TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date)
     assert_true(log_comes_to_have(fleet, "make db DATABASE_URL="));
     assert_true(stack_postgres_load(url, 0));
     assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_ask_status(fleet, 0, "/products/1") != 200)
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
 }
 
 TEST(a_database_that_is_nowhere_or_refuses_us_is_told)

@@ -7,6 +7,7 @@
  */
 #include "tests/support/probe.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -94,7 +94,7 @@ static void lone_read(struct lone *lone, size_t wanted)
 {
     static char text[1 << 16];
     static const char status_line[] = "HTTP/1.1 200 OK\r\n";
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     size_t kept = 0; /* a status line may be cut */
     while (lone->answers < wanted) {
         assert_true(net_wait(lone->fd, POLLIN, end_us));
@@ -269,9 +269,9 @@ static void ask_for_large(struct fleet *fleet, char path[BURST_PATH_BYTES], stru
 static void ask_until_served(struct fleet *fleet, const char *path, struct http_answer *out)
 {
     char retry[16];
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     assert_true(fleet_ask(fleet, 0, NULL, path, out));
-    while (out->status == 503 && net_now_us() < end_us) {
+    while (out->status == 503 && clock_us() < end_us) {
         assert_non_null(strstr(out->body, "/problems/unread"));
         assert_string_equal(http_header(out, "Retry-After", retry, sizeof retry), "1");
         http_answer_clear(out);
@@ -285,7 +285,7 @@ static bool is_served(const struct lone *lone)
 {
     static const char served[] = "HTTP/1.1 200";
     char text[sizeof served - 1];
-    assert_true(net_wait(lone->fd, POLLIN, net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000));
+    assert_true(net_wait(lone->fd, POLLIN, clock_after_ms(FLEET_LIMIT_MS)));
     ssize_t got = recv(lone->fd, text, sizeof text, MSG_PEEK | MSG_WAITALL);
     return got == (ssize_t)sizeof text && memcmp(text, served, sizeof text) == 0;
 }
@@ -332,7 +332,7 @@ TEST(answers_that_nobody_reads_keep_nobody_out)
     struct lone unread[HOLDERS];
     char path[BURST_PATH_BYTES];
     struct http_answer first;
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     unsigned status = 0;
     assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_CONNECTIONS=4", "SERVER_LOOPS=1", NULL}));
     ask_for_large(fleet, path, &first);
@@ -342,7 +342,7 @@ TEST(answers_that_nobody_reads_keep_nobody_out)
         lone_ask(&unread[i], path);
         assert_true(is_served(&unread[i]));
     }
-    while (status != 200 && net_now_us() < end_us)
+    while (status != 200 && clock_us() < end_us)
         status = fleet_ask_status(fleet, 0, "/ping");
     assert_int_equal(status, 200);
     for (size_t i = 0; i < HOLDERS; i++)
@@ -367,13 +367,6 @@ static void look_at_the_crowd(void *context)
     crowd->resident_kib = proc_status(pid, "VmRSS");
     crowd->threads = probe_thread_count(pid);
     probe_gate_open(&crowd->gate);
-}
-
-static int64_t realtime_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Redis's clock when the fill was done: the instant of expiry less the TTL, which the envelope repeats. */
@@ -405,8 +398,8 @@ static uint64_t last_answer_us(const struct burst *burst)
 static void report_crowd(struct fleet *fleet, uint32_t product, const struct burst *burst,
                          double waiter_bytes)
 {
-    int64_t ago_ms = (int64_t)((net_now_us() - last_answer_us(burst)) / 1000);
-    int64_t took_ms = realtime_ms() - ago_ms - filled_at_ms(fleet, product);
+    int64_t ago_ms = (int64_t)((clock_us() - last_answer_us(burst)) / 1000);
+    int64_t took_ms = (int64_t)(clock_wall_us() / 1000) - ago_ms - filled_at_ms(fleet, product);
     print_message("%d waiters: %.0f bytes each; last answer %" PRId64 " ms after the fill%s\n", CROWD,
                   waiter_bytes, took_ms, SANITIZED ? " (sanitized build: memory is not judged)" : "");
 }

@@ -5,7 +5,7 @@
  */
 #include "tests/support/probe.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -100,7 +100,7 @@ static void leader_is_killed(void *context)
     struct scene *scene = context;
     scene->happened = leader_is_known(scene);
     stack_catalogd_kill(&scene->fleet->catalogd[scene->leader]);
-    scene->at_us = net_now_us();
+    scene->at_us = clock_us();
     scene->happened = scene->happened && probe_shorten_lease(scene->fleet, scene->product, ORPHAN_MS);
 }
 
@@ -153,7 +153,7 @@ static void the_orphan_is_running_and_its_process_killed(void *context)
     struct scene *scene = context;
     scene->happened = fleet_wait_running(scene->fleet, FLEET_LOAD_PRODUCT, 1);
     stack_catalogd_kill(&scene->fleet->catalogd[0]);
-    scene->at_us = net_now_us();
+    scene->at_us = clock_us();
 }
 
 TEST(postgresql_ends_the_query_of_a_killed_process)
@@ -172,7 +172,7 @@ TEST(postgresql_ends_the_query_of_a_killed_process)
     assert_true(scene.happened);
     assert_int_equal(summary.outcomes[RECORD_RESET], 10);
     assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0));
-    assert_true(net_now_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
+    assert_true(clock_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
 }
 
 /* ---- told to end ---- */
@@ -214,7 +214,7 @@ static void leader_is_told_to_end_while_all_wait(void *context)
     struct scene *scene = context;
     scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) && leader_is_known(scene) &&
                       kill(scene->fleet->catalogd[scene->leader].pid, SIGTERM) == 0;
-    scene->at_us = net_now_us();
+    scene->at_us = clock_us();
 }
 
 /* With a lease this long, who loads next can only have got it because it was given back. */
@@ -234,7 +234,7 @@ TEST(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process)
     scene.product = fleet_cold_product(fleet, path);
     fleet_mark(fleet);
     assert_true(probe_ask_all(fleet, path, REQUESTS, &event, &burst));
-    assert_true(net_now_us() - scene.at_us < (uint64_t)LONG_LEASE_MS * 1000 / 2);
+    assert_true(clock_us() - scene.at_us < (uint64_t)LONG_LEASE_MS * 1000 / 2);
     assert_true(scene.happened);
     assert_int_equal(burst.summary.statuses[503], HALF);
     assert_int_equal(burst.unadvised, 0);
@@ -252,7 +252,7 @@ static void told_twice_to_end_while_all_wait(void *context)
     pid_t pid = scene->fleet->catalogd[0].pid;
     scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) && kill(pid, SIGTERM) == 0 &&
                       probe_wait_draining(scene->fleet, 0) && kill(pid, SIGTERM) == 0;
-    scene->at_us = net_now_us();
+    scene->at_us = clock_us();
 }
 
 TEST(a_second_sigterm_ends_a_draining_process_at_once)
@@ -271,7 +271,7 @@ TEST(a_second_sigterm_ends_a_draining_process_at_once)
     assert_true(scene.happened);
     assert_true(probe_wait_end(fleet, 0, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
-    assert_true(net_now_us() - scene.at_us < (uint64_t)AT_ONCE_MS * 1000);
+    assert_true(clock_us() - scene.at_us < (uint64_t)AT_ONCE_MS * 1000);
     assert_int_equal(summary.outcomes[RECORD_RESET], REQUESTS);
 }
 

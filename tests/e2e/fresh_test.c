@@ -7,7 +7,7 @@
  */
 #include "tests/support/fleet.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/stack/proxy.h"
 #include "tests/support/test.h"
 
@@ -113,14 +113,14 @@ static unsigned long oldest_version(const struct burst *burst, uint32_t count)
 /* The query's snapshot is taken when it starts; it sleeps afterwards. */
 static void wait_until_it_has_run(const struct fleet *fleet, uint32_t run_ms)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (char runs[8] = "f"; runs[0] != 't';) {
         assert_true(fleet_sql(fleet, runs, sizeof runs,
                               "SELECT bool_or(clock_timestamp() - query_start > interval '%" PRIu32 " ms') "
                               "FROM pg_stat_activity WHERE state = 'active' "
                               "AND strpos(query, '/' || '* load product *') > 0",
                               run_ms));
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     }
 }
 
@@ -360,7 +360,7 @@ static void edit_under_way(struct fleet *fleet, const char *delay)
     for (uint32_t i = 0; i < EDITS; i++) {
         edit(fleet, id);
         invalidate(fleet, i % PROCESSES, id);
-        edits[i] = (struct sample){.sent_us = net_now_us(), .version = i + 2};
+        edits[i] = (struct sample){.sent_us = clock_us(), .version = i + 2};
         for (size_t process = 0; i % 3 != 0 && process < PROCESSES; process++)
             right = right && ask_version(fleet, process, path) == i + 2;
     }
@@ -400,10 +400,10 @@ struct orphan {
 static void kill_the_holder(void *context)
 {
     struct orphan *orphan = context;
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     assert_true(proxy_wait_marked(orphan->proxy, 0, 1, FLEET_LIMIT_MS));
     while (fleet_redis_number(orphan->fleet, "EXISTS", orphan->lease_key) != 1)
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     stack_catalogd_kill(&orphan->fleet->catalogd[PROCESSES]);
     assert_int_equal(fleet_redis_number(orphan->fleet, "PTTL", orphan->lease_key) > ORPHAN_MS, 1);
     freeReplyObject(
@@ -445,14 +445,14 @@ static void leave_a_lease_behind(struct orphan *orphan, const char *path)
 static void watch_the_lease_go(void *context)
 {
     struct orphan *orphan = context;
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (bool there = true; there;) {
         uint32_t loads = fleet_loads(orphan->fleet, FLEET_LOAD_PRODUCT);
         there = redis_has(orphan->fleet, orphan->lease_key, orphan->token);
         assert_false(there && loads > 0);
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     }
-    orphan->free_us = net_now_us();
+    orphan->free_us = clock_us();
 }
 
 TEST(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts)
@@ -472,7 +472,7 @@ TEST(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts)
     assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
     /* One poll (at most 750 ms) and the query after the lease was gone; nobody waited for a second one. */
     assert_true(orphan.free_us != 0 &&
-                net_now_us() < orphan.free_us + (uint64_t)SECOND_LEASE_MS * 1000 * 2 / 3);
+                clock_us() < orphan.free_us + (uint64_t)SECOND_LEASE_MS * 1000 * 2 / 3);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

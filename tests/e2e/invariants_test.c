@@ -6,6 +6,7 @@
 #include "tests/support/drips.h"
 #include "tests/support/probe.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
@@ -140,12 +141,12 @@ TEST(an_outage_is_told_in_few_lines_and_with_advice)
     enum { BURST_LINES = 5, WINDOW_MS = 10000, EVENTS = 8 };
     struct fleet *fleet = *state;
     assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_QUEUE=4000", "REDIS_LIMIT_MS=250", NULL}));
-    uint64_t begun_us = net_now_us();
+    uint64_t begun_us = clock_us();
     stack_redis_kill(&fleet->redis);
     stack_postgres_kill(&fleet->postgres);
     for (uint32_t round = 0; round < OUTAGE_ROUNDS; round++)
         ask_for_many(fleet, 1 + round * OUTAGE_REQUESTS);
-    uint32_t windows = (uint32_t)((net_now_us() - begun_us) / ((uint64_t)WINDOW_MS * 1000)) + 2;
+    uint32_t windows = (uint32_t)((clock_us() - begun_us) / ((uint64_t)WINDOW_MS * 1000)) + 2;
     uint32_t failed = stack_log_count(fleet->catalogd[0].log_path, 0, "event=load_failed");
     uint32_t lines = stack_log_count(fleet->catalogd[0].log_path, 0, "event=");
     assert_in_range(failed, 1, windows * (BURST_LINES + 1));
@@ -202,9 +203,9 @@ TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
         burst_summarise(burst, &summary);
         burst_close(&burst);
         assert_int_equal(summary.outcomes[RECORD_RESET], PROCESSES * WORKERS * 2);
-        uint64_t killed_us = net_now_us();
+        uint64_t killed_us = clock_us();
         assert_true(probe_wait("no session of a killed process is left", no_session_is_left, fleet));
-        assert_true(net_now_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
+        assert_true(clock_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
     }
 }
 
@@ -240,14 +241,14 @@ TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds)
     assert_true(fleet_start(fleet, 1, NULL));
     fleet_cold_product(fleet, path);
     int fd = connect_to(fleet);
-    uint64_t begun_us = net_now_us();
+    uint64_t begun_us = clock_us();
     assert_int_equal(send(fd, begun, sizeof begun - 1, MSG_NOSIGNAL), sizeof begun - 1);
     while (!over) {
         over = drip(fd);
         assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
-        assert_true(net_now_us() - begun_us < (uint64_t)(HEAD_MS + MACHINE_MS) * 1000);
+        assert_true(clock_us() - begun_us < (uint64_t)(HEAD_MS + MACHINE_MS) * 1000);
     }
-    assert_true(net_now_us() - begun_us > (uint64_t)(HEAD_MS - 1000) * 1000);
+    assert_true(clock_us() - begun_us > (uint64_t)(HEAD_MS - 1000) * 1000);
     close(fd);
 }
 

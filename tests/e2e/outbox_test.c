@@ -5,7 +5,7 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -57,14 +57,14 @@ static void wait_for_listeners(const struct fleet *fleet)
 
 static void wait_until_it_shows(const struct fleet *fleet, const char *path, const char *text)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (bool shown = false; !shown;) {
         struct http_answer answer;
         fleet_ask(fleet, 0, NULL, path, &answer);
         shown = strstr(answer.body, text) != NULL;
         http_answer_clear(&answer);
-        assert_true(shown || net_now_us() < end_us);
-        net_pause_ms(2); /* what pays needs the machine, too */
+        assert_true(shown || clock_us() < end_us);
+        clock_pause_ms(2); /* what pays needs the machine, too */
     }
 }
 

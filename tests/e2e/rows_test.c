@@ -5,7 +5,7 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <libpq-fe.h>
@@ -239,10 +239,10 @@ TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh)
         const struct seen before = see(fleet, 0, path, NULL, "");
         assert_true(
             fleet_sql(fleet, NULL, 0, "UPDATE categories SET name = '%s' WHERE id = %ld", name, levels[i]));
-        const uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+        const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
         while (!see(fleet, 0, path, NULL, name).has_text) {
-            assert_true(net_now_us() < end_us);
-            net_pause_ms(2);
+            assert_true(clock_us() < end_us);
+            clock_pause_ms(2);
         }
         assert_int_equal(status_for(fleet, path, before.etag), 200);
     }
@@ -255,11 +255,11 @@ static void wait_for_price(const struct fleet *fleet, const char *path, int cent
 {
     char price[PATH_BYTES];
     snprintf(price, sizeof price, "\"price_cents\":%d,", cents);
-    const uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!see(fleet, 0, path, NULL, price).has_text) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             fail_msg("never %s", price);
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
 }
 

@@ -8,7 +8,7 @@
  */
 #include "tests/support/probe.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -71,11 +71,11 @@ static uint32_t loads(void)
 
 static void wait_sum(const char *sample, double at_least)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_sum(scene.fleet, sample) < at_least) {
-        if (net_now_us() > end_us)
+        if (clock_us() > end_us)
             fail_msg("%s stays below %g", sample, at_least);
-        net_pause_ms(2);
+        clock_pause_ms(2);
     }
 }
 
@@ -105,10 +105,10 @@ static struct seen ask(size_t process)
 /* A hit may be one of too many that ask for a refresh; the next ones ask again. */
 static void ask_until(const char *sample, double at_least)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_sum(scene.fleet, sample) < at_least) {
         assert_int_equal(ask(1).status, 200);
-        assert_true(net_now_us() < end_us);
+        assert_true(clock_us() < end_us);
     }
 }
 
@@ -172,13 +172,13 @@ TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that)
     expect_stale(0);
     assert_true(fleet_wait_metric(scene.fleet, 0, "guard_loads_running", 1));
     stack_catalogd_kill(&scene.fleet->catalogd[0]);
-    uint64_t killed_us = net_now_us();
+    uint64_t killed_us = clock_us();
     assert_true(probe_shorten_lease(scene.fleet, scene.product, ORPHAN_MS));
     while (fleet_metric(scene.fleet, 1, "guard_loads_running") < 1) {
         expect_stale(1);
-        assert_true(net_now_us() < killed_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+        assert_true(clock_us() < killed_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
-    assert_in_range(net_now_us() - killed_us, ORPHAN_MS * 1000, (ORPHAN_MS + REST_MS + MACHINE_MS) * 1000);
+    assert_in_range(clock_us() - killed_us, ORPHAN_MS * 1000, (ORPHAN_MS + REST_MS + MACHINE_MS) * 1000);
     expect_stale(1);
     probe_gate_open(&scene.gate);
     wait_sum(STORED, 1); /* of the one that is left */
@@ -194,14 +194,15 @@ TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served)
     begin(state, settings);
     make_stale();
     stack_postgres_kill(&scene.fleet->postgres);
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     for (size_t i = 0; fleet_sum(scene.fleet, FAILED) < WINDOWS; i++) {
         expect_stale(i % PROCESSES);
-        assert_true(net_now_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+        assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
-    uint64_t windows = (net_now_us() - begin_us) / (FAILURE_MS * 1000) + 1;
+    uint64_t windows = (clock_us() - begin_us) / (FAILURE_MS * 1000) + 1;
     assert_in_range(fleet_sum(scene.fleet, FAILED), WINDOWS, windows);
-    assert_int_equal(fleet_ask_status(scene.fleet, 0, "/products/6000"), 503); /* nothing stale to serve there */
+    assert_int_equal(fleet_ask_status(scene.fleet, 0, "/products/6000"),
+                     503); /* nothing stale to serve there */
     assert_true(stack_postgres_restart(&scene.fleet->postgres));
     ask_until(STORED, 2);
     expect_fresh(0);
@@ -216,12 +217,12 @@ TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
     unsigned stale_count = 0;
     begin(state, settings);
     stack_postgres_kill(&scene.fleet->postgres);
-    uint64_t begin_us = net_now_us(); /* the value is older than this */
+    uint64_t begin_us = clock_us(); /* the value is older than this */
     struct seen seen = ask(0);
     while (seen.status == 200) {
         assert_in_range(seen.age_s, 0, LIFE_MS / 1000);
         stale_count += seen.stale;
-        assert_true(net_now_us() - seen.took_us < begin_us + (uint64_t)LIFE_MS * 1000);
+        assert_true(clock_us() - seen.took_us < begin_us + (uint64_t)LIFE_MS * 1000);
         seen = ask(stale_count % PROCESSES);
     }
     assert_int_equal(seen.status, 503);
@@ -265,9 +266,9 @@ TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
     make_stale();
     shut_gate();
     for (size_t i = 0; i < PROCESSES; i++) { /* the second one waits for the refresh of the first */
-        uint64_t begin_us = net_now_us();
+        uint64_t begin_us = clock_us();
         expect_stale(i);
-        assert_in_range(net_now_us() - begin_us, SOFT_MS * 1000, 10000000);
+        assert_in_range(clock_us() - begin_us, SOFT_MS * 1000, 10000000);
     }
     assert_int_equal(fleet_sum(scene.fleet, SOFT), PROCESSES);
     assert_int_equal(fleet_sum(scene.fleet, "guard_loads_running"), 1);
@@ -310,14 +311,14 @@ TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait)
     const char *const settings[] = {"FRESH_MS=60000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=100",
                                     "EARLY_PERCENT=10000", NULL};
     begin(state, settings);
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     for (size_t i = 0; fleet_sum(scene.fleet, EARLY) < 1; i++) {
         for (int n = 0; n < 50; n++) {
             struct seen seen = ask(i % PROCESSES);
             assert_int_equal(seen.status, 200);
             assert_non_null(strstr(seen.cache_status, "; hit; ttl="));
         }
-        assert_true(net_now_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
+        assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
     wait_sum(STORED, 2);
     assert_int_equal(fleet_sum(scene.fleet, "guard_leases_total{event=\"busy\"}"), 0);

@@ -5,6 +5,7 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/report/result.h"
@@ -104,11 +105,11 @@ static void expect_status(int status, int wanted)
 
 static void wait_until_said(const char *text)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
     do {
-        net_pause_ms(5);
+        clock_pause_ms(5);
         read_output();
-    } while (strstr(output, text) == NULL && net_now_us() < end_us);
+    } while (strstr(output, text) == NULL && clock_us() < end_us);
     expect_said(text);
 }
 
@@ -144,12 +145,12 @@ static const char *url_of(enum herd_server_port port, const char *path)
 
 static void expect_all_gone(const pid_t *pids, size_t count)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
     for (size_t i = 0; i < count; i++) {
         while (kill(pids[i], 0) == 0) {
-            if (net_now_us() >= end_us)
+            if (clock_us() >= end_us)
                 fail_msg("process %d of %zu is still there", (int)pids[i], count);
-            net_pause_ms(5);
+            clock_pause_ms(5);
         }
     }
 }
@@ -236,12 +237,12 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
 /* What follows a 101 is no HTTP: nobody waits for it. */
 TEST(an_answer_in_another_protocol_is_told_at_once)
 {
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/switching"), "--burst", "5", "--limit", "80s"),
                   DID_NOT_HOLD);
     expect_said("rubbish");
     expect_said("failed = 0: 5 of 5 (100%)");
-    assert_in_range(net_now_us() - begin_us, 0, 40000000);
+    assert_in_range(clock_us() - begin_us, 0, 40000000);
 }
 
 TEST(a_run_that_was_served_nothing_shows_nothing)
@@ -417,10 +418,10 @@ TEST(ended_while_it_connects_it_ends_at_once)
     snprintf(url, sizeof url, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
     pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
     wait_until_said("A stampede on");
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     kill(pid, SIGINT);
     expect_status(finish(pid), ENDED_EARLY);
-    assert_in_range(net_now_us() - begin_us, 0, 9000000); /* connecting may last 10 s */
+    assert_in_range(clock_us() - begin_us, 0, 9000000); /* connecting may last 10 s */
     close(listener);
 }
 

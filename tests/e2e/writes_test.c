@@ -5,7 +5,7 @@
  */
 #include "tests/support/writes.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -404,7 +404,7 @@ TEST(a_write_under_way_is_finished_when_the_process_is_told_to_end)
     assert_true(writes_wait_number(fleet, 1, HELD_UP));
     kill(fleet->catalogd[0].pid, SIGTERM);
     while (stack_log_count(fleet->catalogd[0].log_path, 0, "event=drain") == 0)
-        net_pause_ms(2);
+        clock_pause_ms(2);
     PQfinish(holder);
     pthread_join(held.thread, NULL);
     assert_int_equal(held.asked.status, 200);

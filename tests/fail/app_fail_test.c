@@ -168,10 +168,10 @@ static void read_settings(struct settings *settings, char *redis_url, char *data
     snprintf(redis_url, TEXT_BYTES, "REDIS_URL=%s", redis.url);
     snprintf(database_url, TEXT_BYTES, "DATABASE_URL=%s", postgres.url);
     assert_int_equal(settings_read(1, argv, env, settings, stderr), SETTINGS_OK);
-    settings->failure_ms = 10;
-    settings->lease_ms = 800;
-    settings->redis_limit_ms = 250;
-    settings->load_workers = 2;
+    settings->policy.failure_ms = 10;
+    settings->policy.lease_ms = 800;
+    settings->guard.redis_limit_ms = 250;
+    settings->guard.load_workers = 2;
 }
 
 static void get(struct guard *guard, const struct catalog *catalog, enum document_kind kind, const char *key,
@@ -267,12 +267,10 @@ static void serve_requests(struct guard *guard, const struct catalog *catalog, u
 
 static struct guard *open_guard(const struct settings *settings, const char *name_space)
 {
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_config config = settings->guard;
     struct guard_error error = {.text = ""};
     struct guard *guard = NULL;
-    config.redis_url = settings->redis_url;
     config.name_space = name_space;
-    config.load_workers = settings->load_workers;
     if (guard_open(&config, &guard, &error) != GUARD_OK)
         assert_string_not_equal(error.text, "");
     return guard;

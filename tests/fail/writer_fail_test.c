@@ -60,16 +60,15 @@ static struct guard *open_guard(void)
 static void write_some(bool healthy)
 {
     static unsigned run;
-    const struct settings settings = {.write_database_url = postgres.url,
-                                      .redis_url = redis.url,
-                                      .name_space = "default",
-                                      .prepare = true,
-                                      .write_workers = 2,
-                                      .write_queue = 10,
-                                      .write_limit_ms = 5000,
-                                      .write_lock_ms = 2000,
-                                      .redis_limit_ms = 250,
-                                      .outbox_poll_ms = 50};
+    const struct settings settings = {
+        .write_database_url = postgres.url,
+        .guard = {.redis_url = redis.url, .name_space = "default", .redis_limit_ms = 250},
+        .prepare = true,
+        .write_workers = 2,
+        .write_queue = 10,
+        .write_limit_ms = 5000,
+        .write_lock_ms = 2000,
+        .outbox_poll_ms = 50};
     char key[32];
     bool visible = false;
     snprintf(key, sizeof key, "run-%u", ++run);

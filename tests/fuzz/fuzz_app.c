@@ -101,10 +101,11 @@ static void check_settings(const struct settings *settings)
     struct address address;
     assert(address_parse(settings->listen, &address));
     assert(strcmp(settings->ops_listen, "off") == 0 || address_parse(settings->ops_listen, &address));
-    assert(settings->redis_limit_ms <= settings->lease_ms / 3);
-    assert(settings->lease_ms <= settings->max_hold_ms && settings->load_limit_ms <= settings->max_hold_ms);
-    assert(settings->jitter_percent <= 90 && settings->load_workers >= 1);
-    assert(key_namespace_valid(settings->name_space));
+    assert(settings->guard.redis_limit_ms <= settings->policy.lease_ms / 3);
+    assert(settings->policy.lease_ms <= settings->policy.max_hold_ms &&
+           settings->policy.load_limit_ms <= settings->policy.max_hold_ms);
+    assert(settings->policy.jitter_percent <= 90 && settings->guard.load_workers >= 1);
+    assert(key_namespace_valid(settings->guard.name_space));
 }
 
 void fuzz_settings(const uint8_t *data, size_t bytes)

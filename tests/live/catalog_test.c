@@ -5,7 +5,7 @@
 #include "app/catalog/catalog.h"
 #include "app/catalog/catalog_json.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
@@ -41,13 +41,10 @@ static void query(const char *database, const char *text)
 
 static struct guard *open_guard(const struct settings *settings)
 {
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_config config = settings->guard;
     struct guard_error error = {0};
     struct guard *guard = NULL;
-    config.redis_url = settings->redis_url;
-    config.name_space = settings->name_space;
-    config.load_workers = settings->load_workers;
-    config.redis_limit_ms = settings->lease_ms / 3;
+    config.redis_limit_ms = settings->policy.lease_ms / 3;
     if (guard_open(&config, &guard, &error) != GUARD_OK) {
         fail_msg("guard_open: %s", error.text);
     }
@@ -130,16 +127,16 @@ enum { AT_ONCE_MS = 500, TRIES = 10 };
 
 static bool closes_at_once(struct service *service)
 {
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     close_service(service);
-    return net_now_us() - begin_us < (uint64_t)AT_ONCE_MS * 1000;
+    return clock_us() - begin_us < (uint64_t)AT_ONCE_MS * 1000;
 }
 
 static bool becomes_ready(const struct service *service, bool wanted)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
-    while (catalog_ready(service->catalog) != wanted && net_now_us() < end_us) {
-        net_pause_ms(1);
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (catalog_ready(service->catalog) != wanted && clock_us() < end_us) {
+        clock_pause_ms(1);
     }
     return catalog_ready(service->catalog) == wanted;
 }
@@ -373,7 +370,7 @@ TEST(a_policy_that_the_guard_refuses_is_reported)
     struct catalog *catalog = NULL;
     open_service(&service, "shop", defaults);
     struct settings wrong = service.settings;
-    wrong.jitter_percent = 100;
+    wrong.policy.jitter_percent = 100;
     assert_false(catalog_open(&wrong, service.guard, &catalog, &error));
     assert_null(catalog);
     assert_non_null(strstr(error.text, "jitter_percent"));

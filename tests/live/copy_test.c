@@ -2,6 +2,7 @@
 /*
  * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
  */
+#include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
@@ -180,6 +181,24 @@ TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
                       "-q ' T guard_open'"));
 }
 
+/* From the build that this test belongs to: nothing is compiled anew. */
+TEST(what_make_install_leaves_is_all_that_a_program_needs)
+{
+    char command[PROC_PATH_BYTES + 256];
+    const char *argv[] = {"sh", "-ec", command, NULL};
+    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", NULL};
+    snprintf(command, sizeof command,
+             "make -o all install BUILD=$(dirname \"$CATALOGD\") DESTDIR='%s/root' PREFIX=/opt/guard",
+             folder);
+    assert_true(proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS));
+    assert_true(
+        shell("test -x root/opt/guard/bin/catalogd; "
+              "export PKG_CONFIG_PATH=root/opt/guard/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=root; "
+              "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >installed.c; "
+              "cc -std=c11 -o installed installed.c $(pkg-config --cflags --libs --static stampede-guard); "
+              "test \"$(./installed redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'"));
+}
+
 /* ---- the example at work ---- */
 
 struct example {
@@ -213,7 +232,7 @@ static void example_start(struct example *example, const char *name, unsigned nu
     example->pid = proc_start(&(struct proc_options){.argv = argv, .output_path = example->out_path});
     assert_true(example->pid > 0);
     for (int i = 0; i < WAIT_MS && !read_port(example); i++)
-        net_pause_ms(1);
+        clock_pause_ms(1);
     assert_true(example->port != 0);
 }
 
@@ -237,7 +256,7 @@ static int connect_to(uint16_t port)
     struct net_address address;
     assert_true(net_address_init(&address, "127.0.0.1", port));
     int fd = net_connect_start(&address);
-    assert_true(fd != -1 && net_wait(fd, POLLOUT, net_now_us() + (uint64_t)WAIT_MS * 1000));
+    assert_true(fd != -1 && net_wait(fd, POLLOUT, clock_after_ms(WAIT_MS)));
     return fd;
 }
 
@@ -309,7 +328,7 @@ TEST(the_event_loop_outlives_clients_that_leave)
     int leaving = connect_to(example.port), silent = connect_to(example.port);
     assert_true(send(leaving, "GET /page.txt HTTP/1.0\r\n\r\n", 26, MSG_NOSIGNAL) == 26);
     for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
-        net_pause_ms(1);
+        clock_pause_ms(1);
     close(leaving);
     ask(&example, "GET /page.txt HTTP/1.0\r\n\r\n", "HTTP/1.0 200 ");
     assert_int_equal(stack_log_count(example.out_path, 0, "load page.txt"), 1);
@@ -331,7 +350,7 @@ static void ends_in_order_while_a_client_waits(const char *name)
     client.port = example.port;
     assert_int_equal(pthread_create(&client.thread, NULL, client_run, &client), 0);
     for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
-        net_pause_ms(1);
+        clock_pause_ms(1);
     assert_int_equal(kill(example.pid, SIGTERM), 0);
     assert_true(proc_wait(example.pid, WAIT_MS, &status));
     assert_int_equal(status, 0);

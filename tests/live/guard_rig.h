@@ -10,6 +10,7 @@
 #define GUARD_RIG_H
 
 #include "guard/guard.h"
+#include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
@@ -30,9 +31,7 @@ enum { RIG_LIMIT_MS = 40000, FLEET_MAX = 4 };
 
 static inline uint64_t rig_now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return clock_us() / 1000;
 }
 
 static inline void rig_pause(void)

@@ -3,7 +3,7 @@
 #ifndef TESTS_LIVE_HERD_RIG_H
 #define TESTS_LIVE_HERD_RIG_H
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/herd/herd.h"
 #include "tests/support/herd_server.h"
 #include "tests/support/test.h"
@@ -78,22 +78,22 @@ static struct herd *run_begin(const struct work *work, struct run *run)
 
 static void run_watch(struct herd *herd, struct run *run)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
-        net_pause_ms(1);
+        clock_pause_ms(1);
         herd_watch(herd, &run->progress);
-    } while (!run->progress.finished && net_now_us() < end_us);
+    } while (!run->progress.finished && clock_us() < end_us);
     assert_true(run->progress.finished);
 }
 
 /* Watches until one of run->progress's counters is that large. */
 static void wait_until(struct herd *herd, struct run *run, const uint64_t *counter, uint64_t count)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
-        net_pause_ms(1);
+        clock_pause_ms(1);
         herd_watch(herd, &run->progress);
-    } while (*counter < count && net_now_us() < end_us);
+    } while (*counter < count && clock_us() < end_us);
     assert_true(*counter >= count);
 }
 
@@ -104,11 +104,11 @@ static void wait_until_sent(struct herd *herd, struct run *run, uint64_t count)
 
 static void wait_until_connected(struct herd *herd, struct run *run)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
-        net_pause_ms(1);
+        clock_pause_ms(1);
         herd_watch(herd, &run->progress);
-    } while (!run->progress.connected && net_now_us() < end_us);
+    } while (!run->progress.connected && clock_us() < end_us);
     assert_true(run->progress.connected);
 }
 

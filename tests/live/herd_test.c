@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* herd_test.c - bursts, rates, and what is recorded of them; with real sockets and processes. */
+#include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/live/herd_rig.h"
 
@@ -198,13 +199,13 @@ static char state_of(pid_t pid)
 /* Stops the service for STALL_MS; between the two instants it answers nothing. */
 static void stall(struct stack_catalogd *catalogd, uint64_t *stop_us, uint64_t *go_us)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)RUN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     stack_catalogd_pause(catalogd);
-    while (state_of(catalogd->pid) != 'T' && net_now_us() < end_us)
-        net_pause_ms(1);
-    *stop_us = net_now_us();
-    net_pause_ms(STALL_MS);
-    *go_us = net_now_us();
+    while (state_of(catalogd->pid) != 'T' && clock_us() < end_us)
+        clock_pause_ms(1);
+    *stop_us = clock_us();
+    clock_pause_ms(STALL_MS);
+    *go_us = clock_us();
     stack_catalogd_resume(catalogd);
 }
 
@@ -486,7 +487,7 @@ TEST(a_round_is_over_with_the_last_of_its_limits)
     work.request_limit_ms = 100;
     run_all(&work, &run);
     assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 80);
-    assert_true(net_now_us() < run.begin_us + 8000000); /* half a second is enough */
+    assert_true(clock_us() < run.begin_us + 8000000); /* half a second is enough */
     run_clear(&run);
 }
 

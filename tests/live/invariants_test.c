@@ -320,7 +320,7 @@ TEST(nothing_is_written_but_by_the_scripts)
     struct fleet fleet;
     size_t written = 0;
     for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
-        redisReply *digest = stack_redis_command(&rig_redis, "SCRIPT LOAD %s", script_source((enum script)i));
+        redisReply *digest = stack_redis_command(&rig_redis, "SCRIPT LOAD %s", protocol_scripts[i].source);
         snprintf(digests[i], sizeof digests[i], "%s", digest->str);
         freeReplyObject(digest);
     }

@@ -4,7 +4,7 @@
  *
  * The cells are run as `make lab` runs them, with real workers: this program is their executable, too.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
@@ -207,7 +207,7 @@ static void say_and_hold(struct fleet *fleet, const struct speaker *speaker, con
 {
     say(speaker, command);
     fleet->notes[fleet->note_count++] =
-        (struct fleet_note){.worker = speaker->worker, .note = {.kind = NOTE_HELD, .at_us = net_now_us()}};
+        (struct fleet_note){.worker = speaker->worker, .note = {.kind = NOTE_HELD, .at_us = clock_us()}};
 }
 
 TEST(only_the_deletion_of_a_living_lock_of_another_is_wrong)
@@ -223,13 +223,13 @@ TEST(only_the_deletion_of_a_living_lock_of_another_is_wrong)
     say_and_hold(&fleet, &b, "SET lock:told \"a \\\" b\" NX EX 60");
     say(&a, "EVAL return(redis.call('DEL',KEYS[1])) 1 lock:told"); /* wrong */
     say_and_hold(&fleet, &a, "SET lock:told 1 NX PX 1");
-    net_pause_ms(5);          /* the lock's own life */
+    clock_pause_ms(5);        /* the lock's own life */
     say(&b, "DEL lock:told"); /* it is over: nothing there */
     say(&a, "SET told version=1 EX 60");
     assert_true(monitor_finish(&monitor, &lab.redis));
     assert_int_equal(monitor_wrong_deletions(&monitor, &fleet, 0, 0), 1);
     assert_int_equal(monitor_wrong_deletions(&monitor, &fleet, 1, UINT64_MAX), 0);
-    assert_true(monitor_filled_us(&monitor) > 0 && monitor_filled_us(&monitor) <= net_now_us());
+    assert_true(monitor_filled_us(&monitor) > 0 && monitor_filled_us(&monitor) <= clock_us());
     redisFree(a.redis);
     redisFree(b.redis);
 }

@@ -19,6 +19,7 @@
 #include "guard/wire/envelope.h"
 #include "guard/wire/protocol.h"
 #include "guard/wire/scripts.h"
+#include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 
@@ -26,7 +27,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -241,13 +241,6 @@ static void align_time(void)
         redis_expire(&sim, key);
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static bool is_about(int64_t real_ms, int64_t model_ms, uint64_t took_ms)
 {
     return real_ms <= model_ms + SLACK_MS && real_ms >= model_ms - (int64_t)took_ms - SLACK_MS;
@@ -318,7 +311,7 @@ static void compare_place(uint32_t place, const redisReply *text, int64_t real_m
 static void compare_keys(uint64_t began_ms)
 {
     redisReply *all = run_over_all(READ_ALL, NULL);
-    uint64_t took_ms = now_ms() - began_ms;
+    uint64_t took_ms = clock_us() / 1000 - began_ms;
     long long found = 0;
     assert_int_equal(all->elements, 2 * PLACES + 1);
     if (took_ms >= HALF_MS / 2)
@@ -532,7 +525,7 @@ static void send_and_wait(struct exchange *exchange)
 
 static void run_both(struct command *command)
 {
-    uint64_t began_ms = now_ms();
+    uint64_t began_ms = clock_us() / 1000;
     struct exchange exchange = {.command = command};
     uint32_t told = 0, others = 0;
     align_time();
@@ -545,7 +538,7 @@ static void run_both(struct command *command)
     send_and_wait(&exchange);
     if (trouble != NULL && trouble->end != NULL)
         trouble->end();
-    compare_reply(&exchange, &command->answer, now_ms() - began_ms);
+    compare_reply(&exchange, &command->answer, clock_us() / 1000 - began_ms);
     compare_keys(began_ms);
     bool published = command->answer.published && !command->answer.error;
     read_messages(command, operation_of(command->action.kind), &told, &others);

@@ -4,6 +4,7 @@
  * because only a callback can hold that thread and nothing else; and who keeps others from asking it.
  */
 #include "app/ops/ops.h"
+#include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "tests/support/drips.h"
@@ -80,10 +81,10 @@ static unsigned health(const struct service *service)
 
 static bool becomes(const struct service *service, unsigned status)
 {
-    const uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(LIMIT_MS);
 
-    while (health(service) != status && net_now_us() < end_us)
-        net_pause_ms(PAUSE_MS);
+    while (health(service) != status && clock_us() < end_us)
+        clock_pause_ms(PAUSE_MS);
     return health(service) == status;
 }
 
@@ -114,9 +115,9 @@ TEST(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again)
         .kind = service.kind, .key = "k", .answered = hold_the_guards_thread, .context = &hold};
     assert_int_equal(guard_get(service.guard, &request, NULL), GUARD_OK);
     sem_wait(&hold.held);
-    const uint64_t held_us = net_now_us();
+    const uint64_t held_us = clock_us();
     const bool became_ill = becomes(&service, 503);
-    const uint64_t ill_after_ms = (net_now_us() - held_us) / 1000;
+    const uint64_t ill_after_ms = (clock_us() - held_us) / 1000;
     guard_stats(service.guard, &stats);
     sem_post(&hold.released);
     const bool became_well = becomes(&service, 200);
@@ -146,9 +147,9 @@ static void assert_healthy_among(struct service *service, const char *begun, con
     unsigned prompt = 0;
     assert_true(drips_open(&options, &drips));
     for (int i = 0; i < ASKED; i++) {
-        uint64_t asked_us = net_now_us();
+        uint64_t asked_us = clock_us();
         assert_int_equal(health(service), 200);
-        prompt += net_now_us() - asked_us < (uint64_t)PROMPT_MS * 1000;
+        prompt += clock_us() - asked_us < (uint64_t)PROMPT_MS * 1000;
     }
     assert_true(drips_hung_up(drips) > options.count);
     drips_close(&drips);

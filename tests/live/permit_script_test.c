@@ -93,7 +93,7 @@ static void set_score(const char *key, const char *member, long long at_ms)
 
 static long long run(unsigned script, const char *arguments)
 {
-    const char *argv[16] = {"EVAL", script_source(script)};
+    const char *argv[16] = {"EVAL", protocol_scripts[script].source};
     char copy[256], *rest = NULL;
     int argc = 2;
     snprintf(copy, sizeof copy, "%s", arguments);

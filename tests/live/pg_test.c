@@ -7,6 +7,7 @@
  */
 #include "app/pg/pg.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
@@ -85,9 +86,9 @@ static void ask(struct asking *asking)
                                        .left_ms = asking->left_ms > 0 ? asking->left_ms : LIMIT_MS,
                                        .cancel_fd = asking->cancel_fd > 0 ? asking->cancel_fd : -1};
     rows_init(&rows, ROWS_BYTES);
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     asking->outcome = pg_query(asking->pool, &request, &rows, &asking->fault);
-    asking->took_ms = (uint32_t)((net_now_us() - begin_us) / 1000);
+    asking->took_ms = (uint32_t)((clock_us() - begin_us) / 1000);
     asking->row_count = rows.row_count;
     if (asking->outcome == PG_OK && rows.row_count > 0) {
         const char *cell = rows_text(&rows, 0, 0);
@@ -128,13 +129,13 @@ static void assert_answers(struct pg_pool *pool)
 static void assert_running_soon(const char *text, unsigned wanted, uint32_t limit_ms)
 {
     char query[256], value[32] = "", expected[32];
-    uint64_t end_us = net_now_us() + (uint64_t)limit_ms * 1000;
+    uint64_t end_us = clock_after_ms(limit_ms);
     snprintf(expected, sizeof expected, "%u", wanted);
     snprintf(query, sizeof query,
              "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%%s%%'"
              " AND pid <> pg_backend_pid()",
              text);
-    while (strcmp(value, expected) != 0 && net_now_us() < end_us) {
+    while (strcmp(value, expected) != 0 && clock_us() < end_us) {
         assert_true(stack_postgres_query(postgres.url, query, value, sizeof value));
     }
     assert_string_equal(value, expected);
@@ -354,10 +355,10 @@ TEST(a_stopped_server_does_not_hold_anyone_past_the_deadline)
         ask(&pooled);
         struct asking fresh = pooled;
         ask(&fresh);
-        uint64_t begin_us = net_now_us();
+        uint64_t begin_us = clock_us();
         struct pg_pool *closing = pool;
         pg_pool_close(&closing); /* its cancel request is stuck in the stopped server */
-        uint64_t close_ms = (net_now_us() - begin_us) / 1000;
+        uint64_t close_ms = (clock_us() - begin_us) / 1000;
         stack_postgres_resume(&postgres);
 
         assert_int_equal(pooled.outcome, PG_TIMEOUT);
@@ -519,8 +520,8 @@ TEST(a_full_server_is_unavailable_until_someone_leaves)
     }
     assert_int_equal(echo.outcome, PG_UNAVAILABLE);
     assert_string_equal(echo.fault.sqlstate, "53300");
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
-    while (asked(pool, ECHO, "x").outcome != PG_OK && net_now_us() < end_us) {
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (asked(pool, ECHO, "x").outcome != PG_OK && clock_us() < end_us) {
         /* the server frees their places in its own time */
     }
     assert_answers(pool);
@@ -588,10 +589,10 @@ TEST(a_wrong_login_is_rejected_and_its_password_is_in_no_message)
 {
     ask_for_passwords();
     struct asking wrong;
-    uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
     do { /* until the server has read its file again */
         wrong = asked_as("guest:hushhush", postgres.port, "postgres");
-    } while (wrong.outcome == PG_OK && net_now_us() < end_us);
+    } while (wrong.outcome == PG_OK && clock_us() < end_us);
     assert_int_equal(wrong.outcome, PG_REJECTED);
     assert_string_equal(wrong.fault.sqlstate, "28P01");
     assert_null(strstr(wrong.fault.text, "hushhush"));

@@ -262,7 +262,7 @@ static redisReply *run(enum script script, const char *const *keys, int key_coun
     int argc = 0;
     snprintf(count_text, sizeof(count_text), "%d", key_count);
     argv[argc++] = "EVAL";
-    argv[argc++] = script_source(script);
+    argv[argc++] = protocol_scripts[script].source;
     argv[argc++] = count_text;
     for (int i = 0; i < key_count; i++)
         argv[argc++] = keys[i];
@@ -557,9 +557,9 @@ static void assert_unchanged(const struct names *names, const struct snapshot *b
 TEST(every_script_loads)
 {
     for (unsigned script = 0; script < SCRIPT_COUNT; script++) {
-        assert_int_equal(script_source_bytes(script), strlen(script_source(script)));
-        assert_null(strstr(script_source(script), "--"));
-        redisReply *digest = command("SCRIPT LOAD %s", script_source(script));
+        assert_int_equal(protocol_scripts[script].source_bytes, strlen(protocol_scripts[script].source));
+        assert_null(strstr(protocol_scripts[script].source, "--"));
+        redisReply *digest = command("SCRIPT LOAD %s", protocol_scripts[script].source);
         assert_int_equal(digest->type, REDIS_REPLY_STRING);
         assert_int_equal(digest->len, 40);
         freeReplyObject(digest);

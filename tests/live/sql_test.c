@@ -4,7 +4,7 @@
  *
  * The statements are read from sql/ as they are; the working directory is the project's.
  */
-#include "load/base/net.h"
+#include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
@@ -494,9 +494,9 @@ TEST(every_load_has_its_marker_once_and_is_logged_once)
 
 static uint32_t took_ms(PGconn *conn, const char *text)
 {
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     execute(conn, text);
-    return (uint32_t)((net_now_us() - begin_us) / 1000);
+    return (uint32_t)((clock_us() - begin_us) / 1000);
 }
 
 /* Less than so much, or else the least of some: what a machine does beside only adds to it. */

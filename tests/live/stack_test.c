@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_test.c - the private servers, with the real redis-server and postgres, and their end with ours. */
+#include "load/base/clock.h"
 #include "load/base/http.h"
-#include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
@@ -33,7 +33,7 @@ static bool is_gone(pid_t pid)
 
 static bool wait_gone(pid_t pid)
 {
-    for (uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000; net_now_us() < end_us; net_pause_ms(2)) {
+    for (uint64_t end_us = clock_after_ms(LIMIT_MS); clock_us() < end_us; clock_pause_ms(2)) {
         if (is_gone(pid))
             return true;
     }
@@ -81,7 +81,7 @@ TEST(a_child_that_ignores_the_signal_is_killed)
     const char *const argv[] = {"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done", NULL};
     pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = output}), was = pid;
     while (stack_log_count(output, 0, "ready") == 0)
-        net_pause_ms(1);
+        clock_pause_ms(1);
     assert_false(proc_stop(&pid, SIGTERM, 50));
     assert_int_equal(pid, 0);
     assert_true(is_gone(was));
@@ -157,7 +157,7 @@ TEST(nothing_outlives_the_program_whatever_ended_it)
         assert_true(wait_gone(redis_pid));
         assert_true(wait_gone(postgres_pid));
         for (int tries = 0; access(folder, F_OK) == 0 && tries < 5000; tries++)
-            net_pause_ms(2);
+            clock_pause_ms(2);
         assert_int_equal(access(folder, F_OK), -1);
         close(output);
     }
@@ -365,7 +365,7 @@ TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
 static PGconn *session_that_logs_ends(const struct stack_postgres *postgres)
 {
     PGconn *session = PQconnectdb(postgres->url);
-    for (uint64_t end_us = net_now_us() + (uint64_t)LIMIT_MS * 1000; net_now_us() < end_us; net_pause_ms(2)) {
+    for (uint64_t end_us = clock_after_ms(LIMIT_MS); clock_us() < end_us; clock_pause_ms(2)) {
         PGresult *result = PQexec(session, "SHOW log_duration");
         bool does = strcmp(PQgetvalue(result, 0, 0), "on") == 0;
         PQclear(result);

@@ -93,7 +93,7 @@ static const char *tag_name(unsigned tag)
 static redisReply *run(enum script script, const char **words, size_t count)
 {
     redisContext *context = redisConnectUnix(server.socket_path);
-    const char *argv[32] = {"EVAL", script_source(script)};
+    const char *argv[32] = {"EVAL", protocol_scripts[script].source};
     assert_non_null(context);
     for (size_t i = 0; i < count; i++)
         argv[2 + i] = words[i];

@@ -3,6 +3,7 @@
  * witness_test.c - what the witness says of real servers, against what was really done to them: three ways to count,
  * failures, cancellations, and servers that are killed and stopped while it looks.
  */
+#include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
@@ -55,10 +56,10 @@ static struct witness_view end(struct witness *witness)
 {
     struct witness_view view;
     char why[WITNESS_WHY_BYTES] = "";
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     if (!witness_end(witness, &view, why))
         fail_msg("end: %s", why);
-    assert_in_range(net_now_us() - begin_us, 0, (END_LIMIT_MS + MACHINE_MS) * 1000);
+    assert_in_range(clock_us() - begin_us, 0, (END_LIMIT_MS + MACHINE_MS) * 1000);
     return view;
 }
 
@@ -118,15 +119,15 @@ enum { ASKED_LIMIT_MS = 1000 };
 /* False: nobody asks, for the server was stopped with the last question in its hands. */
 static bool stays_unread(uint16_t port, uint32_t ms)
 {
-    uint64_t begin_us = net_now_us(), since_us = 0;
+    uint64_t begin_us = clock_us(), since_us = 0;
     for (uint64_t now_us = begin_us; since_us == 0 || now_us < since_us + (uint64_t)ms * 1000;) {
         bool is_unread = has_unread(port);
-        now_us = net_now_us();
+        now_us = clock_us();
         if (is_unread && since_us == 0)
             since_us = now_us;
         if (!is_unread && (since_us != 0 || now_us > begin_us + ASKED_LIMIT_MS * 1000))
             return false;
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     return true;
 }
@@ -161,7 +162,7 @@ static void stop_unheard(act *stop, act *go_on, uint16_t port, uint32_t ms)
     for (int tries = 1; !stays_unread(port, ms); tries++) {
         assert_in_range(tries, 1, TRIES - 1);
         go_on();
-        net_pause_ms(AGAIN_MS);
+        clock_pause_ms(AGAIN_MS);
         stop();
     }
 }
@@ -210,9 +211,9 @@ TEST(the_log_has_every_load_with_its_key_and_its_time)
     struct witness *witness = open_witness(&options);
     query("SELECT /* load before */ 1");
     begin(witness);
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     load_in_all_manners();
-    uint64_t end_us = net_now_us();
+    uint64_t end_us = clock_us();
     struct witness_view view = end(witness);
     query("SELECT /* load after */ 1");
     assert_int_equal(view.way, WITNESS_LOG);
@@ -332,9 +333,9 @@ TEST(a_text_that_was_never_counted_is_told_from_one_that_was)
 
 static void await_loads(struct witness *witness, uint64_t wanted)
 {
-    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; witness_loads_now(witness) < wanted;) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(1);
+    for (uint64_t end_us = clock_us() + LIMIT_MS * 1000; witness_loads_now(witness) < wanted;) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(1);
     }
 }
 
@@ -385,9 +386,9 @@ static bool has_open(const char *path)
 /* This program, and that is the witness in it, reads the file of that name. */
 static void await_open(const char *path)
 {
-    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; !has_open(path);) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(1);
+    for (uint64_t end_us = clock_us() + LIMIT_MS * 1000; !has_open(path);) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(1);
     }
 }
 
@@ -432,7 +433,7 @@ struct collector {
 static void append(void *context, const char *bytes, size_t count)
 {
     struct collector *collector = context;
-    net_pause_ms(60);
+    clock_pause_ms(60);
     FILE *file = fopen(collector->path, "ae");
     fwrite(bytes, 1, count, file);
     fclose(file);
@@ -448,7 +449,7 @@ static void *collect(void *context)
     append(collector, "", 0);
     while (!collector->ends) {
         tail_read(tail, append, collector);
-        net_pause_ms(1);
+        clock_pause_ms(1);
     }
     tail_close(&tail);
     return NULL;
@@ -462,7 +463,7 @@ TEST(what_a_collector_writes_late_is_waited_for)
     snprintf(collector.path, sizeof collector.path, "%s.collected", postgres.log_path);
     assert_int_equal(pthread_create(&collector.thread, NULL, collect, &collector), 0);
     for (int tries = 0; access(collector.path, F_OK) != 0 && tries < LIMIT_MS; tries++)
-        net_pause_ms(1);
+        clock_pause_ms(1);
     struct witness *witness = open_witness(&options);
     begin(witness);
     for (int i = 0; i < 10; i++)
@@ -593,8 +594,8 @@ static void await_samples(unsigned wanted)
 {
     char last[64] = "", now[64];
     unsigned seen = 0;
-    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; seen <= wanted;) {
-        assert_true(net_now_us() < end_us);
+    for (uint64_t end_us = clock_us() + LIMIT_MS * 1000; seen <= wanted;) {
+        assert_true(clock_us() < end_us);
         assert_true(stack_postgres_query(
             postgres.url,
             "SELECT max(query_start) FROM pg_stat_activity WHERE application_name = 'stampede witness'", now,
@@ -613,8 +614,8 @@ static PGconn *hold_loads(PGconn **loads, size_t count)
     snprintf(wanted, sizeof wanted, "%zu", count);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(PQsendQuery(loads[i], "SELECT /* load slowly */ pg_advisory_lock_shared(1)"), 1);
-    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; strcmp(running, wanted) != 0;) {
-        assert_true(net_now_us() < end_us);
+    for (uint64_t end_us = clock_us() + LIMIT_MS * 1000; strcmp(running, wanted) != 0;) {
+        assert_true(clock_us() < end_us);
         assert_true(stack_postgres_query(
             postgres.url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted",
             running, sizeof running));
@@ -639,7 +640,7 @@ TEST(samples_say_how_many_loads_run_at_once)
         sleepers[i] = connect_postgres();
     PQclear(PQexec(sleepers[0], "SELECT /* load, and over */ 1")); /* stays visible, but does not run */
     begin(witness);
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     PGconn *holder = hold_loads(sleepers + 1, SLEEPERS - 1);
     await_samples(5);
     release_loads(holder, sleepers + 1, SLEEPERS - 1);
@@ -648,7 +649,7 @@ TEST(samples_say_how_many_loads_run_at_once)
     assert_int_equal(view.load_count, SLEEPERS - 1);
     assert_true(view.sample_count >= 5);
     for (size_t i = 0; i < view.sample_count; i++)
-        assert_in_range(view.samples[i].at_us, begin_us - 20000, net_now_us());
+        assert_in_range(view.samples[i].at_us, begin_us - 20000, clock_us());
     witness_view_clear(&view);
     witness_close(&witness);
     for (size_t i = 0; i < SLEEPERS; i++)
@@ -717,8 +718,8 @@ static int keep_the_door(uint16_t port)
 
 static uint64_t turn_one_out(int door)
 {
-    assert_true(net_wait(door, POLLIN, net_now_us() + LIMIT_MS * 1000));
-    uint64_t knocked_us = net_now_us();
+    assert_true(net_wait(door, POLLIN, clock_us() + LIMIT_MS * 1000));
+    uint64_t knocked_us = clock_us();
     int caller = accept(door, NULL, NULL);
     assert_int_not_equal(caller, -1);
     close(caller);
@@ -745,7 +746,7 @@ TEST(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next)
     stack_postgres_kill(&postgres);
     uint32_t missed = miss_samples();
     assert_true(stack_postgres_restart(&postgres));
-    uint64_t up_us = net_now_us();
+    uint64_t up_us = clock_us();
     query("SELECT /* load */ 1");
     PGconn *sleeper = connect_postgres(), *holder = hold_loads(&sleeper, 1);
     await_samples(2);
@@ -773,9 +774,9 @@ TEST(a_killed_database_makes_gaps_and_counting_goes_on_with_the_next)
 static PGconn *connect_again(void)
 {
     PGconn *connection = PQconnectdb(postgres.url);
-    for (uint64_t end_us = net_now_us() + LIMIT_MS * 1000; PQstatus(connection) != CONNECTION_OK;) {
-        assert_true(net_now_us() < end_us);
-        net_pause_ms(5);
+    for (uint64_t end_us = clock_us() + LIMIT_MS * 1000; PQstatus(connection) != CONNECTION_OK;) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(5);
         PQreset(connection);
     }
     return connection;
@@ -889,10 +890,10 @@ TEST(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only)
 {
     struct witness_options options = by_log();
     stack_postgres_pause(&postgres);
-    uint64_t begin_us = net_now_us();
+    uint64_t begin_us = clock_us();
     assert_not_opened(&options, "in time");
     stack_postgres_resume(&postgres);
-    assert_in_range(net_now_us() - begin_us, 0, 5000000 + MACHINE_MS * 1000);
+    assert_in_range(clock_us() - begin_us, 0, 5000000 + MACHINE_MS * 1000);
     options.database_url = "postgresql://postgres@127.0.0.1:1/postgres";
     assert_not_opened(&options, "Connection refused");
     options.database_url = "postgresql://postgres@127.0.0.1:1/postgres?nonsense=1";

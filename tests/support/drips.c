@@ -2,6 +2,7 @@
 /* drips.c - see drips.h. */
 #include "tests/support/drips.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <poll.h>
@@ -51,9 +52,9 @@ static void say(struct drips *drips, struct drip *drip)
             drip->has_begun = true;
             atomic_fetch_add(&drips->begun_count, 1);
         }
-    } else if (options->drip != NULL && net_now_us() - drip->dripped_us > (uint64_t)DRIPS_EVERY_MS * 1000) {
+    } else if (options->drip != NULL && clock_us() - drip->dripped_us > (uint64_t)DRIPS_EVERY_MS * 1000) {
         send(drip->fd, options->drip, strlen(options->drip), MSG_NOSIGNAL | MSG_DONTWAIT);
-        drip->dripped_us = net_now_us();
+        drip->dripped_us = clock_us();
     }
 }
 
@@ -94,7 +95,7 @@ static void *run(void *context)
 bool drips_open(const struct drips_options *options, struct drips **out)
 {
     struct drips *drips = calloc(1, sizeof *drips);
-    uint64_t end_us = net_now_us() + (uint64_t)OPEN_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(OPEN_LIMIT_MS);
     if (drips == NULL || options->count > DRIPS_MAX ||
         !net_address_init(&drips->address, options->host, options->port)) {
         free(drips);
@@ -106,8 +107,8 @@ bool drips_open(const struct drips_options *options, struct drips **out)
     *out = drips;
     if (pthread_create(&drips->thread, NULL, run, drips) != 0)
         abort();
-    while (atomic_load(&drips->begun_count) < options->count && net_now_us() < end_us)
-        net_pause_ms(1);
+    while (atomic_load(&drips->begun_count) < options->count && clock_us() < end_us)
+        clock_pause_ms(1);
     if (atomic_load(&drips->begun_count) == options->count)
         return true;
     drips_close(out);

@@ -2,6 +2,7 @@
 /* fleet.c - see fleet.h. */
 #include "tests/support/fleet.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <hiredis/hiredis.h>
@@ -322,11 +323,11 @@ uint32_t fleet_loads_running(const struct fleet *fleet, const char *marker)
 
 bool fleet_wait_running(const struct fleet *fleet, const char *marker, uint32_t wanted)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_loads_running(fleet, marker) != wanted) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }
@@ -348,26 +349,26 @@ double fleet_sum(const struct fleet *fleet, const char *sample)
 
 bool fleet_wait_metric(const struct fleet *fleet, size_t process, const char *sample, double at_least)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_metric(fleet, process, sample) < at_least) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "fleet: process %zu never had %s at %g\n", process, sample, at_least);
             return false;
         }
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }
 
 bool fleet_wait_waiters(const struct fleet *fleet, uint32_t at_least)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (fleet_sum(fleet, "guard_waiters") < at_least) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "fleet: there were never %u waiters\n", (unsigned)at_least);
             return false;
         }
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }

@@ -2,6 +2,7 @@
 /* herd_server.c - see herd_server.h. */
 #include "tests/support/herd_server.h"
 
+#include "load/base/clock.h"
 #include "load/base/net.h"
 
 #include <arpa/inet.h>
@@ -206,13 +207,13 @@ static void take_caller(enum herd_server_port port)
     here.callers[fd].port = port;
     here.callers[fd].count = 0;
     here.callers[fd].until_us =
-        port == HERD_SERVER_IMPATIENT ? net_now_us() + HERD_SERVER_PATIENCE_MS * 1000 : 0;
+        port == HERD_SERVER_IMPATIENT ? clock_us() + HERD_SERVER_PATIENCE_MS * 1000 : 0;
     epoll_ctl(here.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 static void hang_up_on_the_silent(void)
 {
-    uint64_t now_us = net_now_us();
+    uint64_t now_us = clock_us();
     for (int fd = 0; fd < FILES_MAX; fd++) {
         if (here.callers[fd].until_us != 0 && here.callers[fd].until_us <= now_us)
             hang_up(fd);

@@ -2,7 +2,7 @@
 /* probe.c - see probe.h. */
 #include "tests/support/probe.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
@@ -19,13 +19,13 @@ enum { PAUSE_MS = 2, OPS_LIMIT_MS = 1000, THREAD_LOOKS = 25 };
 
 bool probe_wait(const char *what, probe_condition *holds, void *context)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (!holds(context)) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "probe: it never came to this: %s\n", what);
             return false;
         }
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }
@@ -310,7 +310,7 @@ uint64_t probe_thread_count(pid_t pid)
     for (int i = 0; i < THREAD_LOOKS; i++) {
         uint64_t count = proc_status(pid, "Threads");
         fewest = count < fewest ? count : fewest;
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return fewest;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_rig.c - a loop with one Redis connection, for tests. */
 #include "tests/support/redis_rig.h"
-#include "guard/run/uv_host.h"
+#include "guard/base/uv_host.h"
 #include "guard/wire/scripts.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -74,6 +74,8 @@ void rig_prepare(struct rig *rig, const char *url)
         .max_reply_bytes = 4 << 20,
         .max_pending_bytes = 64 << 20,
         .client_name = "redis_test",
+        .scripts = protocol_scripts,
+        .script_count = SCRIPT_COUNT,
         .jitter_seed = 1,
         .hooks = {.context = rig, .state = on_state, .message = on_message},
         .counters = &rig->counters,

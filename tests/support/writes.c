@@ -2,7 +2,7 @@
 /* writes.c - see writes.h. */
 #include "tests/support/writes.h"
 
-#include "load/base/net.h"
+#include "load/base/clock.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -167,11 +167,11 @@ unsigned long writes_version(const struct fleet *fleet, size_t process, uint32_t
 
 bool writes_wait_version(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (writes_version(fleet, process, id) < version) {
-        if (net_now_us() >= end_us)
+        if (clock_us() >= end_us)
             return false;
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }
@@ -188,13 +188,13 @@ long writes_number(const struct fleet *fleet, const char *format, ...)
 
 bool writes_wait_number(const struct fleet *fleet, long wanted, const char *statement)
 {
-    uint64_t end_us = net_now_us() + (uint64_t)FLEET_LIMIT_MS * 1000;
+    uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     while (writes_number(fleet, "%s", statement) != wanted) {
-        if (net_now_us() >= end_us) {
+        if (clock_us() >= end_us) {
             fprintf(stderr, "writes: never %ld: %s\n", wanted, statement);
             return false;
         }
-        net_pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     }
     return true;
 }

@@ -2,7 +2,7 @@
 /* host_test.c - many timers, soons and wakes on a loop that offers one of each; and what the adapter to libuv promises. */
 #include "guard/base/clock.h"
 #include "guard/base/host.h"
-#include "guard/run/uv_host.h"
+#include "guard/base/uv_host.h"
 #include "tests/support/test.h"
 #include <errno.h>
 #include <pthread.h>

@@ -76,30 +76,30 @@ TEST(without_any_setting_the_defaults_are_right)
     const struct settings *s = &reading.settings;
     assert_string_equal(s->listen, "127.0.0.1:8080");
     assert_string_equal(s->ops_listen, "127.0.0.1:8081");
-    assert_string_equal(s->redis_url, "redis://127.0.0.1:6379/0");
+    assert_string_equal(s->guard.redis_url, "redis://127.0.0.1:6379/0");
     assert_string_equal(s->database_url, "postgresql:///catalog");
-    assert_string_equal(s->name_space, "catalog");
+    assert_string_equal(s->guard.name_space, "catalog");
     assert_string_equal(s->ops_token_file, "");
-    assert_int_equal(s->guard_mode, GUARD_MODE_FLEET);
+    assert_int_equal(s->guard.mode, GUARD_MODE_FLEET);
     assert_true(s->prepare);
     const uint32_t numbers[][2] = {
-        {s->fresh_ms, 60000},
-        {s->stale_ms, 0},
-        {s->absent_ms, 10000},
-        {s->failure_ms, 1000},
-        {s->soft_ms, 0},
-        {s->early_percent, 0},
-        {s->jitter_percent, 10},
-        {s->lease_ms, 3000},
-        {s->max_hold_ms, 30000},
-        {s->load_limit_ms, 10000},
-        {s->deadline_ms, 15000},
-        {s->redis_limit_ms, 250},
-        {s->load_workers, 8},
-        {s->load_queue, 1000},
-        {s->max_waiters, 20000},
+        {s->policy.fresh_ms, 60000},
+        {s->policy.stale_ms, 0},
+        {s->policy.absent_ms, 10000},
+        {s->policy.failure_ms, 1000},
+        {s->policy.soft_ms, 0},
+        {s->policy.early_percent, 0},
+        {s->policy.jitter_percent, 10},
+        {s->policy.lease_ms, 3000},
+        {s->policy.max_hold_ms, 30000},
+        {s->policy.load_limit_ms, 10000},
+        {s->policy.deadline_ms, 15000},
+        {s->guard.redis_limit_ms, 250},
+        {s->guard.load_workers, 8},
+        {s->guard.load_queue, 1000},
+        {s->guard.max_waiters, 20000},
         {s->max_connections, 16000},
-        {s->max_value_bytes, 1048576},
+        {s->guard.max_value_bytes, 1048576},
         {s->server_loops, 0},
         {s->drain_ms, 5000},
         {s->load_delay_ms, 0},
@@ -115,9 +115,9 @@ TEST(a_flag_wins_over_the_environment_in_both_spellings)
     read_into(&reading, LIST("--fresh-ms", "5", "--stale-ms=7"),
               LIST("FRESH_MS=6", "STALE_MS=8", "ABSENT_MS=9"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
-    assert_int_equal(reading.settings.fresh_ms, 5);
-    assert_int_equal(reading.settings.stale_ms, 7);
-    assert_int_equal(reading.settings.absent_ms, 9);
+    assert_int_equal(reading.settings.policy.fresh_ms, 5);
+    assert_int_equal(reading.settings.policy.stale_ms, 7);
+    assert_int_equal(reading.settings.policy.absent_ms, 9);
 }
 
 TEST(a_wrong_environment_under_a_right_flag_does_not_matter)
@@ -132,9 +132,9 @@ TEST(zero_means_zero)
     struct reading reading;
     read_into(&reading, nothing, LIST("JITTER_PERCENT=0", "DRAIN_MS=0", "LOAD_QUEUE=0"));
     assert_int_equal(reading.verdict, SETTINGS_OK);
-    assert_int_equal(reading.settings.jitter_percent, 0);
+    assert_int_equal(reading.settings.policy.jitter_percent, 0);
     assert_int_equal(reading.settings.drain_ms, 0);
-    assert_int_equal(reading.settings.load_queue, 0);
+    assert_int_equal(reading.settings.guard.load_queue, 0);
 }
 
 static const char *const wrong[] = {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/buffer.c - commands in RESP on their way out.
+ * redis/command.c - commands, and their bytes on the way out. See redis/command.h.
  *
- * The bytes between begin and end are still to be written. Written ones are skipped, not moved; they go when
+ * The bytes of the buffer between begin and end are still to be written. Written ones are skipped, not moved; they go when
  * room is needed, or all at once when the buffer runs empty, which is what pipelining makes it do every turn.
  *
  * hiredis could format, too (redisFormatCommandArgv), but into a new allocation for each command, and counts
  * the bytes in an int.
  */
-#include "buffer.h"
+#include "command.h"
 #include <assert.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,72 @@ enum {
     BUFFER_KEPT_BYTES = 1 << 20, /* an emptied buffer larger than this is given back */
     NUMBER_BYTES = 24,           /* "*" or "$", a size_t, CR LF */
 };
+
+/* ---- a call of a script ---- */
+
+static void add_word(struct redis_script_command *command, const char *argument, size_t bytes)
+{
+    command->argv[command->argc] = argument;
+    command->argv_bytes[command->argc++] = bytes;
+}
+
+void redis_script_compose(struct redis_script_command *command, const struct redis_script *script,
+                          const char *digest, size_t key_count, size_t argc, const char *const *argv,
+                          const size_t *argv_bytes)
+{
+    int digits = snprintf(command->key_count, sizeof command->key_count, "%u", (unsigned)key_count);
+
+    assert(argc <= REDIS_SCRIPT_ARGS_MAX && key_count <= argc);
+    command->argc = 0;
+    if (digest[0] != '\0') {
+        add_word(command, "EVALSHA", strlen("EVALSHA"));
+        add_word(command, digest, REDIS_DIGEST_BYTES);
+    } else {
+        add_word(command, "EVAL", strlen("EVAL"));
+        add_word(command, script->source, script->source_bytes);
+    }
+    add_word(command, command->key_count, (size_t)digits);
+    for (size_t i = 0; i < argc; i++)
+        add_word(command, argv[i], argv_bytes[i]);
+}
+
+struct redis_script_call *redis_script_keep(const struct redis_script *script, size_t key_count, size_t argc,
+                                            const char *const *argv, const size_t *argv_bytes)
+{
+    size_t bytes = 0;
+
+    assert(argc <= REDIS_SCRIPT_ARGS_MAX);
+    for (size_t i = 0; i < argc; i++)
+        if (__builtin_add_overflow(bytes, argv_bytes[i], &bytes))
+            return NULL;
+    struct redis_script_call *call = bytes <= SIZE_MAX - sizeof *call ? malloc(sizeof *call + bytes) : NULL;
+    if (call == NULL)
+        return NULL;
+
+    *call = (struct redis_script_call){.script = script, .key_count = key_count, .argc = argc};
+    char *to = call->data;
+    for (size_t i = 0; i < argc; i++) {
+        call->argv_bytes[i] = argv_bytes[i];
+        if (argv_bytes[i] > 0)
+            memcpy(to, argv[i], argv_bytes[i]);
+        to += argv_bytes[i];
+    }
+    return call;
+}
+
+void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call)
+{
+    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+    const char *from = call->data;
+
+    for (size_t i = 0; i < call->argc; i++) {
+        argv[i] = from;
+        from += call->argv_bytes[i];
+    }
+    redis_script_compose(command, call->script, "", call->key_count, call->argc, argv, call->argv_bytes);
+}
+
+/* ---- bytes on their way out ---- */
 
 static bool reserve(struct redis_buffer *buffer, size_t more)
 {

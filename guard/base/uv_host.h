@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uv_host.h - base/host.h on libuv: on a loop of the host's, or on one of our own with a thread of ours.
+ * uv_host.h - host.h on libuv: on a loop of the host's, or on one of our own with a thread of ours.
  *
  * Each takes a timer, an idle and an async handle of the loop, and a poll handle for each descriptor. The async handle
  * keeps the loop alive until the host is closed. The only file but api.c that knows libuv.
@@ -8,7 +8,7 @@
 #ifndef GUARD_UV_HOST_H
 #define GUARD_UV_HOST_H
 
-#include "../base/host.h"
+#include "host.h"
 
 struct uv_loop_s;
 

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis.c - the life of one Redis connection. The stages are drawn in redis.h.
+ * redis/connection.c - the life of one Redis connection. The stages are drawn in redis/redis.h.
  *
  * Flow      redis_send() appends to the pipeline. What the first command of a turn asks the loop for soon, and last
  *           of all, writes everything before the loop waits again, whatever in the turn sent it.
  * Limits    One timer, set no later than the earliest limit; it may ring early and is then set again. Before
  *           anything is declared late, everything that has arrived is read: a loop that was busy for longer
  *           than the limit must not mistake its own delay for Redis's.
- * Lifetime  A callback may close or reset the connection. `epoch` changes with every socket, so whoever has
- *           called out looks whether it still serves the same one; the struct itself is freed by a
- *           callback of its own.
+ * Lifetime  A callback may close or reset the connection. `epoch` changes with every socket, so code that has
+ *           called out looks whether it still serves the same one; the struct itself is freed by a callback of
+ *           its own.
  */
-#include "parts.h"
+#include "../base/chance.h"
+#include "../base/clock.h"
+#include "error.h"
+#include "greeting.h"
+#include "pipeline.h"
+#include "reader.h"
+#include "socket.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +28,67 @@ enum {
     READS_PER_EVENT = 16,   /* then the loop's others have their turn */
     DENIED_DWELL_MS = 1000, /* after the last denial */
     PROVING_MS = 100,       /* between the two greetings */
+    TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE,
 };
+
+static const char fenced_text[] = "fenced: a master without its replicas; another may have taken its place";
+
+enum stage {
+    STAGE_RESTING,  /* until rest is over; no socket */
+    STAGE_REACHING, /* DNS and connect */
+    STAGE_GREETING, /* login and what belongs to it is sent */
+    STAGE_PROVING,  /* it was greeted and will be asked once more */
+    STAGE_UP,
+    STAGE_CLOSED,
+    STAGE_COUNT,
+};
+
+struct redis {
+    struct redis_config config; /* channel and client_name are owned copies */
+    char label[REDIS_LABEL_SIZE];
+    struct redis_counters own_counters; /* where the owner has none */
+    struct redis_counters *counters;
+    struct redis_reign own_reign; /* likewise */
+    struct redis_reign *reign;
+    struct chance chance;
+
+    struct guard_host *host;
+    struct host_timer timer;
+    struct host_soon flusher, closer;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    enum stage stage;
+    uint64_t stage_ends_ms; /* RESTING: the next attempt; REACHING, GREETING: the limit; PROVING: its end */
+    uint32_t failures;      /* in a row */
+    uint64_t epoch;
+    uint64_t batches;                /* written, or begun to be */
+    struct redis_socket *socket;     /* owned; NULL: RESTING, CLOSED */
+    struct redis_reader reader;      /* open while there is a socket */
+    struct redis_greeting greeting;  /* its fence is the connection's */
+    struct redis_buffer hello;       /* the greeting's commands */
+    unsigned greetings;              /* answered on this socket */
+    bool proves;                     /* the server did not answer in time: greeted twice */
+    bool is_master;                  /* the last ROLE said so */
+    uint64_t reign_seen, generation; /* before the greeting; under which it came up */
+
+    struct redis_pipeline pipeline;
+    bool counted; /* something of it has been, since the last batch */
+
+    enum guard_redis_state told_state;
+    char told_text[TEXT_SIZE];
+    uint64_t denied_until_ms; /* UP, but told DENIED: for this long */
+};
+
+static uint64_t now_ms(void)
+{
+    return clock_now_us() / 1000;
+}
+
+static void count_one(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
 
 static const bool legal_move[STAGE_COUNT][STAGE_COUNT] = {
     [STAGE_RESTING] = {[STAGE_REACHING] = true, [STAGE_CLOSED] = true},
@@ -39,7 +105,7 @@ static void move_on(struct redis *redis, enum stage to)
     redis->stage = to;
 }
 
-bool redis_is_void(const struct redis *redis)
+static bool is_void(const struct redis *redis)
 {
     return redis->stage == STAGE_UP && redis->generation != redis_reign_now(redis->reign);
 }
@@ -48,7 +114,7 @@ bool redis_is_void(const struct redis *redis)
 
 static void tell(struct redis *redis, enum guard_redis_state state, const char *why)
 {
-    char text[REDIS_TEXT_SIZE];
+    char text[TEXT_SIZE];
 
     snprintf(text, sizeof text, "%s: %s", redis->label, why);
     if (state == redis->told_state && strcmp(text, redis->told_text) == 0)
@@ -59,9 +125,19 @@ static void tell(struct redis *redis, enum guard_redis_state state, const char *
         redis->config.hooks.state(redis->config.hooks.context, state, text);
 }
 
+static void tell_up(struct redis *redis)
+{
+    if (now_ms() < redis->denied_until_ms)
+        return; /* end_denial() */
+    if (redis->greeting.fence.no_replicas)
+        tell(redis, GUARD_REDIS_FENCED, fenced_text);
+    else
+        tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
+}
+
 /* ---- the timer ---- */
 
-void redis_ring_by(struct redis *redis, uint64_t at_ms)
+static void ring_by(struct redis *redis, uint64_t at_ms)
 {
     uint64_t at_us = at_ms < UINT64_MAX / 1000 ? at_ms * 1000 : UINT64_MAX;
 
@@ -89,7 +165,7 @@ static uint32_t rest_ms(struct redis *redis, enum guard_redis_state state)
     return chance_backoff(&redis->chance, first, most, redis->failures);
 }
 
-void redis_lose(struct redis *redis, enum guard_redis_state state, const char *why)
+static void lose(struct redis *redis, enum guard_redis_state state, const char *why)
 {
     bool was_up = redis->stage == STAGE_UP;
     struct redis_pipeline pending = {.count = 0};
@@ -98,10 +174,10 @@ void redis_lose(struct redis *redis, enum guard_redis_state state, const char *w
         pending = redis_pipeline_detach(&redis->pipeline);
     drop_socket(redis);
     move_on(redis, STAGE_RESTING);
-    redis->stage_ends_ms = redis_now_ms() + rest_ms(redis, state);
+    redis->stage_ends_ms = now_ms() + rest_ms(redis, state);
     if (!was_up)
         redis->failures++;
-    redis_ring_by(redis, redis->stage_ends_ms);
+    ring_by(redis, redis->stage_ends_ms);
     tell(redis, state, why);
     redis_pipeline_abandon(&pending);
 }
@@ -111,9 +187,19 @@ static void lose_late(struct redis *redis, const char *what, uint32_t limit_ms)
     char why[REDIS_WHY_SIZE];
 
     snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
-    redis_count(&redis->counters->timeouts);
+    count_one(&redis->counters->timeouts);
     redis->proves = redis->proves || redis->stage == STAGE_GREETING || redis->stage == STAGE_UP;
-    redis_lose(redis, GUARD_REDIS_DOWN, why);
+    lose(redis, GUARD_REDIS_DOWN, why);
+}
+
+static void lose_demoted(struct redis *redis, const struct redisReply *reply)
+{
+    char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        redis_explain(reply, "demoted to a replica: ", false, why);
+    redis_reign_end(redis->reign, redis->generation);
+    lose(redis, GUARD_REDIS_REPLICA, why);
 }
 
 /* ---- writing ---- */
@@ -132,8 +218,8 @@ static void write_failed(struct redis *redis, int error)
     while (progress == PROGRESS_MORE);
     if (progress == PROGRESS_LOST)
         return;
-    redis_socket_explain(why, "write", error);
-    redis_lose(redis, GUARD_REDIS_DOWN, why);
+    redis_explain_errno("write", error, why);
+    lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 static void flush(struct redis *redis)
@@ -161,33 +247,162 @@ static void on_flush(void *context)
     struct redis *redis = context;
 
     if (redis_buffer_bytes(&redis->pipeline.out) > 0 && redis->counted)
-        redis_count(&redis->counters->round_trips);
+        count_one(&redis->counters->round_trips);
     redis->counted = false;
     flush(redis);
 }
 
-void redis_flush_this_turn(struct redis *redis)
+static void flush_this_turn(struct redis *redis)
 {
     if (redis->stage == STAGE_UP)
         host_soon(redis->host, &redis->flusher);
 }
 
-/* ---- replies ---- */
+/* ---- sending ---- */
 
-void redis_tell_up(struct redis *redis)
+static bool queue(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                  struct redis_command *command)
 {
-    if (redis_now_ms() < redis->denied_until_ms)
-        return; /* end_denial() */
-    if (redis->greeting.fence.no_replicas)
-        tell(redis, GUARD_REDIS_FENCED, REDIS_FENCED_TEXT);
-    else
-        tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
+    uint64_t now = now_ms();
+
+    assert(redis->config.channel == NULL);
+    if (redis->stage == STAGE_CLOSED ||
+        !redis_pipeline_fits(&redis->pipeline, redis->config.max_pending_bytes, argc, argv_bytes))
+        return false;
+    command->deadline_ms = now + redis->config.limit_ms;
+    if (!redis_pipeline_add(&redis->pipeline, argc, argv, argv_bytes, command))
+        return false;
+    redis->greeting.fence.sent_ms = now;
+    ring_by(redis, is_void(redis) ? now : command->deadline_ms);
+    flush_this_turn(redis);
+    return true;
 }
+
+static bool enqueue(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                    struct redis_command *command)
+{
+    if (!queue(redis, argc, argv, argv_bytes, command))
+        return false;
+    redis->counted = true;
+    count_one(&redis->counters->commands);
+    return true;
+}
+
+bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                redis_replied *replied, void *context)
+{
+    struct redis_command command = {.replied = replied, .context = context};
+
+    return enqueue(redis, argc, argv, argv_bytes, &command);
+}
+
+/* ROLE of a value that is read, or of a heartbeat. */
+static void on_role(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis *redis = context;
+
+    if (outcome != REDIS_REPLIED)
+        return;
+    redis->is_master = redis_is_master(reply);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        redis_fence_no_role(&redis->greeting.fence, redis_error_classify(reply->str, reply->len));
+        tell_up(redis);
+    } else if (!redis->is_master) {
+        lose_demoted(redis, reply);
+    }
+}
+
+static bool queue_role(struct redis *redis)
+{
+    struct redis_command command = {.replied = on_role, .context = redis};
+
+    return queue(redis, 1, (const char *[]){"ROLE"}, (size_t[]){4}, &command);
+}
+
+bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
+                    void *context)
+{
+    struct redis_command command = {.replied = replied, .context = context};
+    const char *argv[] = {"GETEX", name};
+    size_t argv_bytes[] = {5, name_bytes};
+
+    switch (redis->greeting.fence.mode) {
+    case REDIS_FENCE_SHUT:
+        return false;
+    case REDIS_FENCE_ROLE:
+        argv[0] = "GET";
+        argv_bytes[0] = 3;
+        command.needs_master = true;
+        return queue_role(redis) && enqueue(redis, 2, argv, argv_bytes, &command);
+    case REDIS_FENCE_WRITE:
+        break;
+    }
+    command.tries_fence = true;
+    return enqueue(redis, 2, argv, argv_bytes, &command);
+}
+
+bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
+               const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_script *source = &redis->config.scripts[script];
+    const char *digest = redis->greeting.digests[script];
+    struct redis_command command = {.replied = replied, .context = context};
+    struct redis_script_command words = {.argc = 0};
+
+    assert(script < redis->config.script_count);
+    redis_script_compose(&words, source, digest, key_count, argc, argv, argv_bytes);
+    if (digest[0] != '\0') {
+        command.call = redis_script_keep(source, key_count, argc, argv, argv_bytes);
+        if (command.call == NULL)
+            return false;
+    }
+    if (enqueue(redis, words.argc, words.argv, words.argv_bytes, &command))
+        return true;
+    free(command.call);
+    return false;
+}
+
+/* ---- the heartbeat ---- */
+
+static void queue_write(struct redis *redis)
+{
+    struct redis_command command = {.tries_fence = true};
+    bool zrem = redis->greeting.fence.no_getex;
+    const char *argv[] = {zrem ? "ZREM" : "GETEX", REDIS_BEAT_KEY, ""};
+
+    queue(redis, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(REDIS_BEAT_KEY), 0}, &command);
+}
+
+/* What waits for a reply already tells as well that the server goes on, but opens no fence. */
+static bool needs_write(const struct redis *redis)
+{
+    return redis->pipeline.count == 0 || redis->greeting.fence.mode != REDIS_FENCE_WRITE;
+}
+
+static void beat_if_due(struct redis *redis)
+{
+    enum redis_beat due = REDIS_BEAT_NONE;
+
+    if (is_void(redis))
+        lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
+    if (redis->stage == STAGE_UP && redis_fence_redials(&redis->greeting.fence, now_ms()))
+        lose(redis, GUARD_REDIS_FENCED, fenced_text);
+    if (redis->stage != STAGE_UP)
+        return;
+    due = redis_fence_beat(&redis->greeting.fence, now_ms());
+    if (redis->config.channel == NULL && due == REDIS_BEAT_WRITE && needs_write(redis))
+        queue_write(redis);
+    else if (redis->config.channel == NULL && due == REDIS_BEAT_ROLE)
+        queue_role(redis);
+    ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
+}
+
+/* ---- the greeting ---- */
 
 static void came_up(struct redis *redis)
 {
     if (!redis_reign_join(redis->reign, redis->reign_seen, redis->greeting.reign, &redis->generation)) {
-        redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed meanwhile");
+        lose(redis, GUARD_REDIS_DOWN, "another master was confirmed meanwhile");
         return;
     }
     move_on(redis, STAGE_UP);
@@ -195,14 +410,14 @@ static void came_up(struct redis *redis)
     redis->denied_until_ms = 0;
     redis->proves = false;
     redis_buffer_clear(&redis->hello);
-    redis_fence_up(&redis->greeting.fence, redis_now_ms());
-    redis_ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
-    redis_count(&redis->counters->connects);
-    redis_flush_this_turn(redis);
-    redis_tell_up(redis);
+    redis_fence_up(&redis->greeting.fence, now_ms());
+    ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
+    count_one(&redis->counters->connects);
+    flush_this_turn(redis);
+    tell_up(redis);
 }
 
-/* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber answers nobody. */
+/* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber has nothing to answer. */
 static void greeted(struct redis *redis)
 {
     if (!redis->proves || redis->config.channel != NULL || ++redis->greetings > 1) {
@@ -210,18 +425,18 @@ static void greeted(struct redis *redis)
         return;
     }
     move_on(redis, STAGE_PROVING);
-    redis->stage_ends_ms = redis_now_ms() + PROVING_MS;
-    redis_ring_by(redis, redis->stage_ends_ms);
+    redis->stage_ends_ms = now_ms() + PROVING_MS;
+    ring_by(redis, redis->stage_ends_ms);
 }
 
 static void greet_again(struct redis *redis)
 {
     move_on(redis, STAGE_GREETING);
-    redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
+    redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
     if (redis_greeting_write_again(&redis->greeting, &redis->hello))
         flush(redis);
     else
-        redis_lose(redis, GUARD_REDIS_DOWN, "out of memory");
+        lose(redis, GUARD_REDIS_DOWN, "out of memory");
 }
 
 static void take_greeting(struct redis *redis, const struct redisReply *reply)
@@ -235,16 +450,18 @@ static void take_greeting(struct redis *redis, const struct redisReply *reply)
         greeted(redis);
         break;
     case REDIS_GREETING_FAILED:
-        redis_lose(redis, GUARD_REDIS_DOWN, why);
+        lose(redis, GUARD_REDIS_DOWN, why);
         break;
     case REDIS_GREETING_REPLICA:
-        redis_lose(redis, GUARD_REDIS_REPLICA, why);
+        lose(redis, GUARD_REDIS_REPLICA, why);
         break;
     case REDIS_GREETING_DENIED:
-        redis_lose(redis, GUARD_REDIS_DENIED, why);
+        lose(redis, GUARD_REDIS_DENIED, why);
         break;
     }
 }
+
+/* ---- replies ---- */
 
 /* An error reply after which the connection is of no use, in its own words. */
 static void lose_refused(struct redis *redis, const struct redisReply *reply)
@@ -252,17 +469,7 @@ static void lose_refused(struct redis *redis, const struct redisReply *reply)
     char why[REDIS_WHY_SIZE];
 
     redis_explain(reply, "", false, why);
-    redis_lose(redis, GUARD_REDIS_DOWN, why);
-}
-
-void redis_lose_demoted(struct redis *redis, const struct redisReply *reply)
-{
-    char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
-
-    if (reply->type == REDIS_REPLY_ERROR)
-        redis_explain(reply, "demoted to a replica: ", false, why);
-    redis_reign_end(redis->reign, redis->generation);
-    redis_lose(redis, GUARD_REDIS_REPLICA, why);
+    lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 static void take_message(struct redis *redis, const struct redisReply *reply)
@@ -275,7 +482,7 @@ static void take_message(struct redis *redis, const struct redisReply *reply)
              !redis_reply_is(reply->element[0], "message") ||
              !redis_reply_is(reply->element[1], redis->config.channel) ||
              reply->element[2]->type != REDIS_REPLY_STRING)
-        redis_lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
+        lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
     else if (hooks->message != NULL)
         hooks->message(hooks->context, reply->element[2]->str, reply->element[2]->len);
 }
@@ -287,7 +494,7 @@ static bool run_again(struct redis *redis, struct redis_command *command)
     struct redis_command again = *command;
     struct redis_script_command eval = {.argc = 0};
 
-    if (redis_now_ms() >= command->deadline_ms) {
+    if (now_ms() >= command->deadline_ms) {
         redis_command_answer(command, REDIS_UNSENT, NULL);
         return true;
     }
@@ -297,8 +504,8 @@ static bool run_again(struct redis *redis, struct redis_command *command)
     if (!redis_pipeline_add(&redis->pipeline, eval.argc, eval.argv, eval.argv_bytes, &again))
         return false;
     free(command->call);
-    redis_ring_by(redis, again.deadline_ms);
-    redis_flush_this_turn(redis);
+    ring_by(redis, again.deadline_ms);
+    flush_this_turn(redis);
     return true;
 }
 
@@ -308,8 +515,8 @@ static void note_denied(struct redis *redis, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
 
-    redis->denied_until_ms = redis_now_ms() + DENIED_DWELL_MS;
-    redis_ring_by(redis, redis->denied_until_ms);
+    redis->denied_until_ms = now_ms() + DENIED_DWELL_MS;
+    ring_by(redis, redis->denied_until_ms);
     if (redis->told_state == GUARD_REDIS_DENIED)
         return;
     redis_explain(reply, "", false, why);
@@ -320,13 +527,13 @@ static void end_denial(struct redis *redis)
 {
     if (redis->stage != STAGE_UP || redis->told_state != GUARD_REDIS_DENIED)
         return;
-    if (redis_now_ms() >= redis->denied_until_ms)
-        redis_tell_up(redis);
+    if (now_ms() >= redis->denied_until_ms)
+        tell_up(redis);
     else
-        redis_ring_by(redis, redis->denied_until_ms);
+        ring_by(redis, redis->denied_until_ms);
 }
 
-/* The fence is changed before the caller hears of it, who may ask again another way. */
+/* The fence is changed before the caller hears of the error: it may ask again in the other way. */
 static void take_error(struct redis *redis, struct redis_command *command, const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
@@ -335,18 +542,18 @@ static void take_error(struct redis *redis, struct redis_command *command, const
 
     if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(redis, command))
         return;
-    redis_count(&redis->counters->errors);
+    count_one(&redis->counters->errors);
     if (tries_fence || class == REDIS_ERROR_FENCED)
         redis_fence_refused(&redis->greeting.fence, class);
     redis_command_answer(command, REDIS_REPLIED, reply);
     if (redis->epoch != epoch)
         return;
     if (class == REDIS_ERROR_READONLY)
-        redis_lose_demoted(redis, reply);
+        lose_demoted(redis, reply);
     else if (class == REDIS_ERROR_DENIED && !tries_fence)
         note_denied(redis, reply);
     else if (tries_fence || class == REDIS_ERROR_FENCED)
-        redis_tell_up(redis);
+        tell_up(redis);
 }
 
 static void take_answer(struct redis *redis, const struct redisReply *reply)
@@ -354,7 +561,7 @@ static void take_answer(struct redis *redis, const struct redisReply *reply)
     struct redis_command command;
 
     if (!redis_pipeline_take_written(&redis->pipeline, &command)) {
-        redis_lose(redis, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
+        lose(redis, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -363,7 +570,7 @@ static void take_answer(struct redis *redis, const struct redisReply *reply)
     }
     if (command.tries_fence && redis->greeting.fence.mode != REDIS_FENCE_WRITE) {
         redis_fence_passed(&redis->greeting.fence);
-        redis_tell_up(redis);
+        tell_up(redis);
     }
     if (command.needs_master && !redis->is_master)
         redis_command_answer(&command, REDIS_UNKNOWN, NULL);
@@ -373,8 +580,8 @@ static void take_answer(struct redis *redis, const struct redisReply *reply)
 
 static void take_reply(struct redis *redis, const struct redisReply *reply)
 {
-    if (redis_is_void(redis))
-        redis_lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
+    if (is_void(redis))
+        lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
     else if (redis->stage == STAGE_GREETING)
         take_greeting(redis, reply);
     else if (redis->config.channel != NULL)
@@ -390,8 +597,8 @@ static void read_failed(struct redis *redis, ssize_t got)
     char why[REDIS_WHY_SIZE] = "closed by the other side";
 
     if (got < 0)
-        redis_socket_explain(why, "read", (int)-got);
-    redis_lose(redis, GUARD_REDIS_DOWN, why);
+        redis_explain_errno("read", (int)-got, why);
+    lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 /* False: the connection these bytes came from is gone. */
@@ -411,7 +618,7 @@ static bool take_bytes(struct redis *redis, const char *data, size_t bytes)
     if (sound)
         return true;
     snprintf(why, sizeof why, "%s", redis_reader_error(&redis->reader));
-    redis_lose(redis, GUARD_REDIS_DOWN, why);
+    lose(redis, GUARD_REDIS_DOWN, why);
     return false;
 }
 
@@ -449,12 +656,12 @@ static void on_reached(void *context)
                              redis->config.channel, &redis->hello))
         flush(redis);
     else
-        redis_lose(redis, GUARD_REDIS_DOWN, "out of memory");
+        lose(redis, GUARD_REDIS_DOWN, "out of memory");
 }
 
 static void on_failed(void *context, const char *why)
 {
-    redis_lose(context, GUARD_REDIS_DOWN, why);
+    lose(context, GUARD_REDIS_DOWN, why);
 }
 
 static void on_ready(void *context, bool room)
@@ -470,11 +677,11 @@ static void reach(struct redis *redis)
     char why[REDIS_WHY_SIZE];
 
     move_on(redis, STAGE_REACHING);
-    redis->stage_ends_ms = redis_now_ms() + redis->config.connect_limit_ms;
-    redis_ring_by(redis, redis->stage_ends_ms);
+    redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
+    ring_by(redis, redis->stage_ends_ms);
     redis->socket = redis_socket_open(redis->host, redis->config.address, redis->failures, &hooks, why);
     if (redis->socket == NULL)
-        redis_lose(redis, GUARD_REDIS_DOWN, why);
+        lose(redis, GUARD_REDIS_DOWN, why);
 }
 
 /* ---- limits ---- */
@@ -492,7 +699,7 @@ static bool is_late(const struct redis *redis, uint64_t now)
 /* Reads until nothing is late any more or nothing is left to read. */
 static void catch_up(struct redis *redis)
 {
-    while ((redis->stage == STAGE_GREETING || redis->stage == STAGE_UP) && is_late(redis, redis_now_ms()))
+    while ((redis->stage == STAGE_GREETING || redis->stage == STAGE_UP) && is_late(redis, now_ms()))
         if (receive(redis) != PROGRESS_MORE)
             return;
 }
@@ -515,31 +722,29 @@ static void end_late_commands(struct redis *redis)
 {
     struct redis_command command;
 
-    while (redis->stage != STAGE_CLOSED && redis_now_ms() >= redis_pipeline_deadline(&redis->pipeline)) {
-        if (redis_pipeline_take_back(&redis->pipeline, redis_now_ms(), &command))
+    while (redis->stage != STAGE_CLOSED && now_ms() >= redis_pipeline_deadline(&redis->pipeline)) {
+        if (redis_pipeline_take_back(&redis->pipeline, now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
             lose_late(redis, "command", redis->config.limit_ms);
     }
 }
 
-/* ---- the timer ---- */
-
 static void on_redis_timer(void *context)
 {
     struct redis *redis = context;
 
     catch_up(redis);
-    if (stage_is_over(redis, redis_now_ms()))
+    if (stage_is_over(redis, now_ms()))
         end_stage(redis);
     end_late_commands(redis);
     if (redis->stage == STAGE_CLOSED)
         return;
     end_denial(redis);
-    redis_beat_if_due(redis);
-    redis_ring_by(redis, redis_pipeline_deadline(&redis->pipeline));
+    beat_if_due(redis);
+    ring_by(redis, redis_pipeline_deadline(&redis->pipeline));
     if (redis->stage != STAGE_UP)
-        redis_ring_by(redis, redis->stage_ends_ms);
+        ring_by(redis, redis->stage_ends_ms);
 }
 
 /* ---- opening and closing ---- */
@@ -573,6 +778,7 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
 {
     struct redis *redis = calloc(1, sizeof *redis);
 
+    assert(config->script_count <= REDIS_SCRIPTS_MAX);
     if (redis == NULL)
         return NULL;
     redis_reign_init(&redis->own_reign, NULL, NULL);
@@ -588,12 +794,14 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
     redis_address_label(config->address, redis->label);
     redis->counters = config->counters != NULL ? config->counters : &redis->own_counters;
     redis->chance.state = config->jitter_seed;
+    redis->greeting.scripts = config->scripts;
+    redis->greeting.script_count = config->script_count;
     redis->host = host;
     redis->timer = (struct host_timer){.run = on_redis_timer, .context = redis};
     redis->flusher = (struct host_soon){.run = on_flush, .context = redis, .last = true};
     redis->closer = (struct host_soon){.run = on_close, .context = redis};
     redis->stage = STAGE_RESTING;
-    redis_ring_by(redis, redis_now_ms());
+    ring_by(redis, now_ms());
     return redis;
 }
 
@@ -623,8 +831,7 @@ bool redis_is_up(const struct redis *redis)
 
 bool redis_may_look_up(const struct redis *redis)
 {
-    return redis->stage == STAGE_UP && redis->greeting.fence.mode != REDIS_FENCE_SHUT &&
-           !redis_is_void(redis);
+    return redis->stage == STAGE_UP && redis->greeting.fence.mode != REDIS_FENCE_SHUT && !is_void(redis);
 }
 
 bool redis_is_whole(const struct redis *redis)
@@ -637,9 +844,9 @@ void redis_reset(struct redis *redis, const char *why)
     if (redis->stage == STAGE_CLOSED)
         return;
     if (redis->stage != STAGE_RESTING)
-        redis_lose(redis, GUARD_REDIS_DOWN, why);
+        lose(redis, GUARD_REDIS_DOWN, why);
     if (redis->stage != STAGE_RESTING)
         return;
-    redis->stage_ends_ms = redis_now_ms();
-    redis_ring_by(redis, redis->stage_ends_ms);
+    redis->stage_ends_ms = now_ms();
+    ring_by(redis, redis->stage_ends_ms);
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* clock.c - see clock.h. */
+#include "load/base/clock.h"
+
+#include <errno.h>
+#include <time.h>
+
+static uint64_t read_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t clock_us(void)
+{
+    return read_us(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_wall_us(void)
+{
+    return read_us(CLOCK_REALTIME);
+}
+
+uint64_t clock_after_ms(uint64_t span_ms)
+{
+    return clock_us() + span_ms * 1000;
+}
+
+void clock_pause_ms(uint32_t pause_ms)
+{
+    struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = (long)(pause_ms % 1000) * 1000000};
+    while (nanosleep(&pause, &pause) == -1 && errno == EINTR)
+        ;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.h - the time, for load/ and the tests.
+ *
+ * Instants are microseconds of CLOCK_MONOTONIC, unless their name says "wall". Threads: any.
+ */
+#ifndef LOAD_BASE_CLOCK_H
+#define LOAD_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_us(void);
+/* Since 1970. */
+uint64_t clock_wall_us(void);
+
+/* The instant so long from now: until when something is waited for. */
+uint64_t clock_after_ms(uint64_t span_ms);
+
+/* Signals do not end it. */
+void clock_pause_ms(uint32_t pause_ms);
+
+#endif
