@@ -10,7 +10,7 @@
 #ifndef LOAD_LAB_CELL_H
 #define LOAD_LAB_CELL_H
 
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,8 +15,8 @@
 #define LOAD_LAB_FLEET_H
 
 #include "load/base/proc.h"
-#include "load/lab/lab.h"
 #include "load/lab/note.h"
+#include "load/lab/scheme.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
  *
  * None of them renews its lease, and nothing stops a late fill.
  */
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 
 #include "load/base/clock.h"
 

@@ -3,7 +3,6 @@
 #include "load/lab/source.h"
 
 #include "load/base/clock.h"
-#include "load/lab/lab.h"
 
 #include <libpq-fe.h>
 

@@ -12,8 +12,8 @@
 
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
-#include "load/lab/lab.h"
 #include "load/lab/monitor.h"
+#include "load/lab/scheme.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * result.h - everything that one run showed, and a report: several of them, side by side.
  *
  *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c    the terminal
- *                                          |                     ^           +--> result_json.c     a file
+ *                          result_make.c   |                     ^           +--> result_json.c     a file
  *       result_latency.c  percentiles, series, noise             |           +--> result_compare.c  then and now
  *       result_expiries.c  loads, keys, expiries                 +-----------+--> page.c            one HTML page
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab.h - a scheme: one way to let a single process load a missing value while the others wait for it.
+ * scheme.h - a scheme: one way to let a single process load a missing value while the others wait for it.
  *
  * Every scheme caches the same row of PostgreSQL in the same Redis and differs only in its lock. The usual
  * one is told by two functions, acquire and release, and lab_get_polling() around them:
@@ -25,8 +25,10 @@
  *            cannot go on (no Redis for RECONNECT_LIMIT_MS, no PostgreSQL, a reply that makes no sense) says
  *            why on stderr and ends; the controller then reports its cell as not run.
  */
-#ifndef LOAD_LAB_LAB_H
-#define LOAD_LAB_LAB_H
+#ifndef LOAD_LAB_SCHEME_H
+#define LOAD_LAB_SCHEME_H
+
+#include "load/lab/source.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,9 +75,6 @@ struct lab_client {
     enum lab_step stop_at;   /* STEP_NONE: nowhere */
     struct lab_state *state; /* the scheme's own, from open() to close() */
 };
-
-/* Versions of the row begin with 1. */
-enum { LAB_FAILED = 0 };
 
 struct scheme {
     const char *number, *name, *title, *source; /* source: where one reads of it */
